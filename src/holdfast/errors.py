@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import ProviderError as ProviderError
     from holdfast.core.errors import RefusedError as RefusedError
     from holdfast.core.errors import ReplayMismatchError as ReplayMismatchError
+    from holdfast.core.errors import ReplyTooLargeError as ReplyTooLargeError
     from holdfast.core.errors import ResponseError as ResponseError
     from holdfast.core.errors import ResponseValidationError as ResponseValidationError
     from holdfast.core.errors import SessionBusyError as SessionBusyError
@@ -96,6 +97,7 @@ _HOME: dict[str, str] = {
     "ProviderError": "holdfast.core.errors",
     "RefusedError": "holdfast.core.errors",
     "ReplayMismatchError": "holdfast.core.errors",
+    "ReplyTooLargeError": "holdfast.core.errors",
     "ResponseError": "holdfast.core.errors",
     "ResponseValidationError": "holdfast.core.errors",
     "SessionBusyError": "holdfast.core.errors",

@@ -9,6 +9,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.deltas import CharactersReplaced as CharactersReplaced
     from holdfast.core.deltas import ReasoningDelta as ReasoningDelta
     from holdfast.core.deltas import RefusalDelta as RefusalDelta
     from holdfast.core.deltas import TextDelta as TextDelta
@@ -52,6 +53,7 @@ _HOME: dict[str, str] = {
     "AttemptAbandoned": "holdfast.core.notices",
     "AttemptStarted": "holdfast.core.notices",
     "BreakerChanged": "holdfast.core.notices",
+    "CharactersReplaced": "holdfast.core.deltas",
     "CircuitBreakerTriggered": "holdfast.core.notices",
     "Event": "holdfast.core.events",
     "EventObserver": "holdfast.telemetry.observers",

@@ -1,10 +1,11 @@
 """The event-stream reader against an independent one, under every cut and every line ending."""
 
+import re
 from itertools import pairwise
 from typing import Any, Self
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from holdfast.codecs.sse import EventTooLargeError, SseDecoder, SseEvent
@@ -91,6 +92,8 @@ def test_any_cut_gives_the_events_of_the_standard(
 @given(st.binary(max_size=200), st.lists(st.integers(0, 10_000), max_size=6))
 @example(b"error", [])
 def test_any_bytes_are_read_without_an_error(body: bytes, places: list[int]) -> None:
+    # A line that begins like JSON is an event, which the standard does not know.
+    assume(re.search(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])[\[{]", body) is None)
     assert read(cut(body, places)) == reference(body)
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from holdfast.core.deltas import TextDelta
+from holdfast.core.deltas import CharactersReplaced, TextDelta
 from holdfast.core.errors import ConfigurationError, HoldfastError, explain
 from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished, TurnStopped
 from holdfast.core.notices import (
@@ -155,6 +155,8 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
         return shorten(_describe_result(item), width)
     if isinstance(item, AttemptAbandoned):
         return shorten(f"⟲ discard the text above: {item.error.safe}", width)
+    if isinstance(item, CharactersReplaced):
+        return "⚠ \ufffd stands for bytes of the reply that are no characters"
     if isinstance(item, OutputChecked) and item.problems:
         return shorten(f"⟲ the output is invalid: {item.problems[0]}", width)
     if isinstance(item, RetryScheduled):

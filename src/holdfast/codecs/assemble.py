@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.codecs.reply_checks import Evidence, classify_reply, error_for_reply
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
+    CharactersReplaced,
     Delta,
     PartReceived,
     ReasoningDelta,
@@ -168,6 +169,21 @@ class Assembler:
         evidence = self._evidence_so_far()
         return evidence.ended or (evidence.is_last and evidence.finish_is_valid(self._quirks))
 
+    def measure(self) -> tuple[int, int, int]:
+        """Return the bytes of text, the bytes of arguments and the number of calls so far.
+
+        The pieces of each part are joined, because many small strings take much more memory.
+        """
+        text = arguments = 0
+        for at, part in enumerate(self._parts):
+            if isinstance(part, _CallParts):
+                arguments += _join_pieces(part.pieces)
+            elif isinstance(part, _TextParts | _ReasoningParts | _RefusalParts):
+                # The text of earlier attempts stays a piece of its own.
+                first = 1 if self._partial is not None and at == 0 else 0
+                text += _join_pieces(part.pieces, first)
+        return text, arguments, len(self._calls)
+
     def finish(self) -> AssembledReply:
         """Return the reply so far, with its kind. It can be called at any time and more than once."""
         parts = self._build_parts()
@@ -240,6 +256,9 @@ class Assembler:
         # The last model name wins: another model may continue the reply.
         start = self._start
         self._start = ReplyStarted(start.id or delta.id, delta.model or start.model)
+
+    def _take_nothing(self, delta: CharactersReplaced) -> None:
+        """The replaced characters are in other deltas."""
 
     def _take_usage(self, delta: UsageReceived) -> None:
         self._usage = delta.usage
@@ -315,6 +334,13 @@ class Assembler:
             self._begin_part(_RefusalParts([text]))
 
 
+def _join_pieces(pieces: list[str], first: int = 0) -> int:
+    """Join the pieces from `first` on, in the same list, and return the bytes of all."""
+    if len(pieces) > first + 1:
+        pieces[first:] = ["".join(pieces[first:])]
+    return sum(len(piece) if piece.isascii() else len(piece.encode()) for piece in pieces)
+
+
 _WHOLE = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
 
 
@@ -327,6 +353,7 @@ def _fill_empty_arguments(part: Part) -> Part:
 
 _TAKES: dict[type[Delta], Callable[..., None]] = {
     TextDelta: Assembler._take_text,
+    CharactersReplaced: Assembler._take_nothing,
     ToolCallDelta: Assembler._take_call,
     ReasoningDelta: Assembler._take_reasoning,
     RefusalDelta: Assembler._take_refusal,

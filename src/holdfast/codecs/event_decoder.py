@@ -14,7 +14,7 @@ from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.error_body import holds_message, unwrap_error_array
 from holdfast.codecs.json_text import UNREADABLE, json_kind
 from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
-from holdfast.core.deltas import Delta, EndMissing, NotAReply
+from holdfast.core.deltas import CharactersReplaced, Delta, EndMissing, NotAReply
 
 _NOTHING = (b"", b"[DONE]", b'"[DONE]"')
 _LONGEST_TEXT = 2000
@@ -132,7 +132,9 @@ class EventDecoder(ABC, Generic[P]):
             out.append(NotAReply("event object", kind))
 
     def _spoil(self, out: list[Delta], start: int) -> None:
-        self._mended |= self._body.json.has_mended
+        if self._body.json.has_mended and not self._mended:
+            self._mended = True
+            out.append(CharactersReplaced())
         if self._mended:
             spoil_mended(out, start)
 

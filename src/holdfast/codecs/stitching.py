@@ -14,7 +14,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.codecs.wire import Decoder
-from holdfast.core.deltas import Delta, ReplyStarted, TextDelta, UsageReceived
+from holdfast.core.deltas import CharactersReplaced, Delta, ReplyStarted, TextDelta, UsageReceived
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import Reply, ReplyKind, Text
 from holdfast.core.model_request import ModelRequest
@@ -28,7 +28,7 @@ _PASSING = frozenset(
         ErrorCategory.RATE_LIMIT_RETRYABLE,
     }
 )
-_SILENT = (ReplyStarted, UsageReceived)
+_SILENT = (ReplyStarted, UsageReceived, CharactersReplaced)
 
 
 def allows_continuation(request: ModelRequest) -> bool:

@@ -2,7 +2,7 @@
 
 A complete reply decodes to the same deltas, all at once; so streaming and not streaming are one
 path. `codecs.assemble` joins them into one reply. The first four are also streamed to the reader of
-a run. Do not add a delta that only one wire can produce, except through `PartReceived`.
+a run, and so is `CharactersReplaced`. Do not add a delta that only one wire can produce, except through `PartReceived`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ class RefusalDelta(Struct, frozen=True, gc=False):
     """A piece of the text with which the model declines."""
 
     text: str
+
+
+class CharactersReplaced(Struct, frozen=True, gc=False):
+    """U+FFFD stands in the reply for bytes or escapes that are no characters."""
 
 
 class PartReceived(Struct, frozen=True):
@@ -126,6 +130,7 @@ Delta: TypeAlias = (
     | ReasoningDelta
     | ToolCallDelta
     | RefusalDelta
+    | CharactersReplaced
     | PartReceived
     | ReplyStarted
     | ReplyFinished

@@ -17,6 +17,7 @@
     │   │   ├── ToolNotFoundError
     │   │   └── ToolFailedError
     │   ├── TruncatedError            cut at the output limit
+    │   │   └── ReplyTooLargeError    larger than `ReplyLimits` allows; `.limit`
     │   ├── FilteredError             withheld by a content filter
     │   ├── RefusedError              the model declined
     │   └── UnterminatedError         the stream ended without its end marker
@@ -205,6 +206,15 @@ class TruncatedError(ResponseError):
     """The reply was cut at the output limit; `.partial` holds what arrived."""
 
     default_category = ErrorCategory.TRUNCATED
+
+
+class ReplyTooLargeError(TruncatedError):
+    """The reply exceeds one of the `ReplyLimits`, and its rest was not read."""
+
+    @property
+    def limit(self) -> str:
+        """The name of the limit, such as "text"."""
+        return (self.info.code or "").partition(".")[2]
 
 
 class FilteredError(ResponseError):
@@ -452,6 +462,7 @@ def explain(info: ErrorInfo) -> SafeText:
 
 _BY_CODE: dict[str, type[HoldfastError]] = {
     "truncated": TruncatedError,
+    "reply_limits": ReplyTooLargeError,
     "filtered": FilteredError,
     "refused": RefusedError,
     "unterminated": UnterminatedError,
@@ -465,7 +476,7 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
     >>> type(exception_for(ErrorInfo(category=ErrorCategory.TRUNCATED, safe="cut", code="truncated")))
     <class 'holdfast.core.errors.TruncatedError'>
     """
-    kind = _BY_CODE.get(info.code or "")
+    kind = _BY_CODE.get((info.code or "").partition(".")[0])
     if kind is not None:
         return kind(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.LIMIT:

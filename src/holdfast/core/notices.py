@@ -10,7 +10,13 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.deltas import (
+    CharactersReplaced,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import Event
 
@@ -118,6 +124,7 @@ Notice: TypeAlias = (
     | ReasoningDelta
     | ToolCallDelta
     | RefusalDelta
+    | CharactersReplaced
     | AttemptStarted
     | AttemptAbandoned
     | RetryScheduled

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.codecs.wire import EncodedRequest as EncodedRequest
     from holdfast.codecs.wire import Failure as Failure
     from holdfast.codecs.wire import Quirks as Quirks
+    from holdfast.core.deltas import CharactersReplaced as CharactersReplaced
     from holdfast.core.deltas import Delta as Delta
     from holdfast.core.deltas import EndMissing as EndMissing
     from holdfast.core.deltas import ErrorReceived as ErrorReceived
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from holdfast.transport.port import Transport as Transport
 
 _HOME: dict[str, str] = {
+    "CharactersReplaced": "holdfast.core.deltas",
     "Codec": "holdfast.codecs.wire",
     "Decoder": "holdfast.codecs.wire",
     "Delta": "holdfast.core.deltas",

@@ -17,15 +17,24 @@ from msgspec.structs import replace
 
 from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.output_mode import OutputMethod, choose_output_method
+from holdfast.codecs.reply_meter import ReplyMeter
 from holdfast.codecs.retry_after import LimitHeaders, parse_exhausted_wait
 from holdfast.codecs.stitching import StitchingDecoder, can_continue_reply, prefill_request
 from holdfast.codecs.wire import Codec, Decoder, EncodedRequest, Failure
-from holdfast.core.deltas import Delta, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.deltas import (
+    CharactersReplaced,
+    Delta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 from holdfast.core.errors import HoldfastError, TransportError, exception_for
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
 from holdfast.core.redaction import redact
+from holdfast.core.reply_limits import ReplyLimits
 from holdfast.models.presets import Preset
 from holdfast.models.refusals import STREAM_REFUSALS, is_loading_model, is_stream_refusal
 from holdfast.models.reply_carry import read_carry, with_continuable_reply
@@ -40,10 +49,11 @@ from holdfast.resilience.pipeline import (
 )
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
-_VISIBLE = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta})
+_VISIBLE = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta, CharactersReplaced})
 _LARGEST_ERROR_BODY = 256 * 1024
 _DRAIN_SECONDS = 0.5
 _LOADING_WAIT = 2.0
+_DEFAULT_LIMITS = ReplyLimits()
 
 
 class Model(Protocol):
@@ -130,12 +140,14 @@ class HttpModel:
         transport: sends the requests.
         timeouts: the limits of one attempt.
         name: the name in results, notices and logs; `provider:model` if empty.
+        reply_limits: the limits of one reply.
     """
 
     __slots__ = (
         "_account",
         "_codec",
         "_endpoint",
+        "_reply_limits",
         "_timeouts",
         "_transport",
         "_whole_timeouts",
@@ -152,6 +164,7 @@ class HttpModel:
         timeouts: Timeouts,
         *,
         name: str = "",
+        reply_limits: ReplyLimits = _DEFAULT_LIMITS,
     ) -> None:
         self.model = model
         self.name = name or f"{endpoint.preset.name}:{model}"
@@ -160,6 +173,7 @@ class HttpModel:
         self._codec = codec
         self._transport = transport
         self._timeouts = timeouts
+        self._reply_limits = reply_limits
         self._whole_timeouts = timeouts.for_whole_response()
 
     @property
@@ -255,8 +269,10 @@ class HttpModel:
         decoder = self._make_decoder(response, call)
         feed, publish, ready = assembler.feed, call.execution.publish, call.execution.ready
         slow_to_begin = self._timeouts.first_content is not None
+        meter = ReplyMeter(self._reply_limits, assembler)
         try:
             while data := await response.read():
+                meter.note_bytes(len(data))
                 if not (deltas := decoder.feed(data)):
                     continue
                 _feed_deltas(deltas, feed, publish)
@@ -273,6 +289,7 @@ class HttpModel:
             if not assembler.is_complete:
                 raise
         _feed_deltas(decoder.close(), feed, publish)
+        meter.check_end()
 
     def _make_decoder(self, response: Response, call: CallContext[ModelRequest]) -> Decoder:
         preset = self._endpoint.preset
@@ -336,8 +353,10 @@ async def _drain_response(response: Response) -> None:
 
 def _broken_outcome(assembler: Assembler, error: HoldfastError) -> Outcome[Reply]:
     """Return the outcome of a broken exchange: a complete reply if its end marker came, else a failure."""
-    if assembler.ended and (assembled := assembler.finish()).error is None:
-        return Done(assembled.reply)
+    if isinstance(error, TransportError) and assembler.ended:
+        assembled = assembler.finish()
+        if assembled.error is None:
+            return Done(assembled.reply)
     if assembler.has_visible_parts and error.partial is None:
         error.partial = assembler.finish().reply
     return failed_outcome(error)

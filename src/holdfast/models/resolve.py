@@ -16,6 +16,7 @@ from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
+from holdfast.core.reply_limits import ReplyLimits
 from holdfast.models.http_model import Endpoint, HttpModel, Model
 from holdfast.models.presets import PRESETS, Preset, find_preset
 from holdfast.transport.port import Timeouts, Transport
@@ -30,6 +31,7 @@ _CODECS: dict[str, tuple[str, str]] = {
 _EXAMPLE = 'Write "provider:model", for example "openai:gpt-5.2" or "ollama:llama3.2"'
 
 
+_DEFAULT_LIMITS = ReplyLimits()
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _OWN_HEADERS = frozenset(
@@ -108,6 +110,7 @@ def resolve_model(
     model: str | ModelAt | Model,
     transport: Callable[[], Transport],
     timeouts: Timeouts | None = None,
+    reply_limits: ReplyLimits = _DEFAULT_LIMITS,
 ) -> Model:
     """Create the model that `model` describes.
 
@@ -115,6 +118,7 @@ def resolve_model(
         model: `"provider:model"`, a `ModelAt`, or an object that is already a model.
         transport: creates the transport of an HTTP model.
         timeouts: the limits for a model without its own; by default those of the preset.
+        reply_limits: the limits of one reply.
 
     Raises:
         ConfigurationError: the provider is unknown, the key is missing or the URL is invalid; the
@@ -138,8 +142,15 @@ def resolve_model(
     auth = preset.auth_headers(_find_key(preset, model))
     endpoint = Endpoint(preset, base_url, auth, tuple(model.headers.items()))
     codec = _load_codec(preset.wire, preset.quirks)
-    limits = model.timeouts or timeouts or preset.timeouts
-    return HttpModel(name, endpoint, codec, transport(), limits, name=model.name.strip())
+    return HttpModel(
+        name,
+        endpoint,
+        codec,
+        transport(),
+        model.timeouts or timeouts or preset.timeouts,
+        name=model.name.strip(),
+        reply_limits=reply_limits,
+    )
 
 
 def _find_key(preset: Preset, model: ModelAt) -> str:

@@ -12,6 +12,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.reply_limits import ReplyLimits as ReplyLimits
     from holdfast.resilience.breaker.decision import RejectedCall as RejectedCall
     from holdfast.resilience.breaker.decision import Ticket as Ticket
     from holdfast.resilience.breaker.options import BreakerOptions as BreakerOptions
@@ -105,6 +106,7 @@ _HOME: dict[str, str] = {
     "RateLimiter": "holdfast.resilience.limiter.strategy",
     "RefreshCredentials": "holdfast.resilience.retry.options",
     "RejectedCall": "holdfast.resilience.breaker.decision",
+    "ReplyLimits": "holdfast.core.reply_limits",
     "Reservation": "holdfast.resilience.limiter.decision",
     "Resilience": "holdfast.resilience.defaults",
     "Retry": "holdfast.resilience.retry.strategy",

@@ -33,6 +33,7 @@ from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
+from holdfast.core.reply_limits import ReplyLimits
 from holdfast.resilience.breaker.options import BreakerOptions
 from holdfast.resilience.breaker.strategy import BreakerStrategy
 from holdfast.resilience.budget.options import BudgetOptions
@@ -70,6 +71,7 @@ class Resilience(Struct, frozen=True, kw_only=True):
         metrics: where calls are counted.
         continue_streams: when a reply breaks off after some text, let the next attempt write the
             rest, where the provider can do that, in place of all of it again.
+        reply_limits: how large a reply may be.
 
     >>> Resilience(breaker=True)
     Traceback (most recent call last):
@@ -86,6 +88,7 @@ class Resilience(Struct, frozen=True, kw_only=True):
     cache: CacheOptions | Store | None = None
     metrics: CallMetrics | None = None
     continue_streams: bool = False
+    reply_limits: ReplyLimits = ReplyLimits()
 
     def __post_init__(self) -> None:
         check_fields(self, "resilience.")

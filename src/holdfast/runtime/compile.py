@@ -179,7 +179,10 @@ def _to_fallback_error(
 
 def _resolve_model(keywords: AgentKeywords, model: str | ModelAt | Model) -> Model:
     return resolve_model(
-        model, lambda: keywords["transport"] or _shared_transport(), keywords["timeouts"]
+        model,
+        lambda: keywords["transport"] or _shared_transport(),
+        keywords["timeouts"],
+        (keywords["resilience"] or Resilience()).reply_limits,
     )
 
 

@@ -23,7 +23,7 @@ from holdfast.codecs.gemini.json_documents import DocumentSplitter
 from holdfast.codecs.json_text import UNREADABLE, JsonReader, json_kind, read_json
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
-from holdfast.core.deltas import Delta, EndMissing, NotAReply, TextDelta
+from holdfast.core.deltas import CharactersReplaced, Delta, EndMissing, NotAReply, TextDelta
 from holdfast.core.errors import ErrorInfo
 
 _BLANK = b" \t\r\n"
@@ -221,7 +221,9 @@ class GeminiDecoder:
         self._quick_block = self._reader.open_text_block
 
     def _spoil(self, out: list[Delta], start: int) -> None:
-        self._mended |= self._json.has_mended
+        if self._json.has_mended and not self._mended:
+            self._mended = True
+            out.append(CharactersReplaced())
         if self._mended:
             spoil_mended(out, start)
 

@@ -16,7 +16,14 @@ from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
 from holdfast.codecs.openai_chat.quick_reader import decode_chunk, read_whole_reply
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
-from holdfast.core.deltas import Delta, EndMissing, NotAReply, ReasoningDelta, TextDelta
+from holdfast.core.deltas import (
+    CharactersReplaced,
+    Delta,
+    EndMissing,
+    NotAReply,
+    ReasoningDelta,
+    TextDelta,
+)
 from holdfast.core.errors import ErrorInfo
 
 _MARKERS = (b"[DONE]", b'"[DONE]"')
@@ -43,6 +50,7 @@ class ChatDecoder:
         "_can_read_quickly",
         "_classify",
         "_done",
+        "_has_mended",
         "_has_text",
         "_provider",
         "_reader_or_none",
@@ -67,6 +75,8 @@ class ChatDecoder:
         self._can_read_quickly = False
         # Whether a text was read on the fast path.
         self._has_text = False
+        # Whether any event was repaired.
+        self._has_mended = False
         self.bad_lines = 0
 
     @property
@@ -194,6 +204,9 @@ class ChatDecoder:
         self._reader.read_object(value, out, failed=failed, whole=whole)
         if self._body.json.has_mended:
             spoil_mended(out, start)
+            if not self._has_mended:
+                self._has_mended = True
+                out.append(CharactersReplaced())
 
     def _pass_over(self, payload: bytes, out: list[Delta], *, cut: bool) -> None:
         self.bad_lines += 1
