@@ -130,7 +130,7 @@ MISTAKES = {
         'model = "ollama:x"\n[resilience]\nmetrics = true',
         (
             "agent.toml:3: resilience.metrics: is not a setting. "
-            "Known are attempt_timeout, breaker, budget, cache, continue_streams, deadline, hedge, limiter"
+            "Known are attempt_timeout, breaker, budget, cache, continue_streams, deadline, hedge, limiter, reply_limits"
         ),
     ),
     "no model": ('name = "x"', 'agent.toml: model: is missing. Write model = "openai:gpt-5.2"'),

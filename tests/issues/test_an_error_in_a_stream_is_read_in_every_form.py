@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
+from holdfast import Agent
 from holdfast.codecs.assemble import Assembler
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.events import RetryScheduled
 from holdfast.models.resolve import _load_codec
+from holdfast.testing import Emulator, FakeClock
+from holdfast.testing.emulator import ErrorEvent
 
 BEGINNING: dict[str, list[dict[str, Any]]] = {
     "openai_chat": [
@@ -111,3 +115,18 @@ def test_half_an_error_is_a_stream_that_was_cut(wire: str) -> None:
     body = b"".join(b"data: " + plain(event) + b"\n\n" for event in BEGINNING[wire])
     info = read(wire, body + pretty(ERROR)[:40], SPLITS["at once"])
     assert info.category.is_retryable
+
+
+async def test_the_next_attempt_waits_as_long_as_google_asks() -> None:
+    faults = [ErrorEvent(1, body=ERROR, framed=False)]
+    async with Emulator(["one two three"], faults=faults) as provider:
+        agent = Agent(
+            "gemini:gemini-3-pro",
+            base_url=provider.base_url_for("gemini"),
+            api_key="k",
+            clock=FakeClock(),
+        )
+        async with agent.stream("Count.") as run:
+            waits = [item.delay async for item in run if isinstance(item, RetryScheduled)]
+        assert run.result.text == "one two three"
+    assert waits == [pytest.approx(7.0, abs=1.0)]

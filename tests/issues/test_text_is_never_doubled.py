@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.wire import Quirks
 from holdfast.core.messages import ReplyKind
-from holdfast.models.presets import PRESETS
 from holdfast.models.resolve import _load_codec
 
 
@@ -225,30 +224,3 @@ def test_a_whole_message_at_the_end_of_a_stream_repeats_its_deltas() -> None:
     for events in ([first, copy], [first, last, copy]):
         result = read("openai_chat", *events, end=b"data: [DONE]\n\n")
         assert (result.reply.text, result.error) == ("Hello", None)
-
-
-# The same judgement for every provider of a wire.
-
-
-@pytest.mark.parametrize("preset", [one for one in PRESETS.values() if one.wire == "openai_chat"])
-@pytest.mark.parametrize(
-    ("arguments", "kind"),
-    [
-        ('{"euros": 5}', ReplyKind.COMPLETE),
-        ("{}", ReplyKind.COMPLETE),
-        ("", ReplyKind.UNTERMINATED),
-        ('{"euros":', ReplyKind.UNTERMINATED),
-    ],
-)
-def test_a_call_with_the_end_marker_and_no_finish_reason_is_judged_alike(
-    preset: Any, arguments: str, kind: ReplyKind
-) -> None:
-    function = {"name": "pay", "arguments": arguments}
-    call = {"index": 0, "id": "c1", "type": "function", "function": function}
-    event = {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
-    codec = _load_codec(preset.wire, preset.quirks)
-    decoder, assembler = codec.make_decoder("", preset.name), Assembler(preset.quirks, preset.wire)
-    body = b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n"
-    for one in [*decoder.feed(body), *decoder.close()]:
-        assembler.feed(one)
-    assert assembler.finish().reply.kind is kind

@@ -2,7 +2,8 @@
 
 A complete reply decodes to the same deltas, all at once; so streaming and not streaming are one
 path. `codecs.assemble` joins them into one reply. The first four are also streamed to the reader of
-a run, and so is `CharactersReplaced`. Do not add a delta that only one wire can produce, except through `PartReceived`.
+a run, and so is `CharactersReplaced`. Do not add a delta that only one wire can produce, except
+through `PartReceived`.
 """
 
 from __future__ import annotations
