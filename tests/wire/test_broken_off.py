@@ -305,7 +305,7 @@ async def test_a_fallback_begins_anew() -> None:
 async def test_a_run_that_is_cancelled_while_it_waits_keeps_the_partial_text() -> None:
     shown = ""
     async with Emulator(storyteller, faults=[DropAfter(6)]) as emulator:
-        slow = RetryOptions(retry_delay=300.0, max_retry_delay=300.0)
+        slow = RetryOptions(retry_delay=60.0)
         made = agent_for(emulator, retry=slow, clock=SystemClock())
         async with made.stream("Tell me.", session="s") as run:
             async for item in run:
