@@ -79,6 +79,19 @@ def test_reasoning_of_part_1_whose_final_form_is_part_0() -> None:
     assert [part.text for part in result.reply.parts] == ["Hm.", "Hi"]  # type: ignore[union-attr]
 
 
+def test_reasoning_that_comes_as_a_summary_and_in_full_is_shown_once() -> None:
+    piece = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": 0}
+    item = {
+        "type": "reasoning",
+        "id": "r1",
+        "summary": [{"type": "summary_text", "text": "Hm."}],
+        "content": [{"type": "reasoning_text", "text": "Hm."}],
+    }
+    for events in ([{**piece, "delta": "Hm."}, ended(item)], [ended(item)]):
+        result = read("openai_responses", *events, delta("Hi", 0, output_index=1), completed(item))
+        assert [part.text for part in result.reply.parts] == ["Hm.", "Hi"]  # type: ignore[union-attr]
+
+
 def test_an_item_that_ends_at_another_place_is_the_same_item() -> None:
     result = read(
         "openai_responses", ADDED, delta("Hello", 0), ended(message("Hello"), at=1), completed()

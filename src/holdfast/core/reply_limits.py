@@ -19,7 +19,8 @@ class ReplyLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         text: bytes of its text, with reasoning and refusals.
         arguments: bytes of the arguments of all its tool calls.
         calls: its tool calls.
-        body: bytes of the response, with everything around the text.
+        body: bytes of the response, with everything around the text. One event of a stream, and a
+            response that is not streamed, never has more than 64 MiB.
 
     >>> ReplyLimits(calls=0)
     Traceback (most recent call last):

@@ -195,7 +195,10 @@ class ItemReader:
         for section, field in (("summary", "summary"), ("thought", "content")):
             parts = _only_objects(fields.get(field))
             texts = {at: string_or_empty(part.get("text")) for at, part in enumerate(parts)}
-            self._complete_section(item, section, texts, out)
+            # Some servers send the same reasoning as a summary and in full.
+            whole, others = "".join(texts.values()), item.sections.values()
+            if section in item.sections or all(other.text != whole for other in others):
+                self._complete_section(item, section, texts, out)
         # The first reasoning part of the item holds all its fields, which are sent back.
         at = item.index if item.thought is None else item.thought
         out.append(ReasoningDelta("", at, extra=fields))
