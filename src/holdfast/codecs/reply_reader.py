@@ -61,6 +61,11 @@ class ReplyReader:
             self._failed = True
             out.append(NotAReply(expected, "missing"))
 
+    def _report_second_reply(self, out: list[Delta]) -> None:
+        """Add that the body holds two replies, which must not be merged."""
+        self._failed = True
+        out.append(NotAReply("one reply in the body", "a second reply"))
+
     def _count_unknown(self, kind: str) -> None:
         # The number of kinds is limited, so that a hostile server cannot fill the memory.
         kind = kind[:_LONGEST_KIND]

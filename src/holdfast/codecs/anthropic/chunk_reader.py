@@ -148,9 +148,8 @@ class AnthropicChunkReader(ReplyReader):
 
     def _open_message(self, message: _Object, out: list[Delta]) -> None:
         if self._last_index >= 0:
-            # The blocks of two messages must not be merged.
-            self._failed = self.ended = True
-            out.append(NotAReply("one message in the body", "a second message_start event"))
+            self._report_second_reply(out)
+            self.ended = True
             return
         out.append(
             ReplyStarted(string_or_empty(message.get("id")), string_or_empty(message.get("model")))

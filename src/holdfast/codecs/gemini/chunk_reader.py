@@ -179,8 +179,7 @@ class GeminiChunkReader(ReplyReader):
     def _refuse_second_reply(self, chunk: _Object, out: list[Delta]) -> None:
         """Report content after a finish reason if its id shows that it belongs to another reply."""
         if self._id and chunk.get("responseId") not in (None, "", self._id):
-            self._failed = True
-            out.append(NotAReply("one reply in the body", "a second reply"))
+            self._report_second_reply(out)
 
     def _read_candidates(self, candidates: list[object], out: list[Delta]) -> None:
         numbered = any(isinstance(item, dict) and "index" in item for item in candidates)

@@ -207,8 +207,7 @@ class OpenAIChatChunkReader(ReplyReader):
         message = first.get("delta") if isinstance(first, dict) else None
         begins = isinstance(message, dict) and bool(message.get("role"))
         if begins and self._id and chunk.get("id") not in (None, "", self._id):
-            self._failed = True
-            out.append(NotAReply("one reply in the body", "a second reply"))
+            self._report_second_reply(out)
 
     def _choose_message(self, choice: _Object, whole: bool) -> tuple[object, bool]:
         """Return the message or delta of a choice, and whether it is a whole message."""

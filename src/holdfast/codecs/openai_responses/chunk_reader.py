@@ -155,9 +155,8 @@ class ResponsesChunkReader(ReplyReader):
 
     def _begin_response(self, response: _Object, kind: str, out: list[Delta]) -> None:
         if kind == "response.created" and self._items:
-            # The items of two responses must not be merged.
-            self._failed = self.ended = True
-            out.append(NotAReply("one response in the body", "a second response.created event"))
+            self._report_second_reply(out)
+            self.ended = True
         else:
             self._read_start(response, out)
 
