@@ -48,5 +48,6 @@ def test_many_arguments_are_passed_by_name() -> None:
 
 
 def test_a_call_passes_through_few_frames() -> None:
-    assert measures.own_frames(wrapped=False) <= 11
-    assert measures.own_frames(wrapped=True) <= 13
+    # The last one sends a request, since a request may be sent again without streaming.
+    assert measures.own_frames(wrapped=False) <= 12
+    assert measures.own_frames(wrapped=True) <= 14
