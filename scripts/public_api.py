@@ -10,7 +10,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
 from types import ModuleType
@@ -96,6 +96,10 @@ def lines(module: ModuleType, first: dict[tuple[str, int], str]) -> Iterator[str
             yield from class_lines(path, value)
         elif inspect.isroutine(value):
             yield f"{path}{signature(value)}"
+        elif isinstance(value, Mapping):
+            yield f"{path}: {type(value).__name__}"
+            for key, entry in value.items():
+                yield f"{path}[{key!r}] = {steady(repr(entry))}"
         else:
             yield f"{path}: {type(value).__name__} = {steady(repr(value))}"
 
