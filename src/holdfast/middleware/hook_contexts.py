@@ -241,7 +241,8 @@ class BeforeTool(HookContext, frozen=True):
 
     `call` has the validated arguments: what the tool receives, by the names of its parameters, with
     defaults. `written_call` is the call as the model wrote it, or as a hook changed it if `edited` is
-    true. A changed call is validated again and passed to these hooks again.
+    true. A changed call is validated again and passed to these hooks again. `unknown` is the text that
+    the model reads when there is no tool of this name; such a call runs only in a wrap hook.
     """
 
     iteration: int
@@ -250,6 +251,7 @@ class BeforeTool(HookContext, frozen=True):
     result: ToolResult | None = None
     written_call: ToolCall | None = None
     edited: bool = False
+    unknown: str = ""
 
     @property
     def tool(self) -> str:

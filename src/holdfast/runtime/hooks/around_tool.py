@@ -6,6 +6,7 @@ an object after the last attempt, and the model only sees what the formatter ret
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -61,6 +62,7 @@ class HookedCall:
         "_context",
         "_effect",
         "_hooks",
+        "_judging",
         "_mine",
         "_refused",
         "_run",
@@ -81,6 +83,7 @@ class HookedCall:
         self._checked: Checked = before or check_call(
             run.plan.registry, effect.call, unfinished=effect.unfinished
         )
+        self._judging = asyncio.Lock()
         self._context: ToolUse | None = None
         self._approved_calls: tuple[ToolCall | None, ...] = ()
         """The call that all hooks before the tool have approved, in its two forms."""
@@ -100,6 +103,7 @@ class HookedCall:
                 index=effect.index,
                 call=_visible_call(self._checked, effect.call),
                 written_call=effect.call,
+                unknown=_unknown_text(self._checked),
             )
         return context
 
@@ -167,14 +171,16 @@ class HookedCall:
 
     async def _run_passed_on(self, inner: ToolUse) -> Outcome[ToolResult]:
         """Run the call that the wrap hooks passed on. A call that they edited is judged again."""
-        if inner.call not in self._approved_calls:
-            await self._judge_edited(inner)
-            if self._refused is not None:
-                return self._refused
-        if self.context.result is not None:
-            return Done(self.context.result, 0)
+        async with self._judging:  # a wrap hook may pass on two calls at once
+            if inner.call not in self._approved_calls:
+                await self._judge_edited(inner)
+                if self._refused is not None:
+                    return self._refused
+            checked, result = self._checked, self.context.result
+        if result is not None:
+            return Done(result, 0)
         effect = msgspec.structs.replace(self._effect, call=inner.call)
-        return await self._use(effect, self._checked)
+        return await self._use(effect, checked)
 
     async def _judge_edited(self, inner: ToolUse) -> None:
         self._checked = check_call(
@@ -186,6 +192,7 @@ class HookedCall:
             result=None,
             written_call=inner.call,
             edited=True,
+            unknown=_unknown_text(self._checked),
         )
         self._approved_calls = ()
         if self.valid:
@@ -252,6 +259,13 @@ class HookedCall:
         )
         _, failure = await call_after(hooks.chain.on_error, context, hooks.apply_stop)
         hooks.record_failure(failure)
+
+
+def _unknown_text(checked: Checked) -> str:
+    """Return what the model reads about a tool that does not exist; "" when the tool exists."""
+    if isinstance(checked, CheckedCall) or not isinstance(checked.error, ToolNotFoundError):
+        return ""
+    return checked.result.text if checked.result is not None else str(checked.error)
 
 
 def _visible_call(checked: Checked, call: ToolCall) -> ToolCall:
