@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from holdfast.core.errors import MiddlewareError
+from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.redaction import redact
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision
@@ -104,11 +104,13 @@ def _check_decision(hook: Hook, answer: object) -> Decision:
 
 
 def hook_failure(hook: Hook, error: Exception) -> MiddlewareError:
-    """Return the error for a hook that raised; the details are private."""
+    """Return the error for a hook that raised; the details are private.
+
+    The text of a ConfigurationError is not: it says how the hook must be written.
+    """
     name = type(error).__name__
-    return MiddlewareError(
-        hook.owner, hook.name, f"raised {name}", private=redact(f"{name}: {error}")
-    )
+    problem = f"raised {name}: {error}" if type(error) is ConfigurationError else f"raised {name}"
+    return MiddlewareError(hook.owner, hook.name, problem, private=redact(f"{name}: {error}"))
 
 
 def _describe_wrong_return(hook: Hook, answer: object) -> str:
