@@ -273,28 +273,29 @@ class Agent(Generic[T]):
     async def answer(self, run_id: str, to: Answer[A], /) -> Receipt: ...
     @overload
     async def answer(self, run_id: str, to: Question[A], value: A, /) -> Receipt: ...
-    @overload
-    async def answer(self, run_id: str, to: str, value: object, /) -> Receipt: ...
     async def answer(
-        self, run_id: str, to: AnyAnswer | AnyQuestion | str, value: object = None, /
+        self, run_id: str, to: AnyAnswer | AnyQuestion, value: object = None, /
     ) -> Receipt:
         """Answer a question of a run, whether the run is in progress or not.
 
         A run that waits in this process receives the answer and continues. For any other run, the
         answer is in the journal when this method returns, and `resume` uses it.
 
+        An answer belongs to one question. It is refused when the question belongs to another run, to
+        an earlier session of the same name, or shows something else.
+
         Args:
             run_id: the id of the run, or the name of the session.
-            to: an answer with its key, such as `question.approve()`; or the question, or its key.
-            value: the answer, when `to` is a question or a key.
+            to: an answer, such as `question.approve(by="ann")`; or the question.
+            value: the answer, when `to` is a question.
 
         Returns:
             A true value when the answer was accepted, otherwise a false one with the reason.
 
         Raises:
             AnswerTypeError: the question asks for another type; it stays open.
-            ConfigurationError: the journal has no such run, or this process does not know the class
-                of the question.
+            ConfigurationError: the journal has no such run, this process does not know the class of
+                the question, or the edited arguments do not fit the tool.
         """
         from holdfast.runtime.questions.open_question import address_answer
 

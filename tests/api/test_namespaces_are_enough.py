@@ -35,6 +35,7 @@ MEASURED_INSIDE = {
 INNER = {
     "PostgresLease": "what PostgresJournal.claim gives is used as a Lease",
     "ErrorStreak": "the state of ErrorTracking is its own",
+    "Preference": "the state of ToolPermission is its own",
     "RepetitionState": "the state of RepetitionGuard is its own",
     "TokenEstimate": "the state of HistoryReduction is its own",
     "UsageSpent": "the state of UsageLimits is its own",

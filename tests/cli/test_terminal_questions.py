@@ -61,7 +61,7 @@ class Say(Question[str], frozen=True, kw_only=True):
     ],
 )
 def test_a_line_is_an_answer(request_: Question[Any], line: str, value: object) -> None:
-    assert parse_answer(request_, line) == Answer(request_.key, value)
+    assert parse_answer(request_, line) == Answer(request_.key, value, request_.binding)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ async def test_the_result_of_a_turn_that_another_process_finished_is_shown(
         if line is not None:
             for answer in ("Porto", "May"):
                 (question,) = await agent.questions("ada")
-                await agent.answer("ada", question.key, answer)
+                await agent.answer("ada", question, answer)
                 await agent.resume("ada")
         return line
 

@@ -51,13 +51,13 @@ class Untyped(Question, frozen=True, kw_only=True):  # type: ignore[type-arg]
 
 
 def test_helper_methods_return_answers_with_the_key() -> None:
-    assert PERMISSION.approve() == Answer("k", Approved())
+    assert PERMISSION.approve() == Answer("k", Approved(), "")
     edited = PERMISSION.approve(remember="tool", arguments={"amount": 1})
     assert edited.value == Approved(remember="tool", arguments={"amount": 1})
     assert PERMISSION.deny("no", remember="call").value == Denied(reason="no", remember="call")
-    assert CONTINUE.approve(5) == Answer("c", Continued(iterations=5))
+    assert CONTINUE.approve(5) == Answer("c", Continued(iterations=5), "")
     assert CONTINUE.deny().value == Denied(reason="Continuation denied by user.")
-    assert CLARIFY.answer("Braga") == Answer("q", "Braga")
+    assert CLARIFY.answer("Braga") == Answer("q", "Braga", "")
 
 
 @pytest.mark.parametrize(

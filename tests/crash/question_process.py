@@ -6,7 +6,9 @@ import asyncio
 import sys
 
 from holdfast import Agent, Question, SqliteJournal, tool
+from holdfast.core.events import QuestionAsked
 from holdfast.core.messages import ToolCall
+from holdfast.core.recorded_questions import restore_question
 from holdfast.testing import ScriptedModel
 from holdfast.tools.context import ToolContext
 
@@ -34,7 +36,9 @@ async def main(path: str, what: str) -> None:
             assert isinstance(asked, Budget)
             print(f"{result.status.value} for Budget of {asked.purpose!r}")
         elif what == "answer":
-            receipt = await agent.answer("s", "t1.i0.tool.0.ask.0", 500)
+            events = [record.event for record in await journal.read("s")]
+            (asked,) = [event for event in events if isinstance(event, QuestionAsked)]
+            receipt = await agent.answer("s", restore_question(asked, "s"), 500)
             print(receipt.reason or "taken")
         else:
             print((await agent.resume("s")).output)

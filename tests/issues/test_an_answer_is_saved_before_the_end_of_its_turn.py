@@ -49,7 +49,7 @@ async def test_an_answer_during_the_end_of_a_turn_is_late() -> None:
     journal.slow = True
     run.cancel()
     await journal.until("t1.interrupted")
-    answer = asyncio.create_task(agent.answer("s", question.key, "yes"))
+    answer = asyncio.create_task(agent.answer("s", question, "yes"))
     await settled()
     journal.let_go()
     assert (await answer).reason == "late"

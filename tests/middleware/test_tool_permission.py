@@ -16,7 +16,8 @@ from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.messages import ToolCall
 from holdfast.core.questions import Approved, Denied, PermissionQuestion, Question
 from holdfast.journal.memory import MemoryJournal
-from holdfast.middleware.tool_permission import Rule, ToolPermission
+from holdfast.middleware.permission_rules import Rule
+from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.testing import FakeClock, ScriptedModel
 
 paid: list[int] = []
@@ -299,7 +300,7 @@ def test_the_cache_of_tool_names_is_bounded() -> None:
     for number in range(1000):
         assert permission.permission_for(f"read_{number}", {}) == "allow"
         assert permission.permission_for(f"drop_{number}", {}) == "deny"
-    assert len(permission._by_tool) <= 256
+    assert len(permission.table._by_tool) <= 256
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from holdfast import Agent, Middleware, PermissionQuestion, ToolPermission, tool
 from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.middleware.permission_rules import Rule, RuleTable
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.json_data import json_data
 from holdfast.tools.tool import Tool
@@ -141,16 +142,23 @@ class Watch(Middleware):
         self.note("after", moment.arguments)
 
 
-class Judge(ToolPermission):
+class NotingTable(RuleTable):
     """Notes what the rules judge."""
 
     def __init__(self, note: Callable[[str, object], None]) -> None:
-        super().__init__(ask=["*"])
+        super().__init__(ask=(Rule("*"),))
         self.note = note
 
-    def _permission_by_rule(self, tool: str, arguments: Any) -> Any:
+    def find_permission(self, tool: str, arguments: Any) -> Any:
         self.note("rule", arguments)
-        return super()._permission_by_rule(tool, arguments)
+        return super().find_permission(tool, arguments)
+
+
+def judge(note: Callable[[str, object], None]) -> ToolPermission:
+    """Rules that ask about every call, and note what they judge."""
+    rules = ToolPermission()
+    rules.table = NotingTable(note)
+    return rules
 
 
 async def _turn(used: Tool, arguments: str) -> tuple[dict[str, object], str]:
@@ -164,7 +172,7 @@ async def _turn(used: Tool, arguments: str) -> tuple[dict[str, object], str]:
     agent = Agent(
         ScriptedModel(ToolCall("1", used.name, arguments), "Done."),
         tools=TOOLS,
-        middleware=[Judge(seen.__setitem__), Watch(seen.__setitem__)],
+        middleware=[judge(seen.__setitem__), Watch(seen.__setitem__)],
         on_question=yes,
         clock=FakeClock(),
     )

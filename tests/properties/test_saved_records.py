@@ -284,11 +284,11 @@ async def whole(play: Play, first: End) -> list[object]:
 
 
 def in_short(events: list[Event]) -> list[Any]:
-    """Without times; the tools of one reply are sorted, whichever ended first."""
+    """Without times and random texts; the tools of one reply are sorted, whichever ended first."""
     told: list[Any] = []
     for event in events:
         plain = msgspec.to_builtins(event)
-        plain.update({"at": 0, "until": 0, "downtime": 0})
+        plain.update({"at": 0, "until": 0, "downtime": 0, "nonce": "", "origin": ""})
         if ".tool." not in event.key:
             told.append(plain)
         elif told and isinstance(told[-1], list):

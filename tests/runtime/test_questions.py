@@ -31,13 +31,14 @@ from holdfast.core.questions import (
     PermissionQuestion,
     Question,
 )
+from holdfast.core.recorded_questions import restore_question
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.chain import NO_HOOKS
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.questions.broker import QuestionBroker
-from holdfast.runtime.questions.open_question import Receipt
+from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.run_stream import RunStream
 from holdfast.runtime.sessions.session_pool import OpenSession
 from holdfast.testing import FakeClock, ScriptedModel
@@ -100,7 +101,11 @@ async def test_an_answer_from_the_stream_reaches_the_tool() -> None:
     assert results_in_history(run.result) == ["paid 10"]
     asked = next(item for item in items if isinstance(item, PermissionQuestion))
     assert asked == PermissionQuestion(
-        key="t1.i0.tool.0.ask.0", tool="pay", arguments={"euros": 10}, description="Pay."
+        key="t1.i0.tool.0.ask.0",
+        binding=asked.binding,
+        tool="pay",
+        arguments={"euros": 10},
+        description="Pay.",
     )
     kinds = [
         type(item)
@@ -188,7 +193,7 @@ async def test_two_questions_of_one_tool_have_numbers_of_their_own() -> None:
 
         def one(request: Question[Any]) -> None:
             keys.append(request.key)
-            run.answer(request.key, request.key[-1])
+            run.answer(request, request.key[-1])
 
         await watch(run, one)
     assert keys == ["t1.i0.tool.0.ask.0", "t1.i0.tool.0.ask.1"]
@@ -208,8 +213,7 @@ async def test_an_answer_that_comes_before_the_wait_begins_is_not_lost() -> None
         ) -> None:
             await super().append(run, event, effect, marker=marker)
             if isinstance(event, ev.QuestionAsked):
-                key = event.key.removesuffix(".asked")
-                assert questions.answer(Answer(key, Approved()))
+                assert questions.answer(restore_question(event, run).answer(Approved()))
 
     given = agent(call("pay"), clock=FakeClock())
     run = new_turn(given, SessionMachine(), Eager(), questions)
@@ -451,14 +455,15 @@ async def test_unknown_double_and_late_answers_are_refused_and_harm_nothing() ->
     async with agent(call("where")).stream("go") as run:
 
         def answer(request: Question[Any]) -> None:
-            receipts.append(run.answer("t1.i0.tool.9.ask.0", "?"))
+            receipts.append(run.answer(Answer("t1.i0.tool.9.ask.0", "?", "")))
             receipts.append(run.dismiss("nobody"))
             receipts.append(run.answer(request, "Porto"))
             receipts.append(run.answer(request, "Faro"))
             receipts.append(run.dismiss(request))
 
-        await watch(run, answer)
-        receipts.append(run.answer("t1.i0.tool.0.ask.0", "Braga"))
+        items = await watch(run, answer)
+        (request,) = [item for item in items if isinstance(item, Question)]
+        receipts.append(run.answer(request, "Braga"))
     reasons = [receipt.reason for receipt in receipts]
     assert reasons == ["unknown", "unknown", "", "answered", "answered", "answered"]
     assert [bool(receipt) for receipt in receipts] == [False, False, True, False, False, False]
@@ -711,8 +716,9 @@ async def resumed(
 
 
 async def _approve(questions: QuestionBroker) -> None:
-    while not questions.answer(Answer("t1.i0.tool.0.ask.0", Approved())):
+    while (waiter := questions._open_questions.get("t1.i0.tool.0.ask.0")) is None:
         await asyncio.sleep(0)
+    assert questions.answer(address_answer(waiter.question, Approved()))
 
 
 async def test_after_a_crash_the_tool_runs_again_and_finds_the_answer() -> None:

@@ -10,6 +10,5 @@ assert_type(holdfast.__version__, str)
 async def questions(agent: holdfast.Agent, request: holdfast.PermissionQuestion) -> None:
     await agent.answer("s", request.approve())
     await agent.answer("s", request, holdfast.Denied())
-    await agent.answer("s", "t1.i0.tool.0.ask.0", 3)
     for asked in (await agent.run("Go")).questions:
         assert_type(asked, holdfast.Question[Any])

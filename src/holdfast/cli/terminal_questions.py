@@ -7,6 +7,7 @@ replaced, but the arguments that somebody is asked to approve are never shortene
 from __future__ import annotations
 
 import asyncio
+import getpass
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -22,6 +23,7 @@ from holdfast.core.questions import (
     ContinuationQuestion,
     PermissionQuestion,
     answer_type,
+    question_content,
     type_name,
 )
 from holdfast.runtime.run_stream import RunStream
@@ -50,7 +52,7 @@ def format_question(question: AnyQuestion) -> list[str]:
         offered = [f"{number}: {option}" for number, option in enumerate(question.options, 1)]
         lines = [f"? {question.question}", " · ".join(offered) or "type an answer"]
     else:
-        fields = msgspec.json.encode(question).decode()
+        fields = msgspec.json.encode(question_content(question)).decode()
         wanted = type_name(answer_type(type(question)))
         lines = [f"? {type(question).__name__} {fields}", f"type {wanted}, as JSON"]
     return [make_printable(part) for line in lines for part in line.splitlines()]
@@ -59,8 +61,9 @@ def format_question(question: AnyQuestion) -> list[str]:
 def parse_answer(question: AnyQuestion, line: str) -> AnyAnswer | None:
     """Parse a typed line; return None if it is not a valid answer.
 
-    >>> parse_answer(ClarificationQuestion(question="Where?", options=("Porto", "Faro")), "2")
-    Answer(key='', value='Faro')
+    >>> where = ClarificationQuestion(question="Where?", options=("Porto", "Faro"))
+    >>> parse_answer(where, "2").value
+    'Faro'
     """
     word, _, rest = line.strip().partition(" ")
     try:
@@ -156,6 +159,25 @@ def _settle_by_line(
     if answer is None:
         show.print_note("this is not a valid answer to the question")
         return False
-    if not run.answer(answer):
+    try:
+        accepted = run.answer(sign_answer(answer))
+    except ConfigurationError as error:  # the edited arguments do not fit the tool
+        print_refusal(error, show)
+        return False
+    if not accepted:
         show.print_note(_LATE)
     return True
+
+
+def print_refusal(error: ConfigurationError, show: RunPrinter) -> None:
+    """Print why an answer was refused."""
+    for row in str(error).splitlines():
+        show.print_note(make_printable(row))
+
+
+def sign_answer(answer: AnyAnswer) -> AnyAnswer:
+    """Return the answer with the name of the user who runs this program."""
+    try:
+        return msgspec.structs.replace(answer, by=getpass.getuser())
+    except (OSError, KeyError, ImportError):  # this system does not know the user's name
+        return answer

@@ -9,7 +9,12 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.agent import Agent
 from holdfast.cli.run_printer import RunPrinter
-from holdfast.cli.terminal_questions import format_question, parse_answer
+from holdfast.cli.terminal_questions import (
+    format_question,
+    parse_answer,
+    print_refusal,
+    sign_answer,
+)
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.questions import AnyQuestion
 
@@ -62,5 +67,10 @@ async def _ask_until_answered(
         if answer is None:
             show.print_note("this is not a valid answer to the question")
             continue
-        await agent.answer(session, answer)  # an earlier answer of another process counts instead
+        try:
+            # An earlier answer of another process counts instead.
+            await agent.answer(session, sign_answer(answer))
+        except ConfigurationError as error:  # the edited arguments do not fit the tool
+            print_refusal(error, show)
+            continue
         return True

@@ -28,10 +28,11 @@ from holdfast.middleware.guidance import Guidance
 from holdfast.middleware.history_reduction import HistoryReduction, Summarize
 from holdfast.middleware.iteration_cache import IterationCache
 from holdfast.middleware.iteration_logging import IterationLogging
+from holdfast.middleware.permission_rules import Permission, Rules
 from holdfast.middleware.pii import Action, Kind
 from holdfast.middleware.pii_protection import PIIProtection
 from holdfast.middleware.repetition_guard import RepetitionGuard
-from holdfast.middleware.tool_permission import Permission, Rules, ToolPermission
+from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 from holdfast.models.http_model import Model
 from holdfast.models.resolve import ModelAt

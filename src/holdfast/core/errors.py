@@ -308,8 +308,9 @@ class LimitError(HoldfastError):
         self.limit = limit
 
 
-UnansweredReason = Literal["timeout", "cancelled", "nobody", "failed"]
-"""Why a question got no answer; "failed" means that the handler raised."""
+UnansweredReason = Literal["timeout", "cancelled", "nobody", "failed", "expired"]
+"""Why a question got no answer; "failed" means that the handler raised, "expired" that the answer
+ended before it was used."""
 
 _UNANSWERED: dict[UnansweredReason, str] = {
     "timeout": "No answer to the {kind} came in time.",
@@ -317,6 +318,7 @@ _UNANSWERED: dict[UnansweredReason, str] = {
     "nobody": "Nobody is there to answer the {kind}. Give the agent `on_question=...`, or use "
     "`agent.stream(...)` and `run.answer(...)`.",
     "failed": "The handler of questions failed on the {kind}.",
+    "expired": "The answer to the {kind} expired before it was used.",
 }
 
 

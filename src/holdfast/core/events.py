@@ -159,8 +159,10 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
 class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=True):
     """A person is asked a question. Key: `{effect's key}.ask.{n}.asked`.
 
-    `question` holds its fields as JSON values, so that a saved answer is used for the same question
-    only. `wait="suspend"` means that the asking hook or tool does nothing before the answer and may
+    `question` holds what it shows as JSON values, so that a saved answer is used for the same question
+    only. `nonce` is random: with it, no two questions have the same binding. `origin` is the binding
+    of the question of a subagent that this question passes on. `by_hook` means that a hook asks, and
+    not a tool. `wait="suspend"` means that the asking hook or tool does nothing before the answer and may
     run again from its beginning. `before_effect` means that a hook asks and the effect itself has not
     begun. After `until`, in seconds since the epoch, an answer is too late.
     """
@@ -172,18 +174,24 @@ class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=Tru
     wait: OnWait = "hold"
     before_effect: bool = False
     until: float | None = None
+    nonce: str = ""
+    origin: str = ""
+    by_hook: bool = False
 
 
 class QuestionAnswered(Struct, frozen=True, tag="question_answered", omit_defaults=True):
     """The answer, as JSON values. Key: `{effect's key}.ask.{n}`.
 
     `deferred` means that the run did not wait for it any more: the hook or tool that asked runs again.
+    `by` is who gave it. After `expires_at`, in seconds since the epoch, it does not count any more.
     """
 
     key: str
     at: float
     answer: object
     deferred: bool = False
+    by: str = ""
+    expires_at: float | None = None
 
 
 class QuestionUnanswered(Struct, frozen=True, tag="question_unanswered", omit_defaults=True):

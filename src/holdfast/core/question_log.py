@@ -16,10 +16,21 @@ ASKED = ".asked"
 
 
 class QuestionOutcome(Struct, frozen=True):
-    """How a question ended: the answer as JSON values, or `why` there is none."""
+    """How a question ended: the answer as JSON values, or `why` there is none.
+
+    `by` is who gave the answer. After `expires_at`, in seconds since the epoch, it does not count.
+    """
 
     answer: object = None
     why: UnansweredReason | None = None
+    by: str = ""
+    expires_at: float | None = None
+
+    def why_unanswered(self, now: float) -> UnansweredReason | None:
+        """Return why there is no answer at this time; None when there is one."""
+        if self.expires_at is not None and now >= self.expires_at:
+            return "expired"
+        return self.why
 
 
 def ask_key(scope: str, number: int) -> str:
@@ -52,6 +63,7 @@ class QuestionLog:
 
     __slots__ = (
         "_open_keys",
+        "_passed_on",
         "_since",
         "due_askers",
         "outcomes",
@@ -66,13 +78,18 @@ class QuestionLog:
         self.waited_seconds = 0.0
         self.due_askers: dict[str, bool] = {}
         self.resume_count = 0
-        self._open_keys: set[str] = set()
+        self._open_keys: dict[str, None] = {}
+        self._passed_on: dict[str, str] = {}
         self._since = 0.0
 
     @property
     def open_questions(self) -> tuple[QuestionAsked, ...]:
         """The questions without an answer, in the order in which they were asked."""
-        return tuple(asked for key, asked in self.questions.items() if key in self._open_keys)
+        return tuple(self.questions[key] for key in self._open_keys)
+
+    def find_open(self, key: str) -> QuestionAsked | None:
+        """Return the question with this key while it waits for an answer."""
+        return self.questions[key] if key in self._open_keys else None
 
     @property
     def is_waiting(self) -> bool:
@@ -115,18 +132,26 @@ class QuestionLog:
         if not self._is_paused:
             self._since = event.at
         self.questions[key] = event
-        self._open_keys.add(key)
+        if event.origin:
+            self._passed_on[event.origin] = key
+        self._open_keys[key] = None
 
     def close_question(self, event: QuestionAnswered | QuestionUnanswered) -> None:
         """Record the end of a question."""
         scope = asker_key(event.key)
         if event.deferred:
-            self.due_askers[scope] = scope in self.rerunnable_askers
+            self.due_askers[scope] = self._may_rerun(scope)
         if isinstance(event, QuestionAnswered):
-            self.outcomes[event.key] = QuestionOutcome(event.answer)
+            self.outcomes[event.key] = QuestionOutcome(
+                event.answer, by=event.by, expires_at=event.expires_at
+            )
         else:
             self.outcomes[event.key] = QuestionOutcome(why=event.why)
         self._remove_waiting(event.at, {event.key}, set())
+
+    def find_passed_on(self, binding: str) -> QuestionOutcome | None:
+        """Return the outcome of the question that passes on the question with this binding."""
+        return self.outcomes.get(self._passed_on.get(binding, ""))
 
     def waiting_seconds(self, at: float) -> float:
         """The seconds up to `at` in which the turn waited for answers."""
@@ -149,7 +174,14 @@ class QuestionLog:
     def close_all(self, at: float) -> None:
         """Nothing that may have asked is in progress any more."""
         if self._open_keys or self.due_askers:
-            self._remove_waiting(at, self._open_keys.copy(), set(self.due_askers))
+            self._remove_waiting(at, set(self._open_keys), set(self.due_askers))
+
+    def _may_rerun(self, scope: str) -> bool:
+        """Whether the asker is one of `rerunnable_askers`; found without going through all of them."""
+        return self.due_askers.get(scope, False) or any(
+            asker_key(asked.key) == scope and (asked.before_effect or asked.wait == "suspend")
+            for asked in map(self.questions.__getitem__, self._open_keys)
+        )
 
     @property
     def _is_paused(self) -> bool:
@@ -157,7 +189,8 @@ class QuestionLog:
 
     def _remove_waiting(self, at: float, closed: set[str], done: set[str]) -> None:
         was_paused = self._is_paused
-        self._open_keys -= closed
+        for key in closed:
+            self._open_keys.pop(key, None)
         for scope in done:
             self.due_askers.pop(scope, None)
         if was_paused and not self._is_paused:

@@ -26,7 +26,7 @@ from typing import (
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_fields
+from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import NonNegativeInt, PositiveFloat
 from holdfast.core.errors import (
     AnswerTypeError,
@@ -58,12 +58,14 @@ NOBODY_TEXT = (
 TIMED_OUT_TEXT = "Permission request timed out. Please respond to permission requests promptly."
 CANCELLED_TEXT = "Permission request was cancelled."
 FAILED_TEXT = "The handler of questions failed; the log has the details."
+EXPIRED_TEXT = "The answer expired before it was used."
 
 _UNANSWERED_TEXTS: dict[UnansweredReason, str] = {
     "timeout": TIMED_OUT_TEXT,
     "cancelled": CANCELLED_TEXT,
     "nobody": NOBODY_TEXT,
     "failed": FAILED_TEXT,
+    "expired": EXPIRED_TEXT,
 }
 
 
@@ -109,10 +111,29 @@ class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_default
 
 
 class Answer(Struct, Generic[A], frozen=True):
-    """An answer, with the key of its question."""
+    """An answer to one question. `Question.answer` makes it.
+
+    Args:
+        key: the key of the question.
+        value: the answer itself.
+        binding: the binding of the question. An answer with another binding is refused.
+        by: who gave the answer, such as "ann@example.org". It is saved with the answer.
+        expires_at: when the answer ends, in seconds since the epoch; None means never. It is refused
+            when it arrives later. When the run uses it later, it counts as no answer, and what it
+            says about later calls ends.
+    """
 
     key: str
     value: A
+    binding: str
+    by: str = ""
+    expires_at: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("key", "binding", "by"):
+            check_value(name, getattr(self, name), str)
+        check_value("expires_at", self.expires_at, PositiveFloat | None)
+        plain_form(self.by)
 
 
 AnyAnswer: TypeAlias = Answer[Any]  # the question that the key names determines the type
@@ -125,23 +146,32 @@ class Question(Struct, Generic[A], frozen=True, kw_only=True):
 
     Args:
         key: names the question within its run; empty until it is asked.
+        binding: a digest of the run and of what the question shows, different each time that a
+            question is asked; empty until then. An answer must have the same one.
 
     The class attribute `default_timeout` is the number of seconds that a question of this kind waits
     by default.
 
     >>> class Budget(Question[int], frozen=True, kw_only=True):
     ...     purpose: str
-    >>> Budget(purpose="trip").answer(500)
-    Answer(key='', value=500)
+    >>> Budget(purpose="trip").answer(500).value
+    500
     """
 
     default_timeout: ClassVar[float] = DEFAULT_TIMEOUT
 
     key: str = ""
+    binding: str = ""
 
-    def answer(self, value: A) -> Answer[A]:
-        """Return `value` as the answer to this question. Raises AnswerTypeError for a wrong type."""
-        return Answer(self.key, validate_answer(self, value))
+    def answer(self, value: A, *, by: str = "", expires_at: float | None = None) -> Answer[A]:
+        """Return `value` as the answer to this question. Raises AnswerTypeError for a wrong type.
+
+        Args:
+            value: the answer itself.
+            by: who gives it; it is saved with the answer.
+            expires_at: when it ends, in seconds since the epoch; None means never.
+        """
+        return Answer(self.key, validate_answer(self, value), self.binding, by, expires_at)
 
     def default_answer(self, why: UnansweredReason) -> A:
         """Return what counts as the answer when nobody answered. Raises UnansweredError if nothing does."""
@@ -154,8 +184,8 @@ AnyQuestion: TypeAlias = Question[Any]  # only isinstance tells the type of the 
 class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True):
     """May this tool run with these arguments?
 
-    >>> PermissionQuestion(tool="pay", key="k").deny("Too much.")
-    Answer(key='k', value=Denied(reason='Too much.', remember='once', because='person'))
+    >>> PermissionQuestion(tool="pay", key="k").deny("Too much.").value
+    Denied(reason='Too much.', remember='once', because='person')
     """
 
     tool: str
@@ -168,16 +198,27 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
         check_fields(self)
 
     def approve(
-        self, *, remember: Remember = "once", arguments: Mapping[str, object] | None = None
+        self,
+        *,
+        remember: Remember = "once",
+        arguments: Mapping[str, object] | None = None,
+        by: str = "",
+        expires_at: float | None = None,
     ) -> Answer[Approved | Denied]:
-        """Answer yes. `remember` and `arguments` are those of `Approved`."""
-        return self.answer(Approved(remember=remember, arguments=arguments))
+        """Answer yes. `remember` and `arguments` are those of `Approved`, the others of `Answer`."""
+        value = Approved(remember=remember, arguments=arguments)
+        return self.answer(value, by=by, expires_at=expires_at)
 
     def deny(
-        self, reason: str = DENIED_TEXT, *, remember: Remember = "once"
+        self,
+        reason: str = DENIED_TEXT,
+        *,
+        remember: Remember = "once",
+        by: str = "",
+        expires_at: float | None = None,
     ) -> Answer[Approved | Denied]:
-        """Answer no. The model reads the reason."""
-        return self.answer(Denied(reason=reason, remember=remember))
+        """Answer no. The model reads the reason; `by` and `expires_at` are those of `Answer`."""
+        return self.answer(Denied(reason=reason, remember=remember), by=by, expires_at=expires_at)
 
     def default_answer(self, why: UnansweredReason) -> Approved | Denied:
         """No answer is a no."""
@@ -203,13 +244,15 @@ class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=Tr
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def approve(self, iterations: int = 0) -> Answer[Continued | Denied]:
-        """Answer yes, for this many more iterations; 0 takes what is offered."""
-        return self.answer(Continued(iterations=iterations))
+    def approve(self, iterations: int = 0, *, by: str = "") -> Answer[Continued | Denied]:
+        """Answer yes, for this many more iterations; 0 takes what is offered. `by` gives it."""
+        return self.answer(Continued(iterations=iterations), by=by)
 
-    def deny(self, reason: str = "Continuation denied by user.") -> Answer[Continued | Denied]:
-        """Answer no: the turn ends."""
-        return self.answer(Denied(reason=reason))
+    def deny(
+        self, reason: str = "Continuation denied by user.", *, by: str = ""
+    ) -> Answer[Continued | Denied]:
+        """Answer no: the turn ends. `by` gives the answer."""
+        return self.answer(Denied(reason=reason), by=by)
 
     def default_answer(self, why: UnansweredReason) -> Continued | Denied:
         """No answer is a no."""
@@ -231,6 +274,20 @@ class ClarificationQuestion(Question[str], frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+def question_content(question: AnyQuestion) -> dict[str, object]:
+    """Return what a question shows, as JSON values. Raises ConfigurationError if JSON cannot hold it.
+
+    >>> question_content(ClarificationQuestion(question="Where?", key="k"))
+    {'question': 'Where?', 'options': [], 'source': ''}
+    """
+    plain = plain_form(question)
+    if not isinstance(plain, dict):
+        raise ConfigurationError(
+            type(question).__name__, "is saved as a list", fix="Remove array_like=True"
+        )
+    return {name: value for name, value in plain.items() if name not in ("key", "binding")}
 
 
 def _raise_unanswered(question: AnyQuestion, why: UnansweredReason) -> NoReturn:

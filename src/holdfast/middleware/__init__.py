@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from holdfast.middleware.iteration_cache import IterationCache as IterationCache
     from holdfast.middleware.iteration_logging import IterationLogging as IterationLogging
     from holdfast.middleware.live import LiveFilter as LiveFilter
+    from holdfast.middleware.permission_memory import PermissionMemory as PermissionMemory
+    from holdfast.middleware.permission_rules import Rule as Rule
     from holdfast.middleware.pii_protection import PIIProtection as PIIProtection
     from holdfast.middleware.repetition_guard import RepetitionGuard as RepetitionGuard
-    from holdfast.middleware.tool_permission import PermissionMemory as PermissionMemory
-    from holdfast.middleware.tool_permission import Rule as Rule
     from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
     from holdfast.middleware.total_error_threshold import TotalErrorThreshold as TotalErrorThreshold
     from holdfast.middleware.usage_limits import UsageLimits as UsageLimits
@@ -84,10 +84,10 @@ _HOME: dict[str, str] = {
     "OnError": "holdfast.middleware.hook_contexts",
     "PIIProtection": "holdfast.middleware.pii_protection",
     "Patch": "holdfast.middleware.decisions",
-    "PermissionMemory": "holdfast.middleware.tool_permission",
+    "PermissionMemory": "holdfast.middleware.permission_memory",
     "RepetitionGuard": "holdfast.middleware.repetition_guard",
     "Replace": "holdfast.middleware.decisions",
-    "Rule": "holdfast.middleware.tool_permission",
+    "Rule": "holdfast.middleware.permission_rules",
     "RunFacts": "holdfast.middleware.hook_contexts",
     "Stop": "holdfast.middleware.decisions",
     "ToolPermission": "holdfast.middleware.tool_permission",

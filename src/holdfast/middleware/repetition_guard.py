@@ -7,7 +7,7 @@ must never count as a yes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -17,7 +17,7 @@ from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveInt, at_least
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Event, ModelReplied, QuestionAnswered, QuestionAsked, ToolFinished
-from holdfast.core.messages import ToolResult
+from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.core.question_log import ASKED
 from holdfast.core.questions import Approved, Denied, PermissionQuestion, Timeout
@@ -30,7 +30,13 @@ from holdfast.middleware.hook_contexts import (
     arguments_of,
 )
 from holdfast.middleware.hooks import Middleware
-from holdfast.middleware.repetition import RecentCalls, WorstRepetition, count_reply, count_result
+from holdfast.middleware.repetition import (
+    RecentCalls,
+    WorstRepetition,
+    call_signature,
+    count_reply,
+    count_result,
+)
 
 REASON = "Circuit breaker: '{tool}' with same arguments would be called {count} times consecutively"
 TEXT = (
@@ -57,14 +63,15 @@ class RepetitionState(Struct, frozen=True, gc=False):
         calls: the counted calls.
         withdrawn_tools: the tools that are not offered any more.
         open_questions: the keys of open questions, each with the tool and signature of its call.
-        allowed: tools and signatures that a person allowed to be repeated.
+        allowed: tools and signatures that a person allowed to be repeated, each with the time at
+            which this ends, in seconds since the epoch; None means never.
         edited_arguments: a signature of the last reply, and the arguments that it runs with.
     """
 
     calls: RecentCalls = RecentCalls()
     withdrawn_tools: frozenset[str] = frozenset()
     open_questions: Mapping[str, tuple[str, str]] = {}
-    allowed: frozenset[str] = frozenset()
+    allowed: Mapping[str, float | None] = {}
     edited_arguments: tuple[str, Mapping[str, object]] | None = None
 
 
@@ -176,11 +183,11 @@ class RepetitionGuard(Middleware[RepetitionState]):
         if self.ask_at is None or worst.count < self.ask_at:
             return True
         tool, signature = state.calls.current[worst.index]
-        if tool in state.allowed or signature in state.allowed:
-            return True
         if worst.index in context.invalid:
             return True  # the call does not run, so there is nothing to approve
         call = context.calls[worst.index]
+        if _is_allowed(state, (tool, signature, call_signature(call)), context.now()):
+            return True
         question = PermissionQuestion(
             tool=tool,
             arguments=arguments_of(call) or {},
@@ -238,6 +245,12 @@ def _check_thresholds(max_calls: int, thresholds: Mapping[str, int | None]) -> N
             )
 
 
+def _is_allowed(state: RepetitionState, names: Iterable[str], now: float) -> bool:
+    """Whether a person allowed the repetition by one of these names, for longer than until now."""
+    ends = [state.allowed[name] for name in names if name in state.allowed]
+    return any(end is None or now < end for end in ends)
+
+
 def _record_result(state: RepetitionState, event: ToolFinished) -> RepetitionState:
     counted = count_result(state.calls, event)
     if counted is state.calls:
@@ -251,7 +264,7 @@ def _record_result(state: RepetitionState, event: ToolFinished) -> RepetitionSta
 
 
 def _record_question(state: RepetitionState, event: QuestionAsked) -> RepetitionState:
-    if event.kind != PermissionQuestion.__name__:
+    if event.kind != PermissionQuestion.__name__ or event.origin:
         return state
     question = msgspec.convert(event.question, PermissionQuestion)
     if question.source != SOURCE:
@@ -267,8 +280,12 @@ def _record_answer(state: RepetitionState, event: QuestionAnswered) -> Repetitio
     allowed, edited = state.allowed, state.edited_arguments
     answer = msgspec.convert(event.answer, Approved | Denied)
     if isinstance(answer, Approved):
-        if answer.remember != "once":
-            allowed |= {tool if answer.remember == "tool" else signature}
+        approved = signature
         if answer.arguments is not None:
             edited = (signature, answer.arguments)
+            written = _encode(answer.arguments).decode()
+            approved = call_signature(ToolCall("", tool, written))
+        if answer.remember != "once":
+            what = tool if answer.remember == "tool" else approved
+            allowed = {**allowed, what: event.expires_at}
     return RepetitionState(state.calls, state.withdrawn_tools, rest, allowed, edited)

@@ -6,6 +6,7 @@ A wait for another process takes real time with any clock.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 
@@ -25,6 +26,11 @@ class SystemClock:
 
 
 system_rng = random.random
+
+
+def new_nonce() -> str:
+    """Return a random text that is never made twice, even by programs that seed their random numbers."""
+    return os.urandom(16).hex()
 
 
 def new_run_id() -> str:

@@ -277,5 +277,7 @@ class ActiveTurn:
             tried=machine.tried,
             stop_reason=stopped.reason if stopped is not None else "",
             parsed_by=machine.parsed_by if completed else "",
-            questions=tuple(restore_question(asked) for asked in machine.questions.open_questions),
+            questions=tuple(
+                restore_question(asked, self.run_id) for asked in machine.questions.open_questions
+            ),
         )

@@ -9,27 +9,27 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import QuestionAnswered
 from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import QuestionLog
-from holdfast.core.questions import AnyAnswer, AnyQuestion, plain_form, validate_answer
+from holdfast.core.questions import AnyAnswer, AnyQuestion
 from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.answer_checks import check_answer
 from holdfast.runtime.questions.open_question import Receipt
-from holdfast.runtime.questions.question_records import find_answerable
+from holdfast.runtime.questions.question_records import answer_event, find_answerable
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import SessionPool
 
 _PATIENCE = 5.0  # seconds to wait for a run that is busy in another process
 
 
-def list_open_questions(log: QuestionLog) -> tuple[AnyQuestion, ...]:
-    """Return the open questions, in the order in which they were asked."""
-    return tuple(restore_question(asked) for asked in log.open_questions)
+def list_open_questions(log: QuestionLog, run_id: str) -> tuple[AnyQuestion, ...]:
+    """Return the open questions of a run, in the order in which they were asked."""
+    return tuple(restore_question(asked, run_id) for asked in log.open_questions)
 
 
 class Answering:
@@ -63,7 +63,7 @@ class Answering:
         """See `Agent.questions`."""
         run = self.active_turns.get(run_id)
         machine = run.machine if run is not None else await self._load_machine(run_id)
-        return list_open_questions(machine.questions)
+        return list_open_questions(machine.questions, run_id)
 
     async def _load_machine(self, run_id: str) -> SessionMachine:
         """Load the state of the run from the journal, even if another process drives the run."""
@@ -84,13 +84,14 @@ class Answering:
             machine = opened.machine
             check_run_exists(machine, run_id)
             at = self._plan.clock.now()
-            request = find_answerable(machine, answer.key, at)
-            if isinstance(request, Receipt):
-                return request
-            validate_answer(request, answer.value)
+            question = find_answerable(machine, run_id, answer.key, at)
+            if isinstance(question, Receipt):
+                return question
+            accepted = check_answer(self._plan, question, answer)
+            if isinstance(accepted, Receipt):
+                return accepted
             run = ActiveTurn(self._plan, run_id, opened, TurnContext())
-            value = plain_form(answer.value)
-            await run.log.commit(QuestionAnswered(answer.key, at, value, deferred=True))
+            await run.log.commit(answer_event(accepted, at, deferred=True))
             return Receipt()
 
     async def abandon(self, run_id: str) -> Result[object]:

@@ -145,20 +145,19 @@ class RunStream(Generic[T]):
     def answer(self, to: Answer[A], /) -> Receipt: ...
     @overload
     def answer(self, to: Question[A], value: A, /) -> Receipt: ...
-    @overload
-    def answer(self, to: str, value: object, /) -> Receipt: ...
-    def answer(self, to: Answer[A] | Question[A] | str, value: object = None, /) -> Receipt:
+    def answer(self, to: Answer[A] | Question[A], value: object = None, /) -> Receipt:
         """Answer a question, from any task or thread, without waiting.
 
         Args:
-            to: an addressed answer, such as `question.approve()`; or the question, or its key.
-            value: the answer, when `to` is a question or a key.
+            to: an addressed answer, such as `question.approve()`; or the question.
+            value: the answer, when `to` is a question.
 
         Returns:
             A receipt that is true when the answer was accepted and otherwise holds the reason.
 
         Raises:
             AnswerTypeError: the question asks for another type; the question stays open.
+            ConfigurationError: the edited arguments do not fit the tool; the question stays open.
         """
         return self._questions.answer(address_answer(to, value))
 

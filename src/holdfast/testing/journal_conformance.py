@@ -22,7 +22,15 @@ from typing import TypeAlias
 
 from holdfast.core.effects import CallModel, effect_digest
 from holdfast.core.errors import ConfigurationError, ConflictError, HoldfastError, SessionBusyError
-from holdfast.core.events import ModelReplied, Status, ToolsBegun, TurnClosed, TurnOpened
+from holdfast.core.events import (
+    ModelReplied,
+    QuestionAnswered,
+    QuestionAsked,
+    Status,
+    ToolsBegun,
+    TurnClosed,
+    TurnOpened,
+)
 from holdfast.core.messages import Media, Reply, Text, ToolCall, user
 from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Journal, RunLog, SharedJournal
@@ -66,6 +74,39 @@ class JournalConformance:
         records = await journal.read("r")
         assert tuple(record.event for record in records) == events
         assert [record.digest for record in records] == ["", effect_digest(effect), ""]
+
+    async def test_a_question_and_its_answer_come_back_equal(self, journal: Journal) -> None:
+        """This includes what an approval depends on: the arguments, the nonce and the expiry."""
+        key, shown = (
+            "t1.i0.tool.0.ask.0",
+            {"tool": "pay", "arguments": {"euros": 1.5, "to": _ODD[:9]}},
+        )
+        events = (
+            make_turn_opened(1),
+            QuestionAsked(
+                key=f"{key}.asked",
+                at=2.0,
+                kind="PermissionQuestion",
+                question=shown,
+                wait="suspend",
+                before_effect=True,
+                until=9.5,
+                nonce="n",
+                origin="o",
+                by_hook=True,
+            ),
+            QuestionAnswered(
+                key=key,
+                at=3.0,
+                answer={"type": "approved"},
+                deferred=True,
+                by="ann",
+                expires_at=4.25,
+            ),
+        )
+        for event in events:
+            await journal.append("r", event)
+        assert tuple(record.event for record in await journal.read("r")) == events
 
     async def test_reading_can_skip_what_is_known(self, journal: Journal) -> None:
         """`after` counts records."""

@@ -12,11 +12,19 @@ from functools import partial
 
 from msgspec import Struct
 
-from holdfast.core.errors import AnswerTypeError
-from holdfast.core.questions import Answer, AnyQuestion, validate_answer
+from holdfast.core.errors import AnswerTypeError, ConfigurationError
+from holdfast.core.questions import Answer, AnyQuestion
 from holdfast.resilience.clock import Clock
 from holdfast.runtime.channel import Channel
-from holdfast.runtime.questions.open_question import OpenQuestion, Party, SettledOutcome, Suspended
+from holdfast.runtime.questions.answer_checks import check_answer
+from holdfast.runtime.questions.open_question import (
+    OpenQuestion,
+    Party,
+    Receipt,
+    SettledOutcome,
+    Suspended,
+    address_answer,
+)
 from holdfast.runtime.questions.question_checks import OnQuestion
 
 _log = logging.getLogger("holdfast")
@@ -138,12 +146,20 @@ def _on_handler_done(waiter: OpenQuestion, work: asyncio.Task[object]) -> None:
         waiter.remove_party("handler")
 
 
-def _accept_answer(waiter: OpenQuestion, answer: object) -> None:
+def _accept_answer(waiter: OpenQuestion, given: object) -> None:
     """Settle the question with the handler's result: an `Answer`, or only its value."""
-    value = answer.value if isinstance(answer, Answer) else answer
+    question = waiter.question
+    answer = given if isinstance(given, Answer) else address_answer(question, given)
     try:
-        validate_answer(waiter.question, value)
+        accepted = check_answer(waiter.plan, question, answer)
     except AnswerTypeError as error:
         waiter.settle(error)
+    except ConfigurationError as error:
+        _log.error("the handler of questions cannot answer %s: %s", question.key, error)
+        waiter.settle("failed")
     else:
-        waiter.settle(Answer(waiter.question.key, value))
+        if isinstance(accepted, Receipt):
+            _log.error("the handler of questions gave no answer to %s: %s", question.key, accepted)
+            waiter.settle("failed" if accepted.reason == "mismatch" else "expired")
+        else:
+            waiter.settle(accepted)

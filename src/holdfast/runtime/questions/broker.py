@@ -24,10 +24,10 @@ from holdfast.core.questions import (
     Timeout,
     plain_form,
     restore_answer,
-    validate_answer,
 )
 from holdfast.resilience.timeout import pausable_timeout
 from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
+from holdfast.runtime.questions.answer_checks import check_answer
 from holdfast.runtime.questions.answer_race import Answerers, wait_for_answer
 from holdfast.runtime.questions.open_question import (
     OpenQuestion,
@@ -36,8 +36,10 @@ from holdfast.runtime.questions.open_question import (
     Suspended,
 )
 from holdfast.runtime.questions.question_checks import (
+    AskedBy,
     OnQuestion,
     PendingQuestion,
+    UsedKeys,
     add_description,
     assign_key,
     check_can_ask,
@@ -46,10 +48,14 @@ from holdfast.runtime.questions.question_records import (
     AskingTurn,
     extend_limit,
     find_answerable,
+    prepare_question,
     record_outcome,
     record_question,
 )
 from holdfast.tools.context import Asker
+
+_HOOKS = 0
+"""The number under which hooks ask; the attempts of a tool are numbered from 1."""
 
 
 class QuestionBroker:
@@ -94,7 +100,7 @@ class QuestionBroker:
         self._open_questions: dict[str, OpenQuestion] = {}
         self._late_answers: dict[str, asyncio.Task[None]] = {}
         self._other_loop_tasks: set[asyncio.Task[object] | None] = set()
-        self._used_keys: dict[tuple[str, int], set[str]] = {}
+        self._used_keys: dict[tuple[str, int], UsedKeys] = {}
         self._asking_count = 0
         self._paused_since = 0.0
 
@@ -103,8 +109,10 @@ class QuestionBroker:
         waiter = self._open_questions.get(answer.key)
         if waiter is None:
             return Receipt("unknown")
-        validate_answer(waiter.question, answer.value)
-        return self._settle_question(waiter, answer)
+        accepted = check_answer(waiter.plan, waiter.question, answer)
+        if isinstance(accepted, Receipt):
+            return accepted
+        return self._settle_question(waiter, accepted)
 
     def dismiss(self, key: str) -> Receipt:
         """End a question without an answer, from any thread."""
@@ -125,11 +133,11 @@ class QuestionBroker:
         log, key = run.machine.questions, answer.key
         waiter = self._open_questions.get(key)
         if waiter is None:
-            request = find_answerable(run.machine, key, run.plan.clock.now())
+            request = find_answerable(run.machine, run.run_id, key, run.plan.clock.now())
             if isinstance(request, Receipt):
                 return request
             # The question is in the journal, and the suspended code has not asked it again yet.
-            waiter = self._open_questions[key] = OpenQuestion(request, suspends=True)
+            waiter = self._open_questions[key] = OpenQuestion(request, run.plan, suspends=True)
             self._late_answers[key] = asyncio.create_task(self._record_late_answer(run, waiter))
         if waiter.outcome == "closed":
             return None
@@ -167,8 +175,18 @@ class QuestionBroker:
     ) -> object:
         """Ask one question for `who`: a scope, its attempt, and whether a hook asks."""
         scope, attempt, hook = who
-        taken = self._used_keys.setdefault((scope, attempt), set())
-        return await self._ask_question(run, (scope, hook), taken, (question, timeout))
+        check_can_ask(run.machine, scope, question, timeout)
+        question = add_description(run.plan.registry, question)
+        # A tool must not get an answer to a hook, nor a hook one to the tool. Each attempt of a tool
+        # gets the answers to the attempts before it.
+        used = self._used_keys.setdefault((scope, _HOOKS if hook else attempt), UsedKeys())
+        asker = AskedBy(scope, hook, used)
+        event = assign_key(run.machine, asker, question, self._open_questions)
+        # A hook that asks after its effect was called is not suspended: the effect would repeat.
+        done = hook and run.effects[scope].is_called
+        wait: OnWait = "hold" if done else self.on_wait
+        event = msgspec.structs.replace(event, wait=wait, before_effect=hook and not done)
+        return await self._find_or_ask(run, prepare_question(run, question, event, timeout))
 
     async def ask_from_other_loop(self, answer: Awaitable[object]) -> object:
         """Await an answer for a caller on another event loop; `close` cancels the wait."""
@@ -210,30 +228,18 @@ class QuestionBroker:
         if keeping:
             await asyncio.wait(keeping)
 
-    async def _ask_question(
-        self,
-        run: AskingTurn,
-        who: tuple[str, bool],
-        taken: set[str],
-        what: tuple[AnyQuestion, Timeout],
-    ) -> object:
-        (scope, hook), (request, timeout) = who, what
-        check_can_ask(run.machine, scope, request, timeout)
-        request, plain = assign_key(
-            run.machine, scope, taken, add_description(run.plan.registry, request)
-        )
-        # A hook that asks after its effect was called is not suspended: the effect would repeat.
-        done = hook and run.effects[scope].is_called
-        suspends = self.on_wait == "suspend" and not done
-        asking = PendingQuestion(request, plain, timeout, suspends, hook and not done)
+    async def _find_or_ask(self, run: AskingTurn, asking: PendingQuestion) -> object:
+        """Return the saved answer to a question, or ask it."""
+        request = asking.question
         if request.key in self._late_answers:
             self._open_questions[request.key].settle("closed")
             await self._late_answers.pop(request.key)
         kept = run.machine.questions.outcomes.get(request.key)
+        why = None if kept is None else kept.why_unanswered(run.plan.clock.now())
         if kept is None:
             value = await self._ask_and_record(run, asking)
-        elif kept.why is not None:
-            value = request.default_answer(kept.why)
+        elif why is not None:
+            value = request.default_answer(why)
         else:
             value = restore_answer(request, kept.answer)
         # Also for a saved answer: the process may have ended before the extension was saved.
@@ -269,17 +275,17 @@ class QuestionBroker:
     ) -> QuestionOutcome | None:
         request = asking.question
         by = Answerers(self.handler, run.context.channel, self.has_reader, run.plan.clock)
-        waiter = OpenQuestion(request, by.parties, suspends=asking.suspends)
+        waiter = OpenQuestion(request, run.plan, by.parties, suspends=asking.suspends)
         self._open_questions[request.key] = waiter
         leaves = False
         try:
             # The timeout of a hook starts at its first await, and only then can it be paused.
             await asyncio.sleep(0)
             with pausable_timeout.pause_timeout(), self._pause_turn(run):
-                until = await record_question(run, asking)
+                await record_question(run, asking)
                 seconds = None if self.is_nested and asking.suspends else asking.hold_seconds
                 by = msgspec.structs.replace(by, has_reader=self.has_reader)
-                outcome = await wait_for_answer(waiter, by, seconds, until)
+                outcome = await wait_for_answer(waiter, by, seconds, asking.event.until)
             leaves = outcome is None
             return "cancelled" if outcome == "closed" else outcome
         finally:

@@ -12,22 +12,26 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import AnswerTypeError, UnansweredReason
 from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
+from holdfast.runtime.plan import AgentPlan
 
 
 class Receipt(Struct, frozen=True):
     """Whether an answer was accepted, and otherwise the reason.
 
     `reason` is empty for an accepted answer. Otherwise it is "unknown" (there is no such question),
-    "answered" (it has an answer already) or "late" (nobody waits for an answer any more). The event
-    `QuestionAnswered` shows that the answer was saved.
+    "mismatch" (the answer belongs to another question with the same key, such as that of another run,
+    or of an earlier session of the same name), "answered" (it has an answer already) or "late" (nobody
+    waits for an answer any more, or the answer has expired). The event `QuestionAnswered` shows that
+    the answer was saved.
 
     >>> bool(Receipt("late"))
     False
     """
 
-    reason: Literal["", "unknown", "answered", "late"] = ""
+    reason: Literal["", "unknown", "mismatch", "answered", "late"] = ""
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -47,16 +51,20 @@ class Suspended(BaseException):
         self.keys = keys
 
 
-def address_answer(to: AnyAnswer | AnyQuestion | str, value: object) -> AnyAnswer:
-    """Return the answer with the key of its question.
+def address_answer(to: AnyAnswer | AnyQuestion, value: object) -> AnyAnswer:
+    """Return the answer with the key and the binding of its question.
 
     Args:
-        to: an `Answer`, which has the key already; or the question, or its key.
-        value: the answer, when `to` is a question or a key.
+        to: an `Answer`, which has them already; or the question.
+        value: the answer, when `to` is a question.
+
+    Raises:
+        ConfigurationError: `to` is neither. A key alone does not say what was approved.
     """
+    check_value("to", to, Answer | Question)
     if isinstance(to, Answer):
         return to
-    return Answer(to.key if isinstance(to, Question) else to, value)
+    return Answer(to.key, value, to.binding)
 
 
 QuestionOutcome: TypeAlias = Answer[object] | UnansweredReason | AnswerTypeError
@@ -70,7 +78,8 @@ class OpenQuestion:
     """One open question. `settle` may be called from any thread; the first call wins.
 
     Args:
-        question: the question.
+        question: the question, with its key and its binding.
+        plan: the agent that asks.
         parties: who may answer; when none is left, `leave_unanswered` is called.
         suspends: whether an unanswered question stays open; otherwise it ends with "nobody".
     """
@@ -82,6 +91,7 @@ class OpenQuestion:
         "_parties",
         "_settled",
         "outcome",
+        "plan",
         "question",
         "suspends",
     )
@@ -89,11 +99,13 @@ class OpenQuestion:
     def __init__(
         self,
         question: AnyQuestion,
+        plan: AgentPlan,
         parties: frozenset[Party] = frozenset(),
         *,
         suspends: bool = False,
     ) -> None:
         self.question = question
+        self.plan = plan
         self.suspends = suspends
         self.outcome: SettledOutcome | None = None
         self._parties = set(parties)

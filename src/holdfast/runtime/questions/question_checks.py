@@ -6,7 +6,7 @@ This module must not wait for an answer, nor decide what a missing answer means.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from itertools import count
 from typing import TypeAlias, cast
 
@@ -14,17 +14,18 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.effects import begun_key, turn_key
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait, QuestionAsked
 from holdfast.core.machine import SessionMachine
-from holdfast.core.question_log import ask_key
+from holdfast.core.question_log import ask_key, asked_key
 from holdfast.core.questions import (
     NO_DESCRIPTION,
     AnyQuestion,
     PermissionQuestion,
     Question,
     Timeout,
-    plain_form,
+    question_content,
 )
 from holdfast.tools.registry import Registry
 
@@ -36,24 +37,16 @@ class PendingQuestion(Struct, frozen=True):
     """One question that is ready to be asked.
 
     Args:
-        question: the question, with its key.
-        plain: the question in the form in which it is saved.
+        question: the question, with its key and its binding.
+        event: the event that saves it.
         timeout: how long an answer may take.
         suspends: whether the asker is suspended when nobody answers in time.
-        before_effect: whether a hook asks before its effect has started.
     """
 
     question: AnyQuestion
-    plain: object
+    event: QuestionAsked
     timeout: Timeout
     suspends: bool
-    before_effect: bool
-
-    def compute_expiry(self, now: float) -> float | None:
-        """The time after which an answer to a suspended asker is too late; None means never."""
-        if not self.suspends or self.timeout is None or self.timeout == "default":
-            return None
-        return now + self.timeout
 
     @property
     def hold_seconds(self) -> float | None:
@@ -91,12 +84,19 @@ def check_can_ask(machine: SessionMachine, scope: str, request: object, timeout:
     """Raise ConfigurationError unless this question can be asked now."""
     check_value("request", request, Question)
     check_value("timeout", timeout, Timeout)
-    if not machine.allows_event(QuestionAsked):
+    if not (machine.allows_event(QuestionAsked) and _is_in_progress(machine, scope)):
         raise ConfigurationError(
             "ask",
-            f"{scope} is not within a turn, and a question belongs to one",
-            fix="Ask in a hook of an iteration or of a tool, or in a tool",
+            f"nobody can be asked here, because {scope} is not in progress",
+            fix="Ask in a tool, in before_iteration, before_tools, before_tool, after_reply, "
+            "after_tool or on_error, or in a wrap hook",
         )
+
+
+def _is_in_progress(machine: SessionMachine, scope: str) -> bool:
+    """Whether this effect, this turn or its tools are in progress, so that they can ask."""
+    scopes = (turn_key(machine.turn), begun_key(machine.turn, machine.iteration))
+    return scope in scopes or machine.find_pending(scope) is not None
 
 
 def add_description(registry: Registry, question: AnyQuestion) -> AnyQuestion:
@@ -108,26 +108,79 @@ def add_description(registry: Registry, question: AnyQuestion) -> AnyQuestion:
     return question
 
 
-def assign_key(
-    machine: SessionMachine, scope: str, used_keys: set[str], question: AnyQuestion
-) -> tuple[AnyQuestion, object]:
-    """Return the question with its key, and its plain form.
+class UsedKeys:
+    """The keys that are not free for one asker: a tool in one attempt, or the hooks of an effect."""
 
-    The key is the first one that is free or belongs to an equal question. So a saved answer is
-    never used for a different question: a yes to 10 euros is not a yes to 1000 euros.
+    __slots__ = ("_keys", "lowest")
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+        self.lowest = 0
+        """The lowest number that is free."""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def add(self, scope: str, number: int) -> None:
+        """Note that the key of this number is not free."""
+        self._keys.add(ask_key(scope, number))
+        while ask_key(scope, self.lowest) in self._keys:
+            self.lowest += 1
+
+
+class AskedBy(Struct, frozen=True):
+    """Who asks a question.
+
+    Args:
+        scope: the key of the effect.
+        by_hook: whether a hook asks, and not the tool itself.
+        used_keys: the keys that this asker has used; the new key is added to them.
+    """
+
+    scope: str
+    by_hook: bool
+    used_keys: UsedKeys
+
+
+def assign_key(
+    machine: SessionMachine,
+    asker: AskedBy,
+    question: AnyQuestion,
+    in_progress: Container[str] = (),
+) -> QuestionAsked:
+    """Return the event of the question: a saved one, or a new one with a free key.
+
+    A saved event is used only if its question is equal and comes from the same place. So a saved
+    answer is never used for a different question: a yes to 10 euros is not a yes to 1000 euros, and
+    a yes to the first payment of a subagent is not a yes to its second one.
 
     Args:
         machine: has the questions asked so far.
-        scope: who asks.
-        used_keys: the keys that this attempt has used; the new one is added to it.
-        question: the question.
+        asker: who asks.
+        question: the question. If it has a binding, it is passed on from another run.
+        in_progress: the keys of questions that may not be saved yet.
     """
-    plain = plain_form(msgspec.structs.replace(question, key=""))
-    what = (type(question).__name__, plain)
-    for number in count():
+    scope, used = asker.scope, asker.used_keys
+    kind, content = type(question).__name__, question_content(question)
+    wanted = (kind, content, question.binding)
+    for number in count(used.lowest):
         key = ask_key(scope, number)
         before = machine.questions.questions.get(key)
-        if key not in used_keys and (before is None or (before.kind, before.question) == what):
-            used_keys.add(key)
-            return msgspec.structs.replace(question, key=key), plain
+        if key in used or (before is None and key in in_progress):
+            continue
+        if before is None:
+            used.add(scope, number)
+            return QuestionAsked(
+                asked_key(key),
+                0.0,
+                kind,
+                content,
+                by_hook=asker.by_hook,
+                origin=question.binding,
+            )
+        if before.by_hook is not asker.by_hook:
+            used.add(scope, number)  # this key is never free for this asker
+        elif (before.kind, before.question, before.origin) == wanted:
+            used.add(scope, number)
+            return before
     raise AssertionError("unreachable")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+import msgspec
+
 from holdfast.core.effects import extended_key
 from holdfast.core.errors import AnswerTypeError
 from holdfast.core.events import (
@@ -18,11 +20,24 @@ from holdfast.core.events import (
     QuestionUnanswered,
 )
 from holdfast.core.machine import SessionMachine
-from holdfast.core.question_log import asked_key
-from holdfast.core.questions import Answer, AnyQuestion, ContinuationQuestion, Continued, plain_form
-from holdfast.core.recorded_questions import require_known_kind, restore_question
+from holdfast.core.question_log import ASKED
+from holdfast.core.questions import (
+    Answer,
+    AnyAnswer,
+    AnyQuestion,
+    ContinuationQuestion,
+    Continued,
+    Timeout,
+    plain_form,
+)
+from holdfast.core.recorded_questions import (
+    compute_binding,
+    require_known_kind,
+    restore_question,
+)
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
+from holdfast.resilience.system_clock import new_nonce
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.open_question import QuestionOutcome, Receipt
@@ -81,22 +96,32 @@ class AskingTurn(Protocol):
         ...
 
 
-async def record_question(run: AskingTurn, pending: PendingQuestion) -> float | None:
-    """Save the question if it is new, and return its expiry in seconds since the epoch."""
-    key, at = pending.question.key, run.plan.clock.now()
-    asked = run.machine.questions.questions.get(key)
-    if asked is None:
-        asked = QuestionAsked(
-            key=asked_key(key),
-            at=at,
-            kind=type(pending.question).__name__,
-            question=pending.plain,
-            wait="suspend" if pending.suspends else "hold",
-            before_effect=pending.before_effect,
-            until=pending.compute_expiry(at),
-        )
-        await run.log.commit(asked)
-    return asked.until
+def prepare_question(
+    run: AskingTurn, question: AnyQuestion, event: QuestionAsked, timeout: Timeout
+) -> PendingQuestion:
+    """Return the question with its key and its binding, and its complete event.
+
+    Args:
+        run: the turn that asks.
+        question: the question.
+        event: a saved event, or a new one. A new one gets its time, its expiry and its nonce here,
+            and `wait` and `before_effect` are set already.
+        timeout: how long an answer may take.
+    """
+    suspends = event.wait == "suspend"
+    if event.key.removesuffix(ASKED) not in run.machine.questions.questions:
+        at = run.plan.clock.now()
+        until = at + timeout if suspends and isinstance(timeout, int | float) else None
+        event = msgspec.structs.replace(event, at=at, until=until, nonce=new_nonce())
+    key, binding = event.key.removesuffix(ASKED), compute_binding(event, run.run_id)
+    bound = msgspec.structs.replace(question, key=key, binding=binding)
+    return PendingQuestion(bound, event, timeout, suspends)
+
+
+async def record_question(run: AskingTurn, pending: PendingQuestion) -> None:
+    """Save the question if it is new."""
+    if pending.question.key not in run.machine.questions.questions:
+        await run.log.commit(pending.event)
 
 
 async def record_outcome(
@@ -117,10 +142,22 @@ async def record_outcome(
             return
     at = run.plan.clock.now()
     if isinstance(outcome, Answer):
-        await run.log.commit(QuestionAnswered(key, at, plain_form(outcome.value), later))
+        await run.log.commit(answer_event(outcome, at, deferred=later))
     else:
         why = "failed" if isinstance(outcome, AnswerTypeError) else outcome
         await run.log.commit(QuestionUnanswered(key, at, why, later))
+
+
+def answer_event(answer: AnyAnswer, at: float, *, deferred: bool) -> QuestionAnswered:
+    """Return the event that saves an answer."""
+    return QuestionAnswered(
+        key=answer.key,
+        at=at,
+        answer=plain_form(answer.value),
+        deferred=deferred,
+        by=answer.by,
+        expires_at=answer.expires_at,
+    )
 
 
 async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -> None:
@@ -136,8 +173,7 @@ async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -
 
 def find_open_question(machine: SessionMachine, key: str) -> QuestionAsked | None:
     """Return the question with this key while it waits for an answer."""
-    wanted = asked_key(key)
-    return next((asked for asked in machine.questions.open_questions if asked.key == wanted), None)
+    return machine.questions.find_open(key)
 
 
 def is_open(machine: SessionMachine, key: str) -> bool:
@@ -145,11 +181,14 @@ def is_open(machine: SessionMachine, key: str) -> bool:
     return find_open_question(machine, key) is not None
 
 
-def find_answerable(machine: SessionMachine, key: str, now: float) -> AnyQuestion | Receipt:
+def find_answerable(
+    machine: SessionMachine, run_id: str, key: str, now: float
+) -> AnyQuestion | Receipt:
     """Return the question if it accepts an answer now, otherwise a receipt with the reason.
 
     Args:
         machine: the run.
+        run_id: the id of the run.
         key: the key of the question.
         now: seconds since the epoch.
 
@@ -161,7 +200,7 @@ def find_answerable(machine: SessionMachine, key: str, now: float) -> AnyQuestio
         return receipt_for(machine, key)
     if asked.until is not None and now >= asked.until:
         return Receipt("late")
-    return require_known_kind(restore_question(asked))
+    return require_known_kind(restore_question(asked, run_id))
 
 
 def receipt_for(machine: SessionMachine, key: str) -> Receipt:

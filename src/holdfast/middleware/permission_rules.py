@@ -1,0 +1,140 @@
+"""The rules of `ToolPermission`: which calls they match, and which permission they give.
+
+Rules judge the validated arguments. This module must never ask anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.argument_checks import check_fields, check_value
+from holdfast.core.constraints import NonEmptyText
+from holdfast.core.errors import ConfigurationError
+from holdfast.middleware.permission_memory import argument_text
+
+Permission = Literal["deny", "ask", "allow"]
+
+_MOST_TOOLS = 256
+
+
+class Rule(Struct, frozen=True):
+    """Matches calls by a pattern of the tool's name and by patterns of the arguments.
+
+    Args:
+        tool: a name, or a pattern with `*` and `?`, such as "read_*".
+        arguments: patterns for arguments, by the names of the parameters; each must be present and
+            match. They apply to the validated arguments with defaults, so `"yes"` for a boolean is
+            `true`. A value that is not text is compared by its JSON form.
+
+    >>> Rule("send", {"to": "*@example.org"}).matches("send", {"to": "ann@example.org"})
+    True
+    """
+
+    tool: NonEmptyText
+    arguments: Mapping[str, str] = {}
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def matches(self, tool: str, arguments: Mapping[str, object]) -> bool:
+        """Whether the rule applies to this call."""
+        return fnmatchcase(tool, self.tool) and all(
+            name in arguments and _is_like(arguments[name], pattern)
+            for name, pattern in self.arguments.items()
+        )
+
+    def covers(self, other: Rule) -> bool:
+        """Whether it applies to every call that `other` applies to, as far as patterns can tell."""
+        return fnmatchcase(other.tool, self.tool) and all(
+            name in other.arguments and fnmatchcase(other.arguments[name], pattern)
+            for name, pattern in self.arguments.items()
+        )
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{name}={pattern}" for name, pattern in self.arguments.items())
+        return f"{self.tool}({arguments})" if arguments else self.tool
+
+
+Rules: TypeAlias = Iterable[NonEmptyText | Rule]
+
+
+class RuleTable:
+    """The rules of one `ToolPermission`. The strictest rule that matches a call wins.
+
+    Args:
+        deny: calls that never run.
+        ask: calls that run when a person approves them.
+        allow: calls that run.
+    """
+
+    __slots__ = ("_by_tool", "rules")
+
+    def __init__(
+        self,
+        deny: tuple[Rule, ...] = (),
+        ask: tuple[Rule, ...] = (),
+        allow: tuple[Rule, ...] = (),
+    ) -> None:
+        self.rules: Mapping[Permission, tuple[Rule, ...]] = {
+            "deny": deny,
+            "ask": ask,
+            "allow": allow,
+        }
+        self._by_tool: dict[str, tuple[tuple[Permission, Rule], ...]] = {}
+
+    def find_permission(self, tool: str, arguments: Mapping[str, object]) -> Permission | None:
+        """Return what the rules say about a call; None when no rule matches it."""
+        for permission, rule in self._rules_for(tool):
+            if not rule.arguments or rule.matches(tool, arguments):
+                return permission
+        return None
+
+    def _rules_for(self, tool: str) -> tuple[tuple[Permission, Rule], ...]:
+        """Return the rules that match the tool's name, the strictest first."""
+        found = self._by_tool.get(tool)
+        if found is None:
+            found = tuple(
+                (permission, rule)
+                for permission, rules in self.rules.items()
+                for rule in rules
+                if fnmatchcase(tool, rule.tool)
+            )
+            if len(self._by_tool) < _MOST_TOOLS:  # a model may invent any number of names
+                self._by_tool[tool] = found
+        return found
+
+    def __bool__(self) -> bool:
+        return any(self.rules.values())
+
+
+def _is_like(value: object, pattern: str) -> bool:
+    """Whether a value matches the pattern; a whole number matches as 5 and as 5.0."""
+    if isinstance(value, float) and value.is_integer() and fnmatchcase(str(int(value)), pattern):
+        return True
+    return fnmatchcase(argument_text(value), pattern)
+
+
+def parse_rules(argument: str, rules: Rules) -> tuple[Rule, ...]:
+    """Return the rules of one argument of `ToolPermission`. Raises ConfigurationError."""
+    given = tuple(rules)
+    check_value(argument, given, tuple[NonEmptyText | Rule, ...])
+    return tuple(Rule(rule) if isinstance(rule, str) else rule for rule in given)
+
+
+def check_contradictions(rules: Mapping[Permission, tuple[Rule, ...]]) -> None:
+    """Raise ConfigurationError for a rule that a stricter rule always overrules."""
+    strictness: tuple[Permission, ...] = ("deny", "ask", "allow")
+    for index, strict in enumerate(strictness):
+        for loose in strictness[index + 1 :]:
+            for rule in rules[strict]:
+                for other in rules[loose]:
+                    if rule.covers(other):
+                        raise ConfigurationError(
+                            loose,
+                            f'"{other}" contradicts {strict} "{rule}", which always overrules it',
+                            fix=f'Remove one of them, or use default="{strict}" for all others',
+                        )
