@@ -19,6 +19,7 @@ from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
 from holdfast.sessions import overview, session_export
 from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
+from holdfast.sessions.copied_answers import detach_answers
 from holdfast.sessions.names import check_session_name, find_related_runs, new_name, title_run
 from holdfast.sessions.overview import SessionInfo
 from holdfast.sessions.search import SearchHit, search_sessions
@@ -154,7 +155,8 @@ class Sessions:
         """Copy a session, or its turns up to a number, to a new session; return the new id.
 
         The original session does not change. The records are copied, so the new session continues,
-        replays and rewinds as the original does.
+        replays and rewinds as the original does. Only what somebody allowed or denied for later calls
+        is not copied, because an answer is for one session.
 
         Args:
             session: the id of the original session.
@@ -325,7 +327,9 @@ class Sessions:
         if existing & {first, *runs, *find_related_runs(first, existing)}:
             raise _session_exists_error(first, argument)
         try:
-            await self._journal.restore(runs)
+            await self._journal.restore(
+                {run: detach_answers(records) for run, records in runs.items()}
+            )
         except ConflictError as error:
             raise _session_exists_error(first, argument) from error
 
