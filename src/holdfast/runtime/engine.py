@@ -45,6 +45,7 @@ from holdfast.runtime.channel import Channel
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.finalize import finalize_left_turn
+from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
 from holdfast.runtime.recovery import (
@@ -229,6 +230,7 @@ class Engine(Generic[T]):
         turn: TurnInput,
         channel: Channel | None = None,
         questions: QuestionBroker | None = None,
+        plan: AgentPlan | None = None,
     ) -> Result[T]:
         """Run a turn.
 
@@ -236,6 +238,8 @@ class Engine(Generic[T]):
             turn: the input of the turn.
             channel: receives the events and notices of the turn; None when there is no reader.
             questions: handles the questions of the turn; None creates a broker without a reader.
+            plan: the plan of a subagent with the rules of its caller, which has no session; None
+                takes the agent's own.
         """
         context = TurnContext(
             channel=channel,
@@ -248,13 +252,15 @@ class Engine(Generic[T]):
             child_journal=self._journal,
         )
         pool, run_id = self.session_pool, turn.session or new_run_id()
+        if plan is not None:
+            pool = SessionPool(pool.journal, plan.chain)
         opening: AbstractAsyncContextManager[OpenSession]
         if turn.session is None:
             opening = NewRun(pool, run_id, turn.history, is_saved=self._journal is not None)
         else:
             opening = pool.open_session(run_id, max_wait=self._max_wait)
         async with opening as opened:
-            run = ActiveTurn(self.plan, run_id, opened, context)
+            run = ActiveTurn(plan or self.plan, run_id, opened, context)
             if run.machine.phase is not Phase.IDLE:
                 await _close_left_turn(run)
             self.answering.register_turn(run)
@@ -268,14 +274,18 @@ class Engine(Generic[T]):
 
     async def _run_child(
         self,
+        plan: AgentPlan,
         turn: TurnInput,
         channel: Channel | None,
         questions: QuestionBroker,
         child_run: ChildRun | None,
     ) -> Result[T]:
-        """Run a turn as a tool of another run, or continue the turn if the journal has it."""
+        """Run a turn as a tool of another run, or continue the turn if the journal has it.
+
+        The plan is that of this agent, with the rules of its caller.
+        """
         if child_run is None:
-            return await self.run(turn, channel, questions)
+            return await self.run(turn, channel, questions, plan)
         context = TurnContext(
             channel=channel,
             questions=questions,
@@ -285,10 +295,10 @@ class Engine(Generic[T]):
             child_journal=child_run.journal,
             recovery=child_run.recovery,
         )
-        sessions = SessionPool(child_run.journal, self.plan.chain)
+        sessions = SessionPool(child_run.journal, plan.chain)
         for run_id in nested_run_ids(child_run.run_id):
             async with sessions.open_session(run_id) as opened:
-                run = ActiveTurn(self.plan, run_id, opened, context)
+                run = ActiveTurn(plan, run_id, opened, context)
                 if turn.parent_meter is not None:
                     turn.parent_meter.take_over(run_id, opened.machine.usage)
                 # A cancelled run was one attempt of the call; the next attempt has another run id.

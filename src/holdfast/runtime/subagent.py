@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import msgspec
@@ -34,9 +34,10 @@ from holdfast.core.errors import (
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent
-from holdfast.core.questions import AnyQuestion, Question
+from holdfast.core.questions import Answer, AnyQuestion, Question
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
+from holdfast.middleware.chain import compile_chain
 from holdfast.runtime.channel import Channel, Item
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker, TurnAsker
@@ -86,7 +87,8 @@ class Subagent(Generic[T]):
 
     plan: AgentPlan
     turn: Callable[
-        [TurnInput, Channel | None, QuestionBroker, ChildRun | None], Awaitable[Result[T]]
+        [AgentPlan, TurnInput, Channel | None, QuestionBroker, ChildRun | None],
+        Awaitable[Result[T]],
     ]
     on_question: OnQuestion | None
     limits: Limits | None
@@ -120,13 +122,14 @@ class _AgentFunction(Generic[T]):
         name: the name of the tool.
     """
 
-    __slots__ = ("_name", "agent")
+    __slots__ = ("_last_plan", "_name", "agent")
 
     ends_itself = True  # its own tools are ended, and then its turn is closed in the journal
 
     def __init__(self, agent: Subagent[T], name: str) -> None:
         self.agent = agent
         self._name = name
+        self._last_plan: tuple[AgentPlan, AgentPlan] | None = None
 
     async def __call__(self, task: str, context: ToolContext) -> object:
         """Give a task to the agent, and get its answer.
@@ -136,7 +139,27 @@ class _AgentFunction(Generic[T]):
             context: of the call.
         """
         with _enter_agent(self.agent.plan, self._name):
-            return await _run_agent(self.agent, self._name, task, context)
+            return await _run_agent(self.agent, self._name, task, context, self._plan_for(context))
+
+    def _plan_for(self, context: ToolContext) -> AgentPlan:
+        """Return the plan of the agent with the rules of this caller; the last one is cached."""
+        caller = context.asker.run.plan if isinstance(context.asker, TurnAsker) else None
+        if caller is None or not caller.middlewares:
+            return self.agent.plan
+        last = self._last_plan
+        if last is None or last[0] is not caller:
+            self._last_plan = last = (caller, _add_caller_rules(self.agent.plan, caller))
+        return last[1]
+
+
+def _add_caller_rules(plan: AgentPlan, caller: AgentPlan) -> AgentPlan:
+    """Return the plan of a subagent with the rules of its caller."""
+    from holdfast.middleware.caller_rules import inherit_rules  # only with middlewares
+
+    inherited = inherit_rules(caller.middlewares, plan.middlewares)
+    if not inherited:
+        return plan
+    return replace(plan, chain=compile_chain([*inherited, *plan.middlewares]))
 
 
 def agent_of(candidate: Tool | None) -> Subagent[object] | None:
@@ -164,7 +187,9 @@ def _enter_agent(plan: AgentPlan, name: str) -> Iterator[None]:
         _at_work.reset(token)
 
 
-async def _run_agent(agent: Subagent[T], name: str, task: str, context: ToolContext) -> T:
+async def _run_agent(
+    agent: Subagent[T], name: str, task: str, context: ToolContext, plan: AgentPlan
+) -> T:
     try:
         message = to_message(task)
     except ConfigurationError as error:
@@ -186,7 +211,7 @@ async def _run_agent(agent: Subagent[T], name: str, task: str, context: ToolCont
     )
     beside = _make_child_run(caller, context)
     try:
-        result = await agent.turn(turn, channel, questions, beside)
+        result = await agent.turn(plan, turn, channel, questions, beside)
     except HoldfastError as error:
         if caller and beside and isinstance(error, JournalError | ConflictError):
             # Fail the caller too; otherwise it would continue while the child run stays open.
@@ -236,7 +261,8 @@ def _build_handler(
             return None
         try:
             # No timeout here, because the agent's own timeout of the question cancels this call.
-            return await context.ask(msgspec.structs.replace(request, key=""), timeout=None)
+            value = await context.ask(request, timeout=None)
+            return _readdress_answer(context, request, value)
         except UnansweredError:
             return None
         except Suspended as suspended:
@@ -244,6 +270,16 @@ def _build_handler(
             raise
 
     return ask
+
+
+def _readdress_answer(context: ToolContext, question: AnyQuestion, value: object) -> object:
+    """Return an answer to the caller as an answer to the agent: who gave it, and until when."""
+    asker = context.asker
+    log = asker.run.machine.questions if isinstance(asker, TurnAsker) else None
+    outcome = log.find_passed_on(question.binding) if log is not None else None
+    if outcome is None or outcome.why is not None:
+        return value
+    return Answer(question.key, value, question.binding, outcome.by, outcome.expires_at)
 
 
 def make_child_channel(event_sink: EventSink | None, key: str, name: str) -> Channel | None:
