@@ -92,6 +92,10 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         compile_chain(keywords["middleware"]),
         limits_with(keywords["middleware"], keywords["limits"]),
     )
+    if keywords["middleware"]:
+        from holdfast.runtime.hooks.rule_checks import check_rules  # only with middlewares
+
+        check_rules(keywords["middleware"], registry)
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry)
     resilience = keywords["resilience"] or Resilience()
