@@ -10,7 +10,12 @@ import pytest
 
 from holdfast import Agent, tool
 from holdfast.cli.run_printer import RunPrinter
-from holdfast.cli.terminal_questions import ask_in_terminal, format_question, parse_answer
+from holdfast.cli.terminal_questions import (
+    ask_in_terminal,
+    format_question,
+    parse_answer,
+    sign_answer,
+)
 from holdfast.core.questions import (
     Answer,
     Approved,
@@ -130,6 +135,21 @@ async def _answer(run: RunStream[str], read: Any, show: RunPrinter) -> None:
     async for item in run:
         if isinstance(item, Question):
             await ask_in_terminal(run, item, read, show)
+
+
+async def test_edited_arguments_that_do_not_fit_are_asked_for_again() -> None:
+    result, margin = await conversation('e {"euros": 3}', "y")
+    assert result == "Approved:"
+    assert "arguments: do not fit the tool 'pay'" in margin
+    assert margin.count("? May pay run") == 2
+
+
+async def test_an_answer_is_saved_with_the_name_of_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ann")
+    answer = sign_answer(PermissionQuestion(tool="pay").approve())
+    assert answer.by == "ann"
 
 
 async def test_a_wrong_line_is_asked_again() -> None:
