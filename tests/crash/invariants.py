@@ -109,7 +109,8 @@ def at_the_end(story: Story, state: State, whole: tuple[Message, ...] | None) ->
     machine = folded(state)
     require(machine.phase is Phase.IDLE and machine.turn, else_say="the run never ends")
     messages = tuple(machine.transcript)
-    require(messages[-1].role == "assistant", else_say="nobody has the last word")
+    answered = messages[-1].role == "assistant"
+    require(answered or machine.can_try_again, else_say="nobody has the last word")
     _accepted(messages)
     doubts = _truthful(story, state, messages)
     # A cancelled recovery closes no turn.

@@ -98,7 +98,6 @@ def test_after_a_kill_in_a_tool_the_session_continues_and_no_tool_runs_twice(
         "user",
         "assistant",
         "tool",
-        "assistant",
         "user",
         "assistant",
     ]

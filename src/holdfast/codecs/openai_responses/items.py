@@ -73,7 +73,14 @@ class ItemReader:
     def begin_item(self, key: Key, fields: _Object, out: list[Delta]) -> Item:
         """Begin an item. Texts that it already holds are read at its end."""
         kind = kind_of_item(fields)
-        item = Item(key, kind, string_or_empty(fields.get("id")), self._next_index(), fields, {})
+        item = Item(
+            key=key,
+            kind=kind,
+            id=string_or_empty(fields.get("id")),
+            index=self._next_index(),
+            fields=fields,
+            sections={},
+        )
         if kind in ("function_call", CUSTOM):
             out.append(
                 ToolCallDelta(item.index, _call_id(fields), string_or_empty(fields.get("name")))
