@@ -11,6 +11,23 @@ import re
 
 MARK = "[redacted]"
 
+_NAMES = (
+    r"password|passwd|passphrase|pwd|secret|token|api[ _-]?key|access[_-]?key|account[_-]?key|"
+    r"private[_-]?key|shared[_-]?access[_-]?(?:key|signature)|credential"
+)
+_ASSIGNED = r"\\{0,8}[\"']?\s{0,9}(?:=>|=|:|->|→|\bis\b)\s{0,9}"
+_QUOTED = (
+    r"(?>(?P<{0}>\"\"\"|'''|\\{{1,8}}[\"'`]).*?(?:(?P={0})|\Z)"
+    r"|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?)"
+)
+_VALUE = (
+    # A value that was redacted before; one or several in quotes; words that are joined by commas.
+    r"(?:\[redacted\]"
+    rf"|\[?{_QUOTED.format('first')}"
+    rf"(?:\s{{0,3}},\s{{0,3}}{_QUOTED.format('more')}(?!\s{{0,3}}[:=]))*"
+    r"|[^\s,;&})\]]+(?:,[^\s,;&})\]]+)*)"
+)
+
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # A private key, complete or cut.
     (
@@ -20,17 +37,45 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         MARK,
     ),
-    # user:password@ in an address.
-    (re.compile(r"(?<=://)[^/\s:@]{1,256}:[^/\s@]{1,256}@"), MARK + "@"),
-    # Authorization: Bearer xyz, Basic xyz.
+    # user:password@ in an address; the password may hold '/' and '@'.
+    (
+        re.compile(
+            r"(?<=://)(?:[^/\s:@\"'<>]{0,256}:(?!\d{1,5}(?:[/?#]|$))[^\s\"'<>]{1,256}"
+            r"|[^/\s:@\"'<>]{16,256})@"
+        ),
+        MARK + "@",
+    ),
+    # Authorization with any scheme, and the parameters that follow.
+    (
+        re.compile(
+            rf"(?i)(authorization{_ASSIGNED}\\{{0,8}}[\"']?)"
+            r"(?:[a-z][\w-]{0,30}\s{1,9})?[^\s,;\"'\\]+"
+            r"(?:\s{0,9},\s{0,9}[\w-]{1,40}=(?:\"[^\"]*\"?|[^\s,\"']+))*"
+        ),
+        r"\1" + MARK,
+    ),
+    # Bearer xyz, Basic xyz.
     (re.compile(r"(?i)\b(bearer|basic|digest)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + MARK),
+    # ?key=value and &sig=value in an address.
+    (
+        re.compile(
+            r"(?i)([?&](?:key|sig|signature|auth|code|pass|x-amz-signature|x-goog-signature)=)"
+            r"[^&\s\"'#<>]+"
+        ),
+        r"\1" + MARK,
+    ),
+    # --password value, --api-key=value.
+    (
+        re.compile(
+            rf"(?is)(?<![\w-])(--?[a-z]?[\w-]{{0,30}}?(?:{_NAMES})[\w-]{{0,20}}\s{{1,9}}){_VALUE}"
+        ),
+        r"\1" + MARK,
+    ),
     # name=value, name: value, "name": "value", for names that say that the value is secret.
     (
         re.compile(
-            r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api[ _-]?key|"
-            r"access[_-]?key|private[_-]?key|credential|authorization|cookie|session[_-]?id)"
-            r"(?:[\w-]{0,40}|\s{1,3}provided)[\"']?\s{0,9}(?:=|:|=>|\bis\b)\s{0,9})"
-            r"(\"[^\"]*\"?|'[^']*'?|[^\s,;&})\]]+)"
+            rf"(?is)((?:{_NAMES}|cookie|session[_-]?id)(?:[\w-]{{0,40}}|\s{{1,3}}provided)"
+            rf"{_ASSIGNED}){_VALUE}"
         ),
         r"\1" + MARK,
     ),
@@ -49,6 +94,13 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 _LONGEST_TEXT = 20_000
+CUT = " [cut]"
+"""The end of a text that was shortened."""
+
+
+def shorten(text: str) -> str:
+    """Return the first 20,000 characters of `text`, with `[cut]` at the end of a longer one."""
+    return text if len(text) <= _LONGEST_TEXT + len(CUT) else text[:_LONGEST_TEXT] + CUT
 
 
 def redact(text: str) -> str:
@@ -61,8 +113,7 @@ def redact(text: str) -> str:
     >>> redact("GET https://bob:pw@example.org/ with Bearer abcdef123456")
     'GET https://[redacted]@example.org/ with Bearer [redacted]'
     """
-    if len(text) > _LONGEST_TEXT:
-        text = text[:_LONGEST_TEXT] + " [cut]"
+    text = shorten(text)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text

@@ -29,12 +29,14 @@ from holdfast.core.deltas import (
     TextDelta,
     ToolCallDelta,
 )
+from holdfast.core.detached_errors import DetachedError, clean_error, clean_info, detach_error
 from holdfast.core.errors import HoldfastError, TransportError, exception_for
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
-from holdfast.core.redaction import redact
 from holdfast.core.reply_limits import ReplyLimits
+from holdfast.core.secret_values import SecretValues
+from holdfast.models.addresses import join_address, show_address
 from holdfast.models.presets import Preset
 from holdfast.models.refusals import STREAM_REFUSALS, is_loading_model, is_stream_refusal
 from holdfast.models.reply_carry import read_carry, with_continuable_reply
@@ -47,6 +49,7 @@ from holdfast.resilience.pipeline import (
     failed_outcome,
     unsent_outcome,
 )
+from holdfast.transport.credentials import find_secrets
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
 _VISIBLE = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta, CharactersReplaced})
@@ -98,7 +101,14 @@ class Endpoint:
         headers: headers of the user, which are added or replace others; names in lower case.
     """
 
-    __slots__ = ("_headers", "_last_request", "_user_headers", "base_url", "preset")
+    __slots__ = (
+        "_headers",
+        "_last_request",
+        "_secrets",
+        "_user_headers",
+        "base_url",
+        "preset",
+    )
 
     def __init__(
         self, preset: Preset, base_url: str, auth: _Pairs = (), headers: _Pairs = ()
@@ -108,16 +118,17 @@ class Endpoint:
         self._headers = (("content-type", "application/json"), *preset.headers, *auth)
         self._user_headers = headers
         self._last_request: _CachedRequest | None = None
+        self._secrets: SecretValues | None = None
 
     def build_request(self, model: str, encoded: EncodedRequest) -> HttpRequest:
         """Build the HTTP request for one encoded request."""
         key = (model, encoded.path, encoded.headers)
         cached = self._last_request
         if cached is None or cached[0] != key:
-            path = self.preset.path_for(encoded.path, model).lstrip("/")
+            path = self.preset.path_for(encoded.path, model)
             # A dictionary, so that a header that the codec sets too is sent only once.
             headers = tuple(dict(self._headers + encoded.headers + self._user_headers).items())
-            cached = self._last_request = (key, f"{self.base_url}/{path}", headers)
+            cached = self._last_request = (key, join_address(self.base_url, path), headers)
         return HttpRequest("POST", cached[1], cached[2], encoded.body)
 
     @property
@@ -126,8 +137,15 @@ class Endpoint:
         pairs = self._headers + self._user_headers
         return account_scope(self.base_url, *(value for _, value in pairs))
 
+    @property
+    def secrets(self) -> SecretValues:
+        """The API key, the user's headers, and the password and the query of the base URL."""
+        if self._secrets is None:
+            self._secrets = find_secrets(self.base_url, self._headers + self._user_headers)
+        return self._secrets
+
     def __repr__(self) -> str:
-        return f"Endpoint({self.preset.name!r}, {redact(self.base_url)!r})"
+        return f"Endpoint({self.preset.name!r}, {show_address(self.base_url)!r})"
 
 
 class HttpModel:
@@ -181,8 +199,13 @@ class HttpModel:
         """The account: it is the same for the same base URL and API key."""
         return self._account
 
+    @property
+    def secrets(self) -> SecretValues:
+        """The secrets of the endpoint, which are removed from every error."""
+        return self._endpoint.secrets
+
     def __repr__(self) -> str:
-        return f"HttpModel({self.name!r}, {redact(self._endpoint.base_url)!r})"
+        return f"HttpModel({self.name!r}, {show_address(self._endpoint.base_url)!r})"
 
     def describe(self) -> Mapping[str, object]:
         """Return name, wire and address of the model, without secrets."""
@@ -191,7 +214,7 @@ class HttpModel:
             **({} if self.name == model else {"name": self.name}),
             "model": model,
             "wire": self._codec.name,
-            "base_url": redact(self._endpoint.base_url),
+            "base_url": show_address(self._endpoint.base_url),
             "timeouts": self._timeouts,
         }
 
@@ -225,13 +248,14 @@ class HttpModel:
         partial = read_carry(call).reply_so_far
         assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, partial)
         resumes_at: float | None = None
+        outcome: Outcome[Reply] | DetachedError
         try:
             encoded = self._codec.encode(request)
             http = self._endpoint.build_request(self.model, encoded)
             timeouts = self._timeouts if request.stream else self._whole_timeouts
             async with self._transport.send(http, timeouts) as response:
                 if not 200 <= response.status < 300:
-                    outcome: Outcome[Reply] = await self._read_error(response, call)
+                    outcome = await self._read_error(response, call)
                 else:
                     resumes_at = _find_resume_time(response, self._codec.limit_headers, call)
                     await self._read_response(response, assembler, call)
@@ -242,9 +266,20 @@ class HttpModel:
             if (partial or assembler.has_visible_parts) and call.execution.keep_partial is not None:
                 call.execution.keep_partial(assembler.finish().reply)
             raise
+        except Exception as error:  # noqa: BLE001  # REASON: a transport may be the user's code
+            outcome = detach_error(error, self.secrets)
+        if isinstance(outcome, DetachedError):
+            raise outcome  # outside the `except`, because its context would be the original
         if isinstance(outcome, Failed):
-            return self._finish_failure(outcome, assembler, call)
+            return self._finish_failure(self._clean_failure(outcome), assembler, call)
         return outcome if resumes_at is None else replace(outcome, resumes_at=resumes_at)
+
+    def _clean_failure(self, outcome: Failed) -> Failed:
+        """Remove the secrets of the endpoint from a failure; a provider may repeat them in its errors."""
+        secrets = self.secrets
+        if isinstance(outcome.error, HoldfastError):
+            clean_error(outcome.error, secrets)
+        return replace(outcome, info=clean_info(outcome.info, secrets))
 
     def _finish_failure(
         self, outcome: Failed, assembler: Assembler, call: CallContext[ModelRequest]

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from holdfast.codecs.url_path import to_path_segment
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.redaction import redact
+from holdfast.models.addresses import check_base_url
 from holdfast.transport.port import Timeouts
 
 Wire: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
@@ -90,11 +90,7 @@ class Preset(Struct, frozen=True, kw_only=True):
                 f"{self.name} needs a URL with {', '.join(dict.fromkeys(missing))} filled in",
                 fix=f"pass base_url in the form {self.base_url}",
             )
-        if not url.startswith(("https://", "http://")):
-            raise ConfigurationError(
-                "base_url", f"must begin with https:// or http://, got {redact(url)[:40]!r}"
-            )
-        return url.rstrip("/")
+        return check_base_url(url)
 
     def path_for(self, path: str, model: str) -> str:
         """Return the path below the base URL: the wire's own, or the provider's.

@@ -17,6 +17,7 @@ from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
 from holdfast.core.reply_limits import ReplyLimits
+from holdfast.models.addresses import show_address
 from holdfast.models.http_model import Endpoint, HttpModel, Model
 from holdfast.models.presets import PRESETS, Preset, find_preset
 from holdfast.transport.port import Timeouts, Transport
@@ -77,7 +78,7 @@ class ModelAt:
     def __repr__(self) -> str:
         fields = {
             "name": self.name,
-            "base_url": redact(self.base_url or ""),
+            "base_url": show_address(self.base_url or ""),
             "timeouts": self.timeouts,
         }
         parts = [

@@ -22,8 +22,10 @@ from aiohttp.hdrs import CONTENT_TYPE
 from msgspec import Struct
 from yarl import URL
 
+from holdfast.core.detached_errors import clean_error, detach_error
 from holdfast.core.errors import TransportError
 from holdfast.transport.client_pool import ClientPool
+from holdfast.transport.credentials import find_secrets
 from holdfast.transport.http_failures import (
     PROXY_LOGIN,
     Destination,
@@ -207,10 +209,11 @@ class Exchange:
         waits = self._waits = opened.waits
         waits.count += 1
         token = _watching.set(watch)
+        failure: TransportError | None = None
         try:
             self._response = await self._send_request(opened.session)
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
-            raise self._abort_request(error) from error
+            failure = self._abort_request(error)
         except BaseException as stopped:
             watch.drop_connection()
             watch.stop()
@@ -219,6 +222,8 @@ class Exchange:
         finally:
             waits.count -= 1
             _watching.reset(token)
+        if failure is not None:
+            raise failure  # outside the `except`: the library's exception holds the headers
         self.status = self._response.status
         if self.status == PROXY_LOGIN:
             await self.__aexit__(None, None, None)
@@ -247,17 +252,20 @@ class Exchange:
         if self._body_began:
             watch.begin_wait()
         waits.count += 1
+        failure: TransportError | None = None
         try:
             data = await content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             data = self._read_arrived()
             if not data:
-                raise self._abort_request(error) from error
+                failure = self._abort_request(error)
         except CancelledError as cancelled:
             self._note_silence(cancelled)
             raise
         finally:
             waits.count -= 1
+        if failure is not None:
+            raise failure  # outside the `except`, as above
         if not data:
             return self._end_body()
         if content.at_eof() and not watch.expired_limit:
@@ -319,6 +327,18 @@ class Exchange:
         watch.drop_connection()
         watch.stop()
         destination = self._target.to_destination(sent=watch.has_connection)
+        failure = self._to_transport_error(error, destination)
+        secrets = find_secrets(str(self._target.proxy or ""), self._request.headers)
+        secrets |= find_secrets(self._request.url)
+        if error is not None:
+            failure.__cause__ = detach_error(error, secrets)
+        clean_error(failure, secrets)
+        return failure
+
+    def _to_transport_error(
+        self, error: Exception | None, destination: Destination
+    ) -> TransportError:
+        watch = self._watchdog
         if watch.expired_limit or error is None:
             limit = watch.expired_limit
             if limit == "total_timeout" and not self._body_began:
