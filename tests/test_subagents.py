@@ -106,8 +106,15 @@ async def test_its_failure_is_told_safely_and_not_tried_again_by_the_caller() ->
     agent = Agent(scout, name="scout", retry=RetryOptions(max_retries=1), clock=clock)
     boss, model = parent(agent.as_tool())
     assert (await boss.run("Go")).output == "done"
-    assert results_in_request(model) == ["Agent 'scout' failed: The provider failed."]
+    assert results_in_request(model) == ["Error: Function 'scout' failed."]
     assert len(scout.requests) == 2
+
+
+async def test_its_failure_is_told_in_full_with_detailed_errors() -> None:
+    agent = Agent(ScriptedModel(broken()), name="scout", retry=RetryOptions(max_retries=0))
+    model = ScriptedModel(asks("scout"), "done")
+    await Agent(model, tools=[agent.as_tool()], detailed_errors=True).run("Go")
+    assert results_in_request(model) == ["Error invoking function 'scout': The provider failed."]
 
 
 async def test_an_agent_that_a_middleware_stopped_has_not_succeeded() -> None:

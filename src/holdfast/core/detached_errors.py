@@ -7,16 +7,18 @@ exception is replaced by one of the same name that holds only text. What a model
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from msgspec.structs import replace
 
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.errors import HoldfastError
-from holdfast.core.redaction import redact
+from holdfast.core.messages import Reply
+from holdfast.core.redaction import redact, shorten
 from holdfast.core.secret_values import SecretValues
 
-_LONGEST_CHAIN = 16
+_LONGEST_CHAIN = 32
 _LONGEST_TEXT = 4_000
 _MODEL_TEXT = frozenset({"raw"})
 
@@ -25,67 +27,118 @@ class DetachedError(Exception):
     """The text of another exception, without its attributes. It has the name of the other's class."""
 
 
-def clean_info(info: ErrorInfo, secrets: SecretValues) -> ErrorInfo:
-    """Return the details of a failure without the secrets."""
+def change_texts(info: ErrorInfo, change: Callable[[str], str]) -> ErrorInfo:
+    """Return the details of a failure with `change` applied to each of their texts."""
     changes = {
-        name: cleaned
+        name: changed
         for name in ("safe", "private", "code", "request_id")
-        if (text := getattr(info, name)) and (cleaned := secrets.remove_from(text)) != text
+        if (text := getattr(info, name)) and (changed := change(text)) != text
     }
     return replace(info, **changes) if changes else info
 
 
-def clean_error(error: HoldfastError, secrets: SecretValues) -> HoldfastError:
-    """Remove the secrets from an error, in place, and detach the exceptions of libraries below it."""
-    _clean_chain(error, secrets, _LONGEST_CHAIN)
-    return error
+def clean_info(info: ErrorInfo, secrets: SecretValues) -> ErrorInfo:
+    """Return the details of a failure without the secrets."""
+    return change_texts(info, secrets.remove_from)
+
+
+def clean_reply(reply: Reply, secrets: SecretValues) -> Reply:
+    """Return a partial reply without the secrets in what the provider says about it.
+
+    What the model wrote is not changed.
+    """
+    names = ("id", "model", "raw_finish")
+    changes = {name: secrets.remove_from(getattr(reply, name)) for name in names}
+    return replace(reply, **changes)
+
+
+def clean_error(error: HoldfastError, secrets: SecretValues) -> None:
+    """Remove the secrets from an error, in place.
+
+    An exception of other code below it is replaced if its text contains a secret.
+    """
+    _Cleaner(secrets, keeps_harmless=True).clean(error)
+
+
+def clean_client_error(error: HoldfastError, secrets: SecretValues) -> None:
+    """Remove the secrets from an error, in place, and replace every exception of other code below it."""
+    _Cleaner(secrets, keeps_harmless=False).clean(error)
 
 
 def detach_error(error: BaseException, secrets: SecretValues) -> DetachedError:
     """Return an exception with the name, the text and the traceback of `error`, and nothing else."""
-    return _detach(error, secrets, _LONGEST_CHAIN)
+    return _Cleaner(secrets, keeps_harmless=False).detach(error)
 
 
-def _clean_chain(error: HoldfastError, secrets: SecretValues, depth: int) -> None:
-    error.info = clean_info(error.info, secrets)
-    error.args = tuple(
-        secrets.remove_from(value) if isinstance(value, str) else value for value in error.args
-    )
-    for name, value in vars(error).items():
-        if isinstance(value, str) and name not in _MODEL_TEXT:
-            setattr(error, name, secrets.remove_from(value))
-    _clean_causes(error, error, secrets, depth)
+class _Cleaner:
+    """Walks the chain of an error's causes.
 
+    Args:
+        secrets: the secrets to remove.
+        keeps_harmless: whether an exception of other code stays if no secret is in its text. It must
+            not stay if it may hold a request.
+    """
 
-def _clean_causes(
-    error: BaseException, source: BaseException, secrets: SecretValues, depth: int
-) -> None:
-    """Give `error` the cleaned causes of `source`, which may be the same."""
-    suppressed = source.__suppress_context__
-    cause, context = source.__cause__, source.__context__
-    error.__cause__ = _clean_cause(cause, secrets, depth)
-    error.__context__ = (
-        error.__cause__ if context is cause else _clean_cause(context, secrets, depth)
-    )
-    error.__suppress_context__ = suppressed
+    __slots__ = ("_cleaned", "_keeps_harmless", "_secrets")
 
+    def __init__(self, secrets: SecretValues, *, keeps_harmless: bool) -> None:
+        self._secrets = secrets
+        self._keeps_harmless = keeps_harmless
+        self._cleaned: dict[int, BaseException] = {}
 
-def _clean_cause(
-    cause: BaseException | None, secrets: SecretValues, depth: int
-) -> BaseException | None:
-    if cause is None or depth <= 0 or isinstance(cause, DetachedError):
-        return cause if isinstance(cause, DetachedError) else None
-    if isinstance(cause, HoldfastError):
-        _clean_chain(cause, secrets, depth - 1)
+    def clean(self, error: HoldfastError) -> None:
+        """Clean an error of Holdfast in place."""
+        self._cleaned[id(error)] = error
+        remove = self._secrets.remove_from
+        error.info = clean_info(error.info, self._secrets)
+        if error.partial is not None:
+            error.partial = clean_reply(error.partial, self._secrets)
+        error.args = tuple(remove(arg) if isinstance(arg, str) else arg for arg in error.args)
+        for name, value in vars(error).items():
+            if isinstance(value, str) and name not in _MODEL_TEXT:
+                setattr(error, name, remove(value))
+        self._clean_causes(error, error)
+
+    def detach(self, error: BaseException) -> DetachedError:
+        """Return a copy of an exception that holds only text."""
+        kind = type(error)
+        detached = _detached_class(kind.__module__, kind.__name__)(self._text_of(error))
+        self._cleaned[id(error)] = detached
+        self._clean_causes(detached, error)
+        return detached.with_traceback(error.__traceback__)
+
+    def _clean_causes(self, error: BaseException, source: BaseException) -> None:
+        """Give `error` the cleaned causes of `source`, which may be the same exception."""
+        is_suppressed = source.__suppress_context__
+        cause, context = source.__cause__, source.__context__
+        error.__cause__ = self._clean_cause(cause)
+        error.__context__ = self._clean_cause(context)
+        error.__suppress_context__ = is_suppressed
+
+    def _clean_cause(self, cause: BaseException | None) -> BaseException | None:
+        if cause is None:
+            return None
+        if (cleaned := self._cleaned.get(id(cause))) is not None:
+            return cleaned
+        if len(self._cleaned) >= _LONGEST_CHAIN:
+            return None
+        if isinstance(cause, HoldfastError):
+            self.clean(cause)
+        elif self._needs_copy(cause):
+            return self.detach(cause)
+        else:
+            self._cleaned[id(cause)] = cause
+            self._clean_causes(cause, cause)
         return cause
-    return _detach(cause, secrets, depth - 1)
 
+    def _needs_copy(self, error: BaseException) -> bool:
+        if not (isinstance(error, DetachedError) or self._keeps_harmless):
+            return True
+        text = f"{_read_text(error)} {_read_text(error.args)}"
+        return self._secrets.remove_from(text) != shorten(text)
 
-def _detach(error: BaseException, secrets: SecretValues, depth: int) -> DetachedError:
-    kind = type(error)
-    detached = _detached_class(kind.__module__, kind.__name__)(_text_of(error, secrets))
-    _clean_causes(detached, error, secrets, depth)
-    return detached.with_traceback(error.__traceback__)
+    def _text_of(self, error: BaseException) -> str:
+        return redact(self._secrets.remove_from(_read_text(error)))[:_LONGEST_TEXT]
 
 
 @lru_cache(maxsize=256)
@@ -93,9 +146,8 @@ def _detached_class(module: str, name: str) -> type[DetachedError]:
     return type(name, (DetachedError,), {"__module__": module, "__doc__": DetachedError.__doc__})
 
 
-def _text_of(error: BaseException, secrets: SecretValues) -> str:
+def _read_text(value: object) -> str:
     try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  # REASON: __str__ is the code of a library
+        return str(value)
+    except Exception:  # noqa: BLE001  # REASON: `__str__` is the code of a library
         return "(its text cannot be read)"
-    return redact(secrets.remove_from(text))[:_LONGEST_TEXT]

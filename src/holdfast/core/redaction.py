@@ -117,3 +117,25 @@ def redact(text: str) -> str:
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
+
+
+_RANDOM = re.compile(
+    r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}|[A-Za-z0-9]{30,}"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    re.IGNORECASE,
+)
+
+
+def quote_setting(text: str) -> str:
+    """Return `text` in quotes for an error about a setting; without it, if it may be a key.
+
+    A key is often written into the wrong setting, and no form tells it from a name.
+
+    >>> quote_setting("openrooter")
+    "'openrooter'"
+    >>> quote_setting("8f7a6b5c4d3e2f1a8f7a6b5c4d3e2f1a")
+    'a text of 32 characters that may be a key'
+    """
+    if redact(text) != text or _RANDOM.search(text) or len(text) > 100:
+        return f"a text of {len(text)} characters that may be a key"
+    return repr(text)

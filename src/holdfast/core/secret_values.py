@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 from holdfast.core.redaction import CUT, MARK, shorten
 
@@ -45,7 +46,8 @@ class SecretValues:
     """The secrets that must not appear in the errors of one agent, endpoint or journal.
 
     Args:
-        values: the secrets; those with fewer than 8 characters are ignored.
+        values: the secrets.
+        shortest: secrets with fewer characters are ignored.
 
     >>> secrets = SecretValues(["0123456789abcdef"])
     >>> secrets.remove_from("the key 0123456789ABCDEF is not valid")
@@ -56,9 +58,9 @@ class SecretValues:
 
     __slots__ = ("_blocks", "_forms", "_parts", "values")
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
-        self.values = frozenset(value for value in values if len(value) >= SHORTEST_SECRET)
-        forms = {form for value in self.values for form in _forms_of(value)}
+    def __init__(self, values: Iterable[str] = (), *, shortest: int = SHORTEST_SECRET) -> None:
+        self.values = frozenset(value for value in values if len(value) >= shortest)
+        forms = {form for value in self.values for form in _forms_of(value) if form}
         self._forms = tuple(sorted(forms))
         self._parts: dict[int, set[str]] = {}
         self._blocks: set[str] = set()
@@ -72,13 +74,13 @@ class SecretValues:
     def __or__(self, other: SecretValues) -> SecretValues:
         if other.values <= self.values:
             return self
-        return SecretValues(self.values | other.values)
+        return SecretValues(self.values | other.values, shortest=1)
 
     def __repr__(self) -> str:
         count = len(self.values)
         return f"SecretValues({count} secret{'' if count == 1 else 's'})"
 
-    def __reduce__(self) -> str | tuple[object, ...]:
+    def __reduce__(self) -> NoReturn:
         raise TypeError("SecretValues cannot be pickled, because it holds secrets")
 
     def remove_from(self, text: str) -> str:

@@ -11,7 +11,10 @@ import os
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from holdfast.core.detached_errors import detach_error
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.redaction import redact
+from holdfast.core.secret_values import SecretValues
 from holdfast.journal.journal_errors import (
     JournalCorruptError,
     JournalError,
@@ -53,27 +56,32 @@ class PostgresAddress:
     """
 
     def __init__(self, url: str) -> None:
-        if not url.startswith(("postgresql://", "postgres://")):
+        parts = _parse_address(url)
+        ports = str(parts.get("port") or "5432").split(",") if parts is not None else []
+        # Not `raise ... from`: the driver's exception may quote the password.
+        if parts is None or not all(port.isdecimal() or not port for port in ports):
             raise _invalid_address()
-        try:
-            self.parts = conninfo_to_dict(url)
-        except (psycopg.Error, UnicodeError, ValueError):
-            # Without the cause, which may quote the password.
-            raise _invalid_address() from None
-        ports = str(self.parts.get("port") or "5432").split(",")
-        if not all(port.isdecimal() or not port for port in ports):
-            raise _invalid_address()
-        secrets = {str(self.parts.get("password") or ""), os.environ.get("PGPASSWORD", "")}
-        self._secrets = sorted((s for s in secrets if s), key=len, reverse=True)
+        self.parts = parts
+        passwords = {str(parts.get("password") or ""), os.environ.get("PGPASSWORD", "")}
+        self._secrets = SecretValues(passwords, shortest=1)
         self.location = _format_location(
-            {name: str(value) for name, value in self.parts.items() if value}
+            {name: str(value) for name, value in parts.items() if value}
         )
 
     def __repr__(self) -> str:
         return f"PostgresAddress({self.location!r})"
 
     def to_journal_error(self, error: Exception) -> JournalError:
-        """Translate an error of the driver into a JournalError."""
+        """Translate an error of the driver into a JournalError. Raise it outside the `except` block.
+
+        The driver's exception does not become its context then; its cause is a copy without the
+        password.
+        """
+        failure = self._translate_error(error)
+        failure.__cause__ = detach_error(error, self._secrets)
+        return failure
+
+    def _translate_error(self, error: Exception) -> JournalError:
         code = getattr(error, "sqlstate", None) or ""
         message = self._redact_message(error)
         if code in _STORAGE:
@@ -102,12 +110,11 @@ class PostgresAddress:
     def _redact_message(self, error: Exception) -> str:
         diag = getattr(error, "diag", None)
         # An error without a primary message comes from the connection and quotes no row.
-        text = getattr(diag, "message_primary", None) or " ".join(str(error).split())[:500]
+        text = getattr(diag, "message_primary", None) or str(error)
         if isinstance(error, TimeoutError):
             text = "the server did not respond in time"
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text or type(error).__name__
+        text = redact(self._secrets.remove_from(text))
+        return " ".join(text.split())[:500] or type(error).__name__
 
 
 def is_transient(error: Exception) -> bool:
@@ -133,6 +140,19 @@ def _format_location(parts: dict[str, str]) -> str:
     host = parts.get("host") or parts.get("hostaddr", "")
     port = ":" + parts["port"] if "port" in parts else ""
     return f"postgresql://{user}{host}{port}/{parts.get('dbname', '')}"
+
+
+def _parse_address(url: str) -> dict[str, str | int | None] | None:
+    """Return the parts of an address, or None if it has no valid form."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        return None
+    server, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    if server.count("@") > 1 or "@" in path:
+        return None  # a part of the password would be taken for the host or the database
+    try:
+        return dict(conninfo_to_dict(url))
+    except (psycopg.Error, UnicodeError, ValueError):
+        return None
 
 
 def _invalid_address() -> ConfigurationError:

@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 
 from holdfast.journal import postgres_schema
-from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.journal.journal_errors import JournalError, JournalStorageError
 from holdfast.journal.postgres_failures import PostgresAddress, is_transient
 from holdfast.journal.postgres_statements import SETTINGS
 
@@ -72,7 +72,8 @@ class Pool:
         """
         loop = asyncio.get_running_loop()
         end, pause = None, 0.0
-        while True:
+        failure: JournalError | None = None
+        while failure is None:
             try:
                 return await self._perform_once(work)
             except (psycopg.Error, OSError, TimeoutError) as error:
@@ -80,10 +81,12 @@ class Pool:
                 # restarting, so there is no retry.
                 end = end or loop.time() + (self._policy.wait if retry and self._was_reached else 0)
                 if not is_transient(error) or loop.time() + pause >= end:
-                    raise self._address.to_journal_error(error) from error
+                    failure = self._address.to_journal_error(error)
+                    continue
                 await self._close_all(self._idle)
             await asyncio.sleep(pause)
             pause = min(max(2 * pause, 0.05), 1.0)
+        raise failure  # outside the `except`: the driver's exception may hold the password
 
     async def _perform_once(self, work: Work[T]) -> T:
         async with (

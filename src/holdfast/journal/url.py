@@ -6,6 +6,7 @@ Errors show only the scheme of an address, because the rest may contain a passwo
 from __future__ import annotations
 
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     OpenedJournal: TypeAlias = SqliteJournal | PostgresJournal
 
 FORMS = '"memory:", "sqlite:///file.db" or "postgresql://user@host/database"'
+
+# Anything else before the colon may be a user or a password.
+_SCHEME = re.compile(r"[a-z][a-z+]{1,11}")
 
 _lock = threading.Lock()
 _open: weakref.WeakValueDictionary[tuple[int, str], OpenedJournal] = weakref.WeakValueDictionary()
@@ -64,11 +68,18 @@ def sqlite_path(url: str) -> Path:
     PosixPath('/var/lib/talk.db')
     """
     name = unquote(url.removeprefix("sqlite:///"))
-    if not url.startswith("sqlite:///") or not name or "\x00" in name or name[0] in "?:":
+    if (
+        not url.startswith("sqlite:///")
+        or "?" in url
+        or not name
+        or "\x00" in name
+        or name[0] in "?:"
+    ):
         raise ConfigurationError(
             "journal",
             "names no file",
-            fix="Write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path",
+            fix="Write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path; it has no "
+            "options, and a '?' in a name is written %3F",
         )
     path = Path(name)
     if not path.parent.exists() and Path("/", name).parent.exists() and path.parent.parts:
@@ -103,7 +114,7 @@ def _open_postgres(url: str) -> PostgresJournal:
 
 
 def _suggest_fix(url: str) -> str:
-    scheme, colon, _ = url.partition(":")
-    if colon and len(scheme) > 1:
-        return f"{scheme[:20]}: is not a supported scheme"
+    scheme, colon, _ = url.partition("://")
+    if colon and _SCHEME.fullmatch(scheme):
+        return f"{scheme}: is not a supported scheme"
     return "For a file write sqlite:///file.db"

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from holdfast.core.model_request import OutputSchema as OutputSchema
     from holdfast.core.model_request import ReasoningEffort as ReasoningEffort
     from holdfast.core.model_request import ToolSpec as ToolSpec
+    from holdfast.core.secret_values import SecretValues as SecretValues
     from holdfast.core.transcript import Transcript as Transcript
     from holdfast.models.http_model import Endpoint as Endpoint
     from holdfast.models.http_model import HttpModel as HttpModel
@@ -110,6 +111,7 @@ _HOME: dict[str, str] = {
     "ReplyKind": "holdfast.core.messages",
     "ReplyStarted": "holdfast.core.deltas",
     "Response": "holdfast.transport.port",
+    "SecretValues": "holdfast.core.secret_values",
     "StreamEnded": "holdfast.core.deltas",
     "Text": "holdfast.core.messages",
     "TextDelta": "holdfast.core.deltas",

@@ -60,9 +60,13 @@ def join_address(base_url: str, path: str) -> str:
 def show_address(url: str) -> str:
     """Return a base URL without its user, its password and the values of its query.
 
+    An address that is not http or https is not shown at all.
+
     >>> show_address("https://bob:secret@gateway.example/v1?key=secret&api-version=2")
     'https://[redacted]@gateway.example/v1?key=[redacted]&api-version=2'
     """
+    if not url.startswith(("https://", "http://")) or "#" in url:
+        return MARK if url else ""  # it is refused, and may be anything
     address, question, query = url.partition("?")
     scheme, separator, rest = address.partition("://")
     if "@" in rest:

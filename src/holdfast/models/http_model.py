@@ -29,13 +29,19 @@ from holdfast.core.deltas import (
     TextDelta,
     ToolCallDelta,
 )
-from holdfast.core.detached_errors import DetachedError, clean_error, clean_info, detach_error
+from holdfast.core.detached_errors import (
+    DetachedError,
+    clean_client_error,
+    clean_info,
+    clean_reply,
+    detach_error,
+)
 from holdfast.core.errors import HoldfastError, TransportError, exception_for
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
 from holdfast.core.reply_limits import ReplyLimits
-from holdfast.core.secret_values import SecretValues
+from holdfast.core.secret_values import NO_SECRETS, SecretValues
 from holdfast.models.addresses import join_address, show_address
 from holdfast.models.presets import Preset
 from holdfast.models.refusals import STREAM_REFUSALS, is_loading_model, is_stream_refusal
@@ -60,7 +66,10 @@ _DEFAULT_LIMITS = ReplyLimits()
 
 
 class Model(Protocol):
-    """Anything that replies to requests: an HTTP endpoint, or a script in a test."""
+    """Anything that replies to requests: an HTTP endpoint, or a script in a test.
+
+    A model that knows a key may also have `secrets: SecretValues`; the agent removes them from errors.
+    """
 
     @property
     def name(self) -> str:
@@ -84,6 +93,12 @@ class Model(Protocol):
     async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         """Send the request once."""
         ...
+
+
+def find_model_secrets(model: Model) -> SecretValues:
+    """Return the secrets of a model; a model of another kind may have them as `secrets`."""
+    secrets = getattr(model, "secrets", NO_SECRETS)
+    return secrets if isinstance(secrets, SecretValues) else NO_SECRETS
 
 
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -278,7 +293,7 @@ class HttpModel:
         """Remove the secrets of the endpoint from a failure; a provider may repeat them in its errors."""
         secrets = self.secrets
         if isinstance(outcome.error, HoldfastError):
-            clean_error(outcome.error, secrets)
+            clean_client_error(outcome.error, secrets)
         return replace(outcome, info=clean_info(outcome.info, secrets))
 
     def _finish_failure(
@@ -287,7 +302,7 @@ class HttpModel:
         """Add the partial reply that another attempt can continue; otherwise announce that its text is void."""
         carry = read_carry(call)
         if carry.may_continue and (carry.reply_so_far or assembler.has_visible_parts):
-            partial = assembler.finish().reply
+            partial = clean_reply(assembler.finish().reply, self.secrets)
             if isinstance(outcome.error, HoldfastError) and outcome.error.partial is None:
                 outcome.error.partial = partial
             can_continue = can_continue_reply(partial, outcome.info.category)

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from holdfast.codecs.url_path import to_path_segment
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.redaction import quote_setting
 from holdfast.models.addresses import check_base_url
 from holdfast.transport.port import Timeouts
 
@@ -434,4 +435,4 @@ def find_preset(name: str) -> Preset:
     near = get_close_matches(key, PRESETS, n=3, cutoff=0.5)
     near += [other for other in PRESETS if key and other.startswith(key) and other not in near]
     fix = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(PRESETS)}"
-    raise ConfigurationError("provider", f"unknown provider {name!r}", fix=fix)
+    raise ConfigurationError("provider", f"unknown provider {quote_setting(name)}", fix=fix)

@@ -15,7 +15,7 @@ from importlib import import_module
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.redaction import redact
+from holdfast.core.redaction import quote_setting
 from holdfast.core.reply_limits import ReplyLimits
 from holdfast.models.addresses import show_address
 from holdfast.models.http_model import Endpoint, HttpModel, Model
@@ -86,7 +86,8 @@ class ModelAt:
             *(f"{name}={value!r}" for name, value in fields.items() if value),
         ]
         # Only the names of the headers, because the values may be API keys.
-        parts += [f"headers={list(self.headers)}"] if self.headers else []
+        names = ", ".join(map(quote_setting, self.headers))
+        parts += [f"headers=[{names}]"] if names else []
         return f"ModelAt({', '.join(parts)})"
 
 
@@ -96,9 +97,9 @@ def _check_header(header: tuple[str, str]) -> tuple[str, str]:
     if not _HEADER.fullmatch(name):
         # The user may have written name and value in one string.
         before, colon, _ = name.partition(":")
-        quoted = redact(before) + (f"{colon} ..." if colon else "")
-        raise ConfigurationError("headers", f"{quoted!r} is not a header name")
-    argument = f"headers[{name!r}]"
+        quoted = quote_setting(before) + (" with a value" if colon else "")
+        raise ConfigurationError("headers", f"{quoted} is not a header name")
+    argument = f"headers[{quote_setting(name)}]"
     if name.lower() in _OWN_HEADERS:
         raise ConfigurationError(argument, "is set by Holdfast itself", fix="Leave it out")
     text = value.strip()
@@ -136,7 +137,9 @@ def resolve_model(
     provider, colon, name = model.model.partition(":")
     if not colon or not provider.strip() or not name.strip():
         raise ConfigurationError(
-            "model", f"{model.model!r} does not name a provider and a model", fix=_EXAMPLE
+            "model",
+            f"{quote_setting(model.model)} does not name a provider and a model",
+            fix=_EXAMPLE,
         )
     preset = find_preset(provider)
     base_url = preset.resolve_base_url(model.base_url or "")

@@ -105,7 +105,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     )
     return AgentPlan(
         name=keywords["name"],
-        model=models[0],
+        models=tuple(models),
         instructions=keywords["instructions"],
         registry=registry,
         output=output,

@@ -14,6 +14,7 @@ from functools import partial
 import msgspec
 
 from holdfast.core.batch import IN_DOUBT_TEXT
+from holdfast.core.detached_errors import clean_error, clean_info
 from holdfast.core.effects import CallModel, CheckOutput, Effect, RunTool
 from holdfast.core.errors import (
     ErrorCategory,
@@ -155,6 +156,7 @@ def _record_reply(run: ActiveTurn, effect: CallModel, outcome: Done[Reply]) -> M
 
 
 def _record_failure(run: ActiveTurn, effect: CallModel, outcome: Failed) -> ModelFailed:
+    outcome = _clean_failure(run, outcome)
     run.error = outcome.error
     _log.warning("model call %s of run %s failed: %s", effect.key, run.run_id, _log_detail(outcome))
     if run.recovery is not None:
@@ -279,12 +281,13 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
         return ToolFinished(
             key=effect.key, at=at, result=result, error=outcome.info, attempts=0, usage=usage
         )
+    outcome = _clean_failure(run, outcome)
     _log.warning(
         "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _log_detail(outcome)
     )
     text: str = tool_failure_text(
         call.name,
-        error_text(outcome.error),
+        run.plan.secrets.remove_from(error_text(outcome.error)),
         detailed=run.plan.tool_calls.detailed_errors,
     )
     if not outcome.may_repeat:
@@ -315,7 +318,7 @@ async def check_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:
     try:
         return await validate_output(run, effect)
     except Exception as error:
-        failure = _make_unexpected(error)
+        failure = _clean_failure(run, _make_unexpected(error))
     run.error = failure.error
     _log.warning("check %s of run %s failed: %s", effect.key, run.run_id, _log_detail(failure))
     if run.recovery is not None:
@@ -338,6 +341,14 @@ def _make_unexpected(error: Exception) -> Failed:
         code=name,
     )
     return Failed(error, info)
+
+
+def _clean_failure(run: ActiveTurn, failure: Failed) -> Failed:
+    """Remove the secrets of the agent's models, which a tool or another provider may also know."""
+    secrets = run.plan.secrets
+    if isinstance(failure.error, HoldfastError):
+        clean_error(failure.error, secrets)
+    return msgspec.structs.replace(failure, info=clean_info(failure.info, secrets))
 
 
 def _log_detail(outcome: Failed) -> str:

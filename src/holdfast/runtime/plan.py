@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,8 +19,9 @@ from holdfast.core.constraints import PositiveFloat
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.model_request import ModelRequest, ModelSettings
+from holdfast.core.secret_values import SecretValues
 from holdfast.middleware.chain import AnyMiddleware, Chain
-from holdfast.models.http_model import Model
+from holdfast.models.http_model import Model, find_model_secrets
 from holdfast.models.reply_carry import ReplyCarry
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.pipeline import Operation, Pipeline
@@ -53,7 +56,7 @@ class AgentPlan:
     """The settings of an agent that are fixed before a run begins."""
 
     name: str
-    model: Model
+    models: tuple[Model, ...]
     instructions: str
     registry: Registry
     output: Output | None
@@ -73,6 +76,16 @@ class AgentPlan:
     def cap_limits(self, limits: Limits) -> Limits:
         """Return the limits of a turn, adjusted by the options of the output."""
         return limits if self.output is None else self.output.cap_limits(limits)
+
+    @property
+    def model(self) -> Model:
+        """The model that is called first; the others are its fallbacks."""
+        return self.models[0]
+
+    @property
+    def secrets(self) -> SecretValues:
+        """The secrets of all models, which no error of this agent may contain."""
+        return reduce(or_, map(find_model_secrets, self.models))
 
     @property
     def middlewares(self) -> tuple[AnyMiddleware, ...]:

@@ -6,10 +6,10 @@ runs again.
 
 The caller controls the subagent. Its deadline limits both and its cancellation ends both. It is
 asked the questions that the subagent's own handler does not answer, and its stream includes the
-events of the subagent. Failures reach the calling model as tool errors with their safe text. The
-caller must never retry them, because each agent retries its own calls. The usage of a
-subagent also counts for the caller, and the token limit of the caller covers all of its subagents
-together.
+events of the subagent. Failures reach the calling model as those of any tool do: with their text
+only if the caller has `detailed_errors`. The caller must never retry them, because each agent retries
+its own calls. The usage of a subagent also counts for the caller, and the token limit of the caller
+covers all of its subagents together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from holdfast.core.effects import nested_run_id
 from holdfast.core.errors import (
     ConfigurationError,
     ConflictError,
+    ErrorCategory,
+    ErrorInfo,
     HoldfastError,
+    LimitError,
     UnansweredError,
 )
 from holdfast.core.events import Status
@@ -216,12 +219,29 @@ async def _run_agent(
         if caller and beside and isinstance(error, JournalError | ConflictError):
             # Fail the caller too; otherwise it would continue while the child run stays open.
             caller.run.log.error = error
-        raise ToolError(f"Agent '{name}' failed: {error.info.safe}") from error
+        raise _to_tool_error(name, error) from error
     if result.status is Status.WAITING:
         raise Suspended(frozenset(left))
     if result.status is not Status.COMPLETED:
         raise ToolError(f"Agent '{name}' was stopped: {result.text or result.stop_reason}")
     return result.output
+
+
+def _to_tool_error(name: str, error: HoldfastError) -> Exception:
+    """Return the error of the tool; it is not retried.
+
+    The words of a provider reach the calling model only with `detailed_errors`, as those of any
+    other tool do. The words about a limit are Holdfast's own.
+    """
+    if isinstance(error, LimitError):
+        return ToolError(f"Agent '{name}' failed: {error.info.safe}")
+    info = ErrorInfo(
+        category=ErrorCategory.CLIENT_ERROR,
+        safe=f"Agent '{name}' failed with {type(error).__name__}.",
+        private=error.info.private or error.info.safe,
+        code=type(error).__name__,
+    )
+    return HoldfastError(error.info.safe, info=info)
 
 
 def _make_child_run(caller: TurnAsker | None, context: ToolContext) -> ChildRun | None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import cast
 
+from holdfast.core.detached_errors import change_texts
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 from holdfast.core.redaction import redact
 from holdfast.tools.results import replace_surrogates
@@ -87,7 +88,7 @@ def failure_info(error: BaseException, name: str) -> ErrorInfo:
     False
     """
     if isinstance(error, HoldfastError):
-        return error.info
+        return change_texts(error.info, redact)  # the tool may have built it from any text
     text = error_text(error)
     category, landed, status = _classify_error(error, text)
     kind = type(error).__name__

@@ -22,7 +22,7 @@ from aiohttp.hdrs import CONTENT_TYPE
 from msgspec import Struct
 from yarl import URL
 
-from holdfast.core.detached_errors import clean_error, detach_error
+from holdfast.core.detached_errors import clean_client_error
 from holdfast.core.errors import TransportError
 from holdfast.transport.client_pool import ClientPool
 from holdfast.transport.credentials import find_secrets
@@ -330,9 +330,8 @@ class Exchange:
         failure = self._to_transport_error(error, destination)
         secrets = find_secrets(str(self._target.proxy or ""), self._request.headers)
         secrets |= find_secrets(self._request.url)
-        if error is not None:
-            failure.__cause__ = detach_error(error, secrets)
-        clean_error(failure, secrets)
+        failure.__cause__ = error
+        clean_client_error(failure, secrets)
         return failure
 
     def _to_transport_error(

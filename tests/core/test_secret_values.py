@@ -1,0 +1,44 @@
+"""Removal of secrets whose values are known."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from holdfast.core.secret_values import NO_SECRETS, SecretValues
+
+KEY = "0123456789abcdef0123"
+
+
+def test_short_values_are_ignored_unless_asked_for() -> None:
+    assert SecretValues(["hunter2"]).remove_from("hunter2") == "hunter2"
+    assert SecretValues(["hunter2"], shortest=1).remove_from("a hunter2 b") == "a [redacted] b"
+    assert SecretValues(["hunter22"]).remove_from("a hunter22 b") == "a [redacted] b"
+
+
+def test_a_text_without_a_secret_is_unchanged() -> None:
+    text = "  spaces,\n%20 and \\u002d escapes stay\t"
+    assert SecretValues([KEY]).remove_from(text) == text
+    assert NO_SECRETS.remove_from(text) == text
+
+
+def test_a_part_of_a_secret_at_a_cut_is_removed() -> None:
+    assert SecretValues([KEY]).remove_from("key 012345 [cut]") == "key [redacted] [cut]"
+    assert SecretValues([KEY]).remove_from("key 012345 ends") == "key 012345 ends"
+
+
+def test_two_secrets_are_found_beside_each_other() -> None:
+    secrets = SecretValues([KEY]) | SecretValues(["another-secret"])
+    assert secrets.remove_from(f"{KEY},another-secret;{KEY}") == "[redacted],[redacted];[redacted]"
+
+
+def test_secrets_are_in_no_repr_and_in_no_pickle() -> None:
+    assert repr(SecretValues([KEY, "another-secret"])) == "SecretValues(2 secrets)"
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(SecretValues([KEY]))
+
+
+def test_letters_outside_ascii_are_found_in_percent_escapes() -> None:
+    secrets = SecretValues(["pässwörter-lang"])
+    assert secrets.remove_from("x p%C3%A4ssw%C3%B6rter-lang y") == "x [redacted] y"
