@@ -12,6 +12,7 @@ accepted and whether the model is asked again is decided elsewhere.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import islice
 
 from holdfast.core.json_lenient import NotReadable, read_leniently
@@ -21,9 +22,10 @@ from holdfast.core.problems import Problem
 
 _WHOLE = "the answer"
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
-_MARK = re.compile(r"`{3,}|~{3,}")
+_MARK = re.compile(r"(?<!`)`{3,16}(?!`)|(?<!~)~{3,16}(?!~)")
 _INFO = re.compile(r"[A-Za-z][\w+.-]*")
 _BEGIN = re.compile(r'\{(?=\s*["}])|\[(?=\s*(?:["\[\]{\-0-9]|true|false|null))')
+_SCALAR = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null')
 _BRACKET_OR_STRING = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MOST_ATTEMPTS = 200
 _MOST_TOKENS = 100_000
@@ -88,26 +90,53 @@ def find_fenced_values(text: str) -> list[str]:
     ['[1]']
     """
     found: dict[str, None] = {}
+    closings: dict[str, int] = {}
     at = 0
     while len(found) < _MOST_FOUND and (mark := _MARK.search(text, at)):
-        value, at = _read_fence(text, mark)
+        block_end = _find_block_end(text, mark, closings)
+        value, at = _read_fence(text, mark, block_end)
         if value:
             found[value] = None
     return list(found)
 
 
-def _read_fence(text: str, mark: re.Match[str]) -> tuple[str, int]:
-    """Return the JSON text that fills the fence, or "", and the index after it."""
+def _find_block_end(text: str, mark: re.Match[str], closings: dict[str, int]) -> int:
+    """Return where the next line begins with this mark; `closings` has the last place of each mark."""
+    closing = closings.get(mark[0], 0)
+    if closing < mark.end():
+        closing = text.find("\n" + mark[0], mark.end())
+        closings[mark[0]] = closing = closing if closing >= 0 else len(text)
+    return closing
+
+
+def _read_fence(text: str, mark: re.Match[str], block_end: int) -> tuple[str, int]:
+    """Return the JSON text that fills the fence, or "", and the index after it.
+
+    Only the block is read, so that many fences take no more time than their text: no JSON value
+    contains a line that begins with a mark.
+    """
     for start in _value_starts(text, mark.end()):
-        try:
-            _, end = read_value_at(text, start)
-        except NotJson:
+        end = _find_value_end(text, start, block_end)
+        if end is None or not _is_value(text[start:end]):
             continue
         after = _skip_space(text, end)
         if text.startswith(mark[0], after) or after == len(text):
             return text[start:end], after + len(mark[0])
-    closing = text.find("\n" + mark[0], mark.end())
-    return "", closing + 1 + len(mark[0]) if closing >= 0 else len(text)
+    return "", min(block_end + 1 + len(mark[0]), len(text))
+
+
+def _find_value_end(text: str, start: int, block_end: int) -> int | None:
+    if text.startswith(("{", "["), start):
+        return _find_closing(_BRACKET_OR_STRING.finditer(text, start, block_end))
+    scalar = _SCALAR.match(text, start, block_end)
+    return scalar.end() if scalar is not None else None
+
+
+def _is_value(text: str) -> bool:
+    try:
+        return read_value_at(text, 0)[1] == len(text)
+    except NotJson:
+        return False
 
 
 def _value_starts(text: str, at: int) -> list[int]:
@@ -141,16 +170,17 @@ def find_prose_values(text: str) -> list[str]:
             if error.forbidden:
                 return []
             # A value inside a broken value is a part of it, and not a candidate.
-            if (closing := _find_closing(text, begin.start())) is None:
+            tokens = islice(_BRACKET_OR_STRING.finditer(text, begin.start()), _MOST_TOKENS)
+            if (closing := _find_closing(tokens)) is None:
                 return []
             at = closing
     return list(found)
 
 
-def _find_closing(text: str, start: int) -> int | None:
-    """Return where the bracket at `start` is closed, ignoring brackets in strings."""
+def _find_closing(tokens: Iterable[re.Match[str]]) -> int | None:
+    """Return where the bracket that is the first of the tokens is closed; strings are tokens, too."""
     depth = 0
-    for token in islice(_BRACKET_OR_STRING.finditer(text, start), _MOST_TOKENS):
+    for token in tokens:
         if token[0] in "[{":
             depth += 1
         elif token[0] in "]}":

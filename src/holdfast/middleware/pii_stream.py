@@ -1,7 +1,8 @@
 """Masks personal data in text that arrives in pieces, also where a match is split over pieces.
 
-Text is delayed while it may be the beginning of a match, at most for the length of the longest email
-address. The streamed text equals the cleaned whole text, except for a blocked kind: the text before
+Text is delayed while it may be the beginning of a match, at most for twice the length of the longest
+email address. Text that only continues a delayed word or number is not searched, so that the work for
+a piece does not depend on the text before it. The streamed text equals the cleaned whole text, except for a blocked kind: the text before
 it has already been streamed. Nothing that may be personal data must ever be streamed early.
 """
 
@@ -17,12 +18,16 @@ from holdfast.middleware.live import Delta
 from holdfast.middleware.pii import Action, Kind, find_personal_data, replacement_for
 
 MAX_PENDING = 800
-"""The most characters that are delayed: more than the longest address that is searched."""
+"""More characters than the longest address that is searched. At twice as many, text is released."""
 
 # Each pattern matches only at the start of a row of characters; a match attempt at every character
 # would take quadratic time.
 _WORD = re.compile(r"(?<![A-Za-z0-9._%+@-])[A-Za-z0-9._%+@-]+\Z")
 _NUMBER = re.compile(r"(?<![\d ()+.-])[\d ()+.-]+\Z", re.ASCII)
+
+
+_ROWS = (re.compile(r"[A-Za-z0-9._%+@-]+"), re.compile(r"[\d ()+.-]+", re.ASCII))
+"""A word and a number; the delayed text is always one or both of them."""
 
 
 class MaskedText:
@@ -33,13 +38,14 @@ class MaskedText:
         blocked_text: returns the text that replaces a blocked match and everything after it.
     """
 
-    __slots__ = ("_actions", "_blocked_text", "_context", "_pending", "_stopped")
+    __slots__ = ("_actions", "_blocked_text", "_context", "_pending", "_rows", "_stopped")
 
     def __init__(self, actions: Mapping[Kind, Action], blocked_text: Callable[[Kind], str]) -> None:
         self._actions = actions
         self._blocked_text = blocked_text
         self._context = ""
         self._pending = ""
+        self._rows: list[re.Pattern[str]] = []
         self._stopped = False
 
     def feed(self, piece: str) -> str:
@@ -47,7 +53,13 @@ class MaskedText:
         if self._stopped:
             return ""
         self._pending += piece
-        return self._release_text(_safe_end(self._pending))
+        if len(self._pending) < 2 * MAX_PENDING:
+            self._rows = [row for row in self._rows if row.fullmatch(piece)]
+            if self._rows:
+                return ""  # the delayed word or number goes on
+        released = self._release_text(_safe_end(self._pending))
+        self._rows = [row for row in _ROWS if row.fullmatch(self._pending)]
+        return released
 
     def flush(self) -> str:
         """Return the rest of the text at the end."""
