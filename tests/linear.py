@@ -7,6 +7,7 @@ those of one of the `WORKLOADS` under Valgrind.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -74,6 +75,7 @@ def _main(name: str, sizes: list[int]) -> None:
 
     work = WORKLOADS[name]
     work(4)  # imports, and compiles patterns
+    gc.disable()  # it runs at sizes of its own
     for size in (0, *sizes):
         child = os.fork()
         if not child:

@@ -7,6 +7,7 @@ saved, no other event may be saved.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, MutableMapping, Sequence
 from typing import TypeVar
 
@@ -40,6 +41,7 @@ class TurnLog:
         "_pending_events",
         "_run_id",
         "_waiters",
+        "_waiting_results",
         "error",
         "folds",
         "idle_seconds",
@@ -65,7 +67,8 @@ class TurnLog:
         self._meters = meters
         self._pending_events: list[Event] = []  # being saved, not applied yet
         self._only_results = False  # whether these are results of tools
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiting_results: list[asyncio.Future[None]] = []
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     async def commit(
         self, event: Event, effect: Effect | None = None, *, marker: Event | None = None
@@ -84,15 +87,13 @@ class TurnLog:
             BaseException: this event, or one before it, could not be saved.
         """
         is_result = type(event) is ToolFinished
-        while self._pending_events and not (is_result and self._only_results):
-            await self._wait_for_pending()
-        # A tool or a hook may have caught the error and returned a result, which must not be saved.
-        self.raise_if_failed()
+        try:
+            await self._wait_for_place(is_result=is_result)
+            event = self._prepare_event(event)
+        except BaseException:
+            self._wake_next()  # in the place of this event
+            raise
         machine = self.machine
-        if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
-            event = msgspec.structs.replace(event, downtime=self.idle_seconds)
-            self.idle_seconds = 0.0
-        machine.check_event(event)
         applied = machine.event_count
         # A hook can end the turn instead of the effect; its event is not the outcome of the effect.
         ended = effect if effect is not None and effect.key == event.key else None
@@ -112,8 +113,17 @@ class TurnLog:
             for one in events:
                 if one in self._pending_events:
                     self._pending_events.remove(one)
-            if self._waiters:
-                wake_all(self._waiters)
+            self._wake_next()
+
+    def _prepare_event(self, event: Event) -> Event:
+        """Check an event, and return it as it is saved."""
+        # A tool or a hook may have caught the error and returned a result, which must not be saved.
+        self.raise_if_failed()
+        if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
+            event = msgspec.structs.replace(event, downtime=self.idle_seconds)
+            self.idle_seconds = 0.0
+        self.machine.check_event(event)
+        return event
 
     async def _save(self, event: Event, ended: Effect | None, marker: Event | None) -> None:
         try:
@@ -145,13 +155,33 @@ class TurnLog:
 
     async def wait_applied(self) -> None:
         """Wait until every event that is being saved is applied."""
-        while self._pending_events:
-            await self._wait_for_pending()
+        try:
+            await self._wait_for_place(is_result=False)
+        finally:
+            self._wake_next()
 
-    async def _wait_for_pending(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
+    async def _wait_for_place(self, *, is_result: bool) -> None:
+        """Wait until an event can be saved: one after another, but results of tools together."""
+        while self._pending_events and not (is_result and self._only_results):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            (self._waiting_results if is_result else self._waiters).append(waiter)
+            await waiter
+
+    def _wake_next(self) -> None:
+        """Wake the next event that waits, or all results of tools, if no event is being saved.
+
+        Waking all of many events for one of them to go on would take quadratic time.
+        """
+        if self._pending_events:
+            return
+        if self._waiting_results:
+            wake_all(self._waiting_results)
+            return
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
 
     async def read(self) -> Sequence[Record]:
         """Return the records of the run, in order."""
