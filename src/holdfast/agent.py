@@ -382,4 +382,6 @@ class Agent(Generic[T]):
         return self._engine.plan.describe()
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_engine"):
+            return "Agent(not constructed)"  # in a debugger, or in the error of a wrong argument
         return f"Agent({self._engine.plan.model.name!r}, name={self._engine.plan.name!r})"

@@ -58,6 +58,8 @@ def read_agent_file(path: Path) -> AgentFile:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(path.name, f"is not TOML: {error}") from error
+    except ValueError as error:  # an integer with thousands of digits
+        raise ConfigurationError(path.name, f"cannot be read: {error}") from error
     return AgentFile(path, content, find_key_lines(text))
 
 

@@ -184,7 +184,8 @@ class SessionMachine:
             raise IllegalEventError(f"{event.key} has no message, and no turn to try again")
         if kind is ev.ModelReplied and self.is_over_limit:
             raise IllegalEventError(f"{event.key} is over the limit of iterations")
-        if event.key not in self._planned and event.key != self._key_without_effect(event):
+        is_expected = event.key in self._planned or event.key == self._key_without_effect(event)
+        if not event.key or not is_expected:
             raise IllegalEventError(
                 f"{type(event).__name__} has the key {event.key!r}, which is not pending"
             )

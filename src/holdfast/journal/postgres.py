@@ -267,7 +267,7 @@ class PostgresJournal:
         self.close()
 
     def __repr__(self) -> str:
-        return f"PostgresJournal({self.path!r})"
+        return f"PostgresJournal({getattr(self, 'path', 'not open')!r})"
 
 
 class PostgresLease:

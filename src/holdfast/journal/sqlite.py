@@ -215,7 +215,7 @@ class SqliteJournal:
         self.close()
 
     def __repr__(self) -> str:
-        return f"SqliteJournal({self.path!r})"
+        return f"SqliteJournal({getattr(self, 'path', 'not open')!r})"
 
 
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:

@@ -279,7 +279,7 @@ async def _wait_pause(connection: Connection, action: Pause) -> None:
 def _decode_or_none(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -70,7 +70,7 @@ def parse_request(
         raise MalformedRequest("anthropic-version: header is required")
     try:
         parsed: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError as problem:
+    except (ValueError, RecursionError) as problem:
         raise MalformedRequest(f"The request body is not valid JSON: {problem}") from None
     if not isinstance(parsed, dict):
         raise MalformedRequest(
@@ -193,7 +193,7 @@ def _parse_input(arguments: str) -> object:
     try:
         if isinstance(msgspec.json.decode(arguments or "{}"), dict):
             return msgspec.Raw((arguments or "{}").encode())
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         pass
     return arguments
 

@@ -97,7 +97,7 @@ def parse_request(path: str, headers: Mapping[str, str], body: bytes) -> Emulate
         raise MalformedRequest("* GenerateContentRequest.model: unexpected model name format\n")
     try:
         parsed: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
         raise MalformedRequest("Invalid JSON payload received. Unexpected token.")
@@ -239,7 +239,7 @@ def _attach_signature(reply: Reply, parts: list[_Object], *, old: bool) -> None:
 def _parse_object(arguments: str) -> object | None:
     try:
         value = msgspec.json.decode(arguments or "{}")
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

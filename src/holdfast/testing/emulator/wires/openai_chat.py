@@ -85,7 +85,7 @@ def parse_body(body: bytes, missing_model: str) -> dict[str, Any]:
     """
     try:
         parsed: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         raise MalformedRequest(
             "We could not parse the JSON body of your request. (HINT: This likely means you "
             "aren't using your HTTP library correctly.)"
