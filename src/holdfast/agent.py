@@ -7,7 +7,7 @@ and must not import the engine before the first agent is made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, cast, overload
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -380,6 +380,18 @@ class Agent(Generic[T]):
     def describe(self) -> str:
         """Return the pipeline of a run as text, outermost first, with its settings."""
         return self._engine.plan.describe()
+
+    def __copy__(self) -> Self:
+        return self  # an agent never changes
+
+    def __deepcopy__(self, _memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an Agent cannot be pickled: it holds functions, connections and locks. Build it in each "
+            "process, for example with Agent.from_file(...) or in a function that the process calls"
+        )
 
     def __repr__(self) -> str:
         if not hasattr(self, "_engine"):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import import_part
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +48,6 @@ def build_parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
             imported.
     """
     import argparse
-    from importlib import import_module
     from importlib.metadata import version
 
     top = argparse.ArgumentParser(
@@ -60,7 +61,7 @@ def build_parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
     for name, about in COMMANDS.items():
         sub = subcommands.add_parser(name, help=about, description=about)
         if name in wanted:
-            import_module(f"holdfast.cli.{name}_command").add_arguments(sub)
+            import_part(f"holdfast.cli.{name}_command").add_arguments(sub)
     return top
 
 
@@ -121,12 +122,10 @@ def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _run_command(args: argparse.Namespace) -> int:
-    from importlib import import_module
-
     from holdfast.core.errors import ConfigurationError, HoldfastError
 
     try:
-        status: int = import_module(f"holdfast.cli.{args.command}_command").main(args)
+        status: int = import_part(f"holdfast.cli.{args.command}_command").main(args)
         sys.stdout.flush()
     except ConfigurationError as error:
         return _print_error(error, 2)

@@ -10,8 +10,8 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from importlib import import_module
 
+from holdfast import import_part
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
@@ -180,7 +180,7 @@ def _find_key(preset: Preset, model: ModelAt) -> str:
 
 def _load_codec(wire: str, quirks: Quirks) -> Codec:
     module, name = _CODECS[wire]
-    codec: Codec = getattr(import_module(module), name)(quirks)
+    codec: Codec = getattr(import_part(module), name)(quirks)
     return codec
 
 

@@ -16,6 +16,7 @@ from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
+from holdfast.runtime.event_loop import require_asyncio
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.answer_checks import check_answer
@@ -61,6 +62,7 @@ class Answering:
 
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """See `Agent.questions`."""
+        require_asyncio()
         run = self.active_turns.get(run_id)
         machine = run.machine if run is not None else await self._load_machine(run_id)
         return list_open_questions(machine.questions, run_id)
@@ -75,6 +77,7 @@ class Answering:
 
     async def answer(self, run_id: str, answer: AnyAnswer) -> Receipt:
         """See `Agent.answer`."""
+        require_asyncio()
         run = self.active_turns.get(run_id)
         if run is not None:
             receipt = await _deliver_answer(run, answer)
@@ -96,6 +99,7 @@ class Answering:
 
     async def abandon(self, run_id: str) -> Result[object]:
         """See `Agent.abandon`."""
+        require_asyncio()
         async with self._session_pool.open_session(run_id) as opened:
             check_run_exists(opened.machine, run_id)
             context = TurnContext(child_journal=self._journal)

@@ -44,6 +44,7 @@ from holdfast.runtime.around_turn import (
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
+from holdfast.runtime.event_loop import require_asyncio
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -147,6 +148,7 @@ class Engine(Generic[T]):
             channel: as for `run`.
             questions: as for `run`.
         """
+        require_asyncio()
         journal = self._require_journal("resume")
         context = TurnContext(
             channel=channel,
@@ -169,6 +171,7 @@ class Engine(Generic[T]):
 
     async def open_runs(self, timing: RecoveryTime | None = None) -> list[RunEntry]:
         """List the runs that are open and not in progress; see `Agent.open_runs`."""
+        require_asyncio()
         journal = self._require_journal("recover")
         return [
             entry
@@ -241,6 +244,7 @@ class Engine(Generic[T]):
             plan: the plan of a subagent with the rules of its caller, which has no session; None
                 takes the agent's own.
         """
+        require_asyncio()
         context = TurnContext(
             channel=channel,
             questions=self._make_broker() if questions is None else questions,

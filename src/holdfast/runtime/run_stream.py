@@ -19,6 +19,7 @@ from holdfast.core.events import ModelReplied
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.questions import Answer, AnyQuestion, Question
 from holdfast.runtime.channel import Channel
+from holdfast.runtime.event_loop import require_asyncio
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.result import Result
@@ -54,6 +55,7 @@ class RunStream(Generic[T]):
     async def __aenter__(self) -> RunStream[T]:
         if self._task is not None:
             raise RuntimeError("a stream runs once: ask the agent for another one")
+        require_asyncio()
         self._task = asyncio.create_task(self._run_turn(), name="holdfast-run")
         # A callback, because a task that is cancelled before its first step runs no `finally`.
         self._task.add_done_callback(self._close_channel)
