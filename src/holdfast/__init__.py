@@ -13,7 +13,6 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from holdfast.agent import Agent as Agent
     from holdfast.core.deltas import TextDelta as TextDelta
@@ -161,26 +160,6 @@ _HOME: dict[str, str] = {
 """Public name -> the module that defines it. Sorted."""
 
 
-def import_part(name: str) -> ModuleType:
-    """Import a module of Holdfast that is imported on first use.
-
-    Raises:
-        ModuleNotFoundError: it is missing; in a frozen program the error says how to include it.
-    """
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("holdfast"):
-            raise
-        raise ModuleNotFoundError(
-            f"{error.name} is missing. A program that was packed into one file must include every "
-            "module of Holdfast: with PyInstaller add --collect-submodules holdfast",
-            name=error.name,
-        ) from error
-
-
 def lazy_names(
     module: dict[str, object], home: dict[str, str]
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
@@ -194,6 +173,8 @@ def lazy_names(
     def find_name(name: str) -> object:
         if name not in home:
             raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+        from holdfast.core.import_part import import_part
+
         value = module[name] = getattr(import_part(home[name]), name)
         return value
 

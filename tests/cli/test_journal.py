@@ -39,7 +39,7 @@ def test_show_lists_the_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["journal", "show", str(path)]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "      2  2023-11-14 22:13:20Z to 2023-11-14 22:14:20Z  ada"
-    assert second.endswith("bob�[31m")
+    assert second.endswith("bob\\x1b[31m")
 
 
 def test_show_prints_a_run_in_a_readable_form(

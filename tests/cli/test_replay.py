@@ -91,7 +91,7 @@ def test_the_timeline_has_the_duration_of_each_effect(
     first = out.split("\n\n")[1].splitlines()
     assert first == [
         "turn 1  2023-11-14 22:13:20Z  completed in 65.00 s, 60.00 s of it waiting for answers",
-        "  said          Pay \ufffd[2J and look.",
+        "  said          Pay \\x1b[2J and look.",
         '  i0.model            +2.00 s    2.00 s  the model asks for pay({"amount": 10}…',
         f"{'':16}openai:a failed after 2 attempts: {OVERLOADED.safe} [{WHERE}]",
         "                3 attempts",
@@ -144,7 +144,7 @@ def test_the_state_after_an_event_is_shown(path: str, capsys: pytest.CaptureFixt
         "  1 tools run, 100 tokens in (50 cached), 20 out",
         "  result 1      look: clear",
         "  2 messages",
-        "    user        Pay \ufffd[2J and look.",
+        "    user        Pay \\x1b[2J and look.",
         '    assistant   pay({"amount": 10}) | look({})',
     ]
     found = json.loads(shown(capsys, path, "ada", "--at", "t1.i0.tool.1", "--json"))

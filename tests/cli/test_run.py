@@ -68,7 +68,7 @@ WRONG = [
     ),
     (
         ("run", "hi", "--model", "ollama:x", "--base-url", "localhost:1"),
-        "--base-url: must begin with https:// or http://, got 'localhost:1'",
+        "--base-url: must begin with https:// or http://, and this is a text without a scheme",
     ),
     (
         ("run", "hi", "--model", "ollama:x", "--max-retries", "-1"),

@@ -103,7 +103,7 @@ def test_in_a_terminal_text_is_live_and_printable() -> None:
     ):
         show.print_item(item)
     show.print_item(ModelReplied("k", 0.0, Reply((Text("one two three"),))))
-    assert answer.getvalue() == "one t�wo\nthree\n"
+    assert answer.getvalue() == "one t\\x1bwo\nthree\n"
     assert margin.getvalue() == "  ▸ f({})\n"
 
 
@@ -124,4 +124,4 @@ def test_shorten_costs_the_same_for_a_huge_text() -> None:
 
 def test_printable_keeps_letters_tabs_and_line_ends() -> None:
     assert make_printable("Grüße\t👋\n") == "Grüße\t👋\n"
-    assert make_printable("a\rb\x00\x9b1m") == "ab\ufffd\ufffd1m"
+    assert make_printable("a\rb\x00\x9b1m") == "a\\x0db\\x00\\x9b1m"

@@ -96,7 +96,7 @@ def test_fork_names_the_new_session(path: Path) -> None:
 
 def test_rename_changes_what_the_list_shows(path: Path) -> None:
     assert out("rename", path, "ada", "Trip to\x1b[31m Porto") == ""
-    assert out("list", path).splitlines()[1].endswith("ada  Trip to�[31m Porto")
+    assert out("list", path).splitlines()[1].endswith("ada  Trip to\\x1b[31m Porto")
 
 
 def test_compact_reports_what_it_replaced(path: Path) -> None:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from holdfast import Agent, ConfigurationError, import_part
+from holdfast import Agent, ConfigurationError
+from holdfast.core.import_part import import_part
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import ScriptedModel
 

@@ -87,14 +87,14 @@ def test_a_name_in_an_export_is_no_command_to_a_terminal(tmp_path: Path) -> None
         asyncio.run(Agent(ScriptedModel("Hi"), journal=journal).run("Hi", session=name))
     lines.write_bytes(holdfast("sessions", "export", db, name))
     out = holdfast("sessions", "import", tmp_path / "other.db", lines)
-    assert out.decode() == "ada�]0;mine��\n"
+    assert out.decode() == "ada\\x1b]0;mine\\x07\\u202e\n"
     out = holdfast("sessions", "fork", db, name, "--to", "b\x1bob")
-    assert out.decode() == "b�ob\n"
+    assert out.decode() == "b\\x1bob\n"
 
 
 def test_what_turns_the_direction_of_a_text_is_shown_and_not_obeyed() -> None:
-    assert make_printable("pay \u202e01\u2066x\u2069") == "pay �01�x�"
-    assert make_printable("שלום \u200f") == "שלום \u200f"
+    assert make_printable("pay \u202e01\u2066x\u2069") == "pay \\u202e01\\u2066x\\u2069"
+    assert make_printable("שלום \u200f") == "שלום \\u200f"
 
 
 def test_half_a_file_is_not_left_when_the_disk_is_full(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Annotated
 
+from holdfast.cli.run_printer import make_printable
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 
@@ -38,6 +39,6 @@ def main(args: argparse.Namespace) -> int:
         faults=chaos(seed=args.seed, share=args.chaos),
         listen=Listen(host=args.host, port=args.port),
         on_start=lambda url: print(f"listening on {url}", flush=True),
-        on_request=lambda request: print(request.format_line(), flush=True),
+        on_request=lambda request: print(make_printable(request.format_line()), flush=True),
     )
     raise KeyboardInterrupt

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.run_printer import shorten, write_lines
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.redaction import redact
 
 if TYPE_CHECKING:
     from holdfast.journal.encoding import Line
@@ -72,7 +73,7 @@ def open_journal_at(address: str, *, create: bool = False) -> SqliteJournal | Po
 
         address = str(sqlite_path(address))
     if not create and not Path(address).is_file():
-        raise ConfigurationError("journal", f"there is no file {shorten(address)}")
+        raise ConfigurationError("journal", f"there is no file {shorten(redact(address))}")
     return SqliteJournal(address)
 
 

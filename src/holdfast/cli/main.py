@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import import_part
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +47,8 @@ def build_parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
     """
     import argparse
     from importlib.metadata import version
+
+    from holdfast.core.import_part import import_part
 
     top = argparse.ArgumentParser(
         prog="holdfast",
@@ -123,6 +123,7 @@ def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
 
 def _run_command(args: argparse.Namespace) -> int:
     from holdfast.core.errors import ConfigurationError, HoldfastError
+    from holdfast.core.import_part import import_part
 
     try:
         status: int = import_part(f"holdfast.cli.{args.command}_command").main(args)

@@ -1,6 +1,6 @@
 """`holdfast replay PATH [RUN]`: what happened in a run, read from its journal.
 
-It changes no record. Control characters in texts of models and tools are replaced.
+It changes no record. Control characters in texts of models and tools are printed as escapes.
 """
 
 from __future__ import annotations

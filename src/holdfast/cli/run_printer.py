@@ -1,8 +1,9 @@
 """Prints a run in a terminal: the text while it streams, and one line for each event.
 
 The answer goes to one stream and everything else to another, so `holdfast run ... > file` writes
-only the answer to the file. Arguments and results of tools are shortened. Control characters in
-texts of models and tools are replaced, because a terminal would execute them.
+only the answer to the file. Arguments and results of tools are shortened. Invisible and
+control characters in texts of models and tools are printed as escapes, because a terminal would
+execute them or hide text.
 """
 
 from __future__ import annotations
@@ -21,24 +22,19 @@ from holdfast.core.notices import (
     RetryScheduled,
     ToolStarted,
 )
-from holdfast.journal.encoding import OBEYED
+from holdfast.core.printable import escape_invisible
 from holdfast.runtime.channel import Item
 
 LINE_WIDTH = 79
 
-_CONTROLS = {
-    code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *OBEYED) if chr(code) not in "\t\n"
-}
-_CONTROLS[ord("\r")] = ""
-
 
 def make_printable(text: str) -> str:
-    r"""Replace the characters that control a terminal: escapes, bells, changes of text direction.
+    r"""Return `text` with the characters that nobody sees, or that a terminal obeys, as escapes.
 
-    >>> make_printable("a\x1b[2Jb\r\n")
-    'a�[2Jb\n'
+    >>> print(make_printable("a\x1b[2Jb\r\n"), end="")
+    a\x1b[2Jb
     """
-    return text.translate(_CONTROLS)
+    return escape_invisible(text).replace("\r\n", "\n")
 
 
 def shorten(text: str, longest: int = LINE_WIDTH) -> str:

@@ -1,6 +1,6 @@
 """`holdfast sessions WORD JOURNAL ...`: lists, changes and moves the conversations of a journal.
 
-It deletes nothing without asking. Control characters in messages are replaced.
+It deletes nothing without asking. Control characters in messages are printed as escapes.
 """
 
 from __future__ import annotations

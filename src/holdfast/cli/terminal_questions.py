@@ -1,7 +1,7 @@
 """Questions of a run in a terminal: prints them and parses typed answers.
 
-An invalid line repeats the question, and the end of the input means no. Control characters are
-replaced, but the arguments that somebody is asked to approve are never shortened.
+An invalid line repeats the question, and the end of the input means no. Invisible and
+control characters are printed as escapes, and the arguments that somebody is asked to approve are never shortened.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def format_question(question: AnyQuestion) -> list[str]:
         fields = msgspec.json.encode(question_content(question)).decode()
         wanted = type_name(answer_type(type(question)))
         lines = [f"? {type(question).__name__} {fields}", f"type {wanted}, as JSON"]
-    return [make_printable(part) for line in lines for part in line.splitlines()]
+    return [part for line in lines for part in make_printable(line).split("\n")]
 
 
 def parse_answer(question: AnyQuestion, line: str) -> AnyAnswer | None:

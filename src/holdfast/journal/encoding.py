@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.events import Event
+from holdfast.core.printable import escape_invisible_json
 from holdfast.journal.journal_errors import JournalCorruptError, JournalError, JournalVersionError
 from holdfast.journal.port import Record
 
@@ -25,12 +26,6 @@ SCHEMA = 1
 
 _UPGRADE = "Update Holdfast to the version that wrote it, or a newer one"
 _HEAD = ("type", "key", "at")
-
-OBEYED = (*range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Characters that JSON does not escape, but that control a terminal or end a line: C1 control
-characters, line and paragraph separators, and changes of the text direction."""
-
-_ESCAPES = {code: f"\\u{code:04x}" for code in OBEYED}
 
 
 class Line(Struct, frozen=True):
@@ -76,12 +71,12 @@ def encode(line: Line) -> bytes:
 
 
 def escape_json(data: bytes) -> str:
-    r"""Decode JSON and escape the characters in `OBEYED`; the value stays the same.
+    r"""Decode JSON and escape its invisible characters; the value stays the same.
 
     >>> escape_json('"a\x9bb"'.encode())
     '"a\\u009bb"'
     """
-    return data.decode().translate(_ESCAPES)
+    return escape_invisible_json(data.decode())
 
 
 def decode(data: bytes | str, location: str = "line") -> Line:

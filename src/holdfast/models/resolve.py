@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from holdfast import import_part
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import import_part
 from holdfast.core.redaction import quote_setting
 from holdfast.core.reply_limits import ReplyLimits
 from holdfast.models.addresses import show_address
