@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast import Agent, tool
+from holdfast.calls.foreign_fields import redact_exception
+from holdfast.calls.sdk_errors import classify
 from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import ToolCall
@@ -78,3 +80,31 @@ async def test_the_error_of_a_driver_holds_no_password() -> None:
     for error in errors:
         assert KEY not in f"{error} {error.args} {vars(error)}"
         assert not type(error).__module__.startswith("psycopg") or not vars(error)
+
+
+class Request:
+    """The request of a client, as its exceptions hold it."""
+
+    def __init__(self) -> None:
+        self.url = "https://gateway.example/v1/chat"
+        self.headers = {"Authorization": f"Bearer {KEY}"}
+
+
+class StatusError(Exception):
+    """As a vendor's SDK raises it."""
+
+    def __init__(self) -> None:
+        super().__init__(f"Error code: 401 - Incorrect API key: {KEY}")
+        self.request = Request()
+        self.status_code = 401
+
+
+def test_the_exception_of_an_sdk_is_told_without_its_key() -> None:
+    info = classify(StatusError())
+    assert info.category is ErrorCategory.AUTH_ERROR
+    assert KEY not in f"{info!r} {info.private}"
+    assert "[redacted]" in info.safe
+    assert KEY not in redact_exception(StatusError())
+    wrapped = RuntimeError(f"the call failed: {KEY}")
+    wrapped.__cause__ = StatusError()
+    assert KEY not in redact_exception(wrapped)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from holdfast.calls.call_result import ResultKind, kind_of_failure
 from holdfast.calls.caught_error import ErrorCatcher, exception_text
+from holdfast.calls.foreign_fields import find_request_secrets
 from holdfast.calls.parsed_answers import AnswerType, ParsedAnswer, RawText, parse_answer
 from holdfast.calls.reply_texts import read_texts
 from holdfast.calls.sdk_errors import classify
@@ -206,7 +207,7 @@ def _log_line(plan: CallPlan, message: str, *values: object) -> None:
 
 def _log_error(plan: CallPlan, result: AttemptResult, error: Exception, attempt: int) -> None:
     kind = "Parse" if _is_unreadable(result, error) else f"{plan.label} AI call"
-    message = exception_text(error)
+    message = find_request_secrets(error).remove_from(exception_text(error))
     if isinstance(error, OutputError) and error.problems:
         message = f"{message}: {'; '.join(map(str, error.problems))}"
     _log_line(plan, "%s error on attempt %d: %s", kind, attempt + 1, redact(message)[:_LONGEST])

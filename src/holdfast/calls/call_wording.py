@@ -7,7 +7,7 @@ rephrasing the question does not help. This module never shows a text that was n
 
 from __future__ import annotations
 
-from holdfast.calls.caught_error import exception_text
+from holdfast.calls.foreign_fields import redact_exception
 from holdfast.core.errors import (
     EmptyResponseError,
     ErrorCategory,
@@ -129,7 +129,7 @@ def _choose_advice(info: ErrorInfo) -> str:
 
 
 def _redacted_message(error: BaseException) -> str:
-    return redact(exception_text(error)[:_LONGEST])
+    return redact_exception(error)[:_LONGEST]
 
 
 _CONNECTION = (ErrorCategory.TRANSIENT, ErrorCategory.TIMEOUT)

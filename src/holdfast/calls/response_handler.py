@@ -19,7 +19,8 @@ from holdfast.calls.call_wording import (
     executed_text,
     failure_text,
 )
-from holdfast.calls.caught_error import ErrorCatcher, exception_text
+from holdfast.calls.caught_error import ErrorCatcher
+from holdfast.calls.foreign_fields import redact_exception
 from holdfast.calls.object_fold import ObjectFold
 from holdfast.calls.sdk_errors import classify
 from holdfast.calls.sdk_streams import aopen_stream, open_stream
@@ -42,7 +43,6 @@ from holdfast.core.errors import (
     UnterminatedError,
 )
 from holdfast.core.messages import FinishReason
-from holdfast.core.redaction import redact
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class ResponseHandler:
         except Exception as error:
             logger.exception(
                 "Chunk processing failed",
-                extra={"chunk_num": self.chunk_count, "error": redact(exception_text(error))},
+                extra={"chunk_num": self.chunk_count, "error": redact_exception(error)},
             )
             raise
         if logger.isEnabledFor(logging.DEBUG):

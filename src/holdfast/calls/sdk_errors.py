@@ -13,6 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from holdfast.calls.foreign_fields import (
+    find_request_secrets,
+    first_field,
+    normalise_headers,
+    read_field,
+    url_text,
+    walk_causes,
+)
 from holdfast.calls.sdk_error_names import BY_NAME, DECISIVE, NOT_SENT, ExceptionRow
 from holdfast.codecs.anthropic.errors import classify as anthropic
 from holdfast.codecs.classify import LONGEST_PRIVATE, describe_error, redact_and_shorten
@@ -21,6 +29,7 @@ from holdfast.codecs.openai_chat.errors import classify as openai_chat
 from holdfast.codecs.openai_responses.errors import classify as openai_responses
 from holdfast.codecs.wire import Failure
 from holdfast.core.argument_checks import check_value
+from holdfast.core.detached_errors import clean_info
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 from holdfast.models.presets import PRESETS
 
@@ -51,7 +60,6 @@ _STATUS_IN_TEXT = re.compile(
     re.IGNORECASE,
 )
 _NO_WAY_THERE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH})
-_LONGEST_CHAIN = 5
 _LONGEST_TEXT = 8_000
 
 
@@ -70,7 +78,11 @@ def classify(exception: BaseException, *, now: float | None = None) -> ErrorInfo
     ('rate_limit_retryable', 4.0)
     """
     check_value("exception", exception, BaseException)
-    for error in _walk_causes(exception):
+    return clean_info(_classify_chain(exception, now), find_request_secrets(exception))
+
+
+def _classify_chain(exception: BaseException, now: float | None) -> ErrorInfo:
+    for error in walk_causes(exception):
         if (info := _classify_known(error, now)) is not None:
             return info
     message = _exception_message(exception)
@@ -90,17 +102,6 @@ def _classify_known(error: BaseException, now: float | None) -> ErrorInfo | None
     if response is not None:
         return _classify_by_wire(error, *response, now)
     return None if row is None else _classify_by_row(error, row)
-
-
-def _walk_causes(exception: BaseException) -> Iterator[BaseException]:
-    """Yield the exception and the chain of its causes."""
-    error: BaseException | None = exception
-    for _ in range(_LONGEST_CHAIN):
-        if error is None:
-            return
-        yield error
-        members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-        error = members[0] if len(members) == 1 else error.__cause__
 
 
 def _find_row(error: BaseException) -> ExceptionRow | None:
@@ -134,10 +135,10 @@ def _safe_message(provider: str, category: ErrorCategory, kind: str, message: st
 
 def _was_never_sent(error: BaseException) -> bool:
     """Whether this exception or one of its causes happened before anything was sent."""
-    for cause in _walk_causes(error):
+    for cause in walk_causes(error):
         # requests and urllib wrap the cause as an argument, and urllib3 as its `reason`.
         inner = cause.args[0] if cause.args else None
-        for candidate in (cause, inner, _read_field(inner, "reason")):
+        for candidate in (cause, inner, read_field(inner, "reason")):
             if any(kind.__name__ in NOT_SENT for kind in type(candidate).__mro__):
                 return True
             if isinstance(candidate, OSError) and candidate.errno in _NO_WAY_THERE:
@@ -159,11 +160,11 @@ def _classify_by_wire(
 
 def _find_response(error: BaseException) -> tuple[int | None, bytes, dict[str, str]] | None:
     """Return status, body and headers of the exception's response, or None without a response."""
-    response = _first_field(error, "response", "raw_response", "http_response", "_response")
+    response = first_field(error, "response", "raw_response", "http_response", "_response")
     if isinstance(response, Mapping):
         return _read_boto_response(response)
     status = _find_status(error, response)
-    payload = _first_field(error, "body", "details", "error")
+    payload = first_field(error, "body", "details", "error")
     body = _read_body(response) or _encode_body(payload) or _exception_message(error).encode()
     # An error inside a stream: the exception holds its JSON, and the status was a success.
     streamed = (
@@ -171,20 +172,20 @@ def _find_response(error: BaseException) -> tuple[int | None, bytes, dict[str, s
     )
     if status is None and not streamed:
         return None
-    headers = _normalise_headers(_read_field(response, "headers")) or _normalise_headers(
-        _first_field(error, "headers", "hdrs")
+    headers = normalise_headers(read_field(response, "headers")) or normalise_headers(
+        first_field(error, "headers", "hdrs")
     )
     return status, body, headers
 
 
 def _find_status(error: BaseException, response: object) -> int | None:
     for value in (
-        _read_field(response, "status_code"),
-        _read_field(response, "status"),
-        _read_field(error, "status_code"),
-        _read_field(error, "status"),
-        _read_field(error, "http_status"),
-        _read_field(error, "code"),
+        read_field(response, "status_code"),
+        read_field(response, "status"),
+        read_field(error, "status_code"),
+        read_field(error, "status"),
+        read_field(error, "http_status"),
+        read_field(error, "code"),
     ):
         if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
             return int(value)
@@ -207,14 +208,14 @@ def _read_boto_response(
     return (
         status if isinstance(status, int) else None,
         _encode_body(body),
-        _normalise_headers(meta.get("HTTPHeaders")),
+        normalise_headers(meta.get("HTTPHeaders")),
     )
 
 
 def _read_body(response: object) -> bytes:
     """Return the body if it was read; a property of the client might read from the connection."""
     for name in ("_content", "_body", "content", "text"):
-        value = _read_field(response, name)
+        value = read_field(response, name)
         if isinstance(value, (bytes, str)) and value:
             return value if isinstance(value, bytes) else value.encode()
     return b""
@@ -237,20 +238,13 @@ def _type_name(value: object) -> str:
     return type(value).__name__
 
 
-def _normalise_headers(value: object) -> dict[str, str]:
-    items = getattr(value, "items", None)
-    if not callable(items):
-        return {}
-    return {str(name).lower(): str(value_text) for name, value_text in list(items())[:200]}
-
-
 def _identify_provider(error: BaseException) -> tuple[str, str]:
     """Return provider and wire, by the URL of the request or else by the package of the class."""
     for url in _request_urls(error):
         match = _HOST.match(url)
         if match and (provider := _providers_by_host().get(match[1].lower())):
             return provider
-    named = _read_field(error, "llm_provider")
+    named = read_field(error, "llm_provider")
     if isinstance(named, str) and (preset := PRESETS.get(named)):
         return preset.name, preset.wire
     package = type(error).__module__.partition(".")[0]
@@ -259,23 +253,18 @@ def _identify_provider(error: BaseException) -> tuple[str, str]:
 
 def _request_urls(error: BaseException) -> Iterator[str]:
     for holder in (
-        _first_field(error, "response", "_response"),
+        first_field(error, "response", "_response"),
         error,
-        _read_field(error, "request_info"),
+        read_field(error, "request_info"),
     ):
-        request = _first_field(holder, "request", "_request")
+        request = first_field(holder, "request", "_request")
         for url in (
-            _read_field(holder, "url"),
-            _read_field(request, "url"),
-            _read_field(holder, "real_url"),
+            read_field(holder, "url"),
+            read_field(request, "url"),
+            read_field(holder, "real_url"),
         ):
             if url is not None:
-                yield _url_text(url)
-
-
-def _url_text(url: object) -> str:
-    """Return the text of a URL, which may be an object of an HTTP client."""
-    return url if isinstance(url, str) else str(url)
+                yield url_text(url)
 
 
 def _providers_by_host() -> dict[str, tuple[str, str]]:
@@ -291,32 +280,10 @@ _HOSTS: dict[str, tuple[str, str]] = {}
 
 def _exception_message(error: BaseException) -> str:
     """Return the exception's message, without running its code."""
-    message = _read_field(error, "message")
+    message = read_field(error, "message")
     texts = [
         message,
         *error.args,
         getattr(error, "strerror", None) if isinstance(error, OSError) else "",
     ]
     return next((text for text in texts if isinstance(text, str) and text), "")[:_LONGEST_TEXT]
-
-
-def _first_field(holder: object, *names: str) -> object:
-    return next((value for name in names if (value := _read_field(holder, name)) is not None), None)
-
-
-def _read_field(holder: object, name: str) -> object:
-    """Return an attribute from the object's `__dict__`, or a plain one of its class; no property is run."""
-    try:
-        attributes = object.__getattribute__(holder, "__dict__")
-    except AttributeError:
-        attributes = {}
-    if name in attributes:
-        return attributes[name]
-    names = getattr(type(holder), "_fields", None)
-    if isinstance(holder, tuple) and isinstance(names, tuple) and name in names:
-        return holder[names.index(name)]
-    for kind in type(holder).__mro__:
-        value = vars(kind).get(name)
-        if isinstance(value, (int, str)):
-            return value
-    return None

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
-from holdfast.calls.caught_error import ErrorCatcher, exception_text
-from holdfast.core.redaction import redact
+from holdfast.calls.caught_error import ErrorCatcher
+from holdfast.calls.foreign_fields import redact_exception
 
 StatusCallback: TypeAlias = Callable[[str], object]
 
@@ -65,6 +65,4 @@ class StatusLine:
             self.callback(status)
         if caught.error is not None:
             kind = type(caught.error).__name__
-            logger.warning(
-                "A status callback raised %s: %s", kind, redact(exception_text(caught.error))
-            )
+            logger.warning("A status callback raised %s: %s", kind, redact_exception(caught.error))
