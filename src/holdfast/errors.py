@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from holdfast.core.errors import explain as explain
     from holdfast.core.output import OutputRejected as OutputRejected
     from holdfast.core.problems import Problem as Problem
+    from holdfast.core.redaction import redact as redact
     from holdfast.journal.journal_errors import JournalBusyError as JournalBusyError
     from holdfast.journal.journal_errors import JournalClosedError as JournalClosedError
     from holdfast.journal.journal_errors import JournalCorruptError as JournalCorruptError
@@ -115,6 +116,7 @@ _HOME: dict[str, str] = {
     "UnterminatedError": "holdfast.core.errors",
     "WaitingError": "holdfast.core.errors",
     "explain": "holdfast.core.errors",
+    "redact": "holdfast.core.redaction",
 }
 """Public name -> the module that defines it. Sorted."""
 

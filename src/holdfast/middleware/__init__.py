@@ -10,6 +10,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.printable import escape_invisible as escape_invisible
     from holdfast.middleware.chain import AnyMiddleware as AnyMiddleware
     from holdfast.middleware.continuation_permission import (
         ContinuationPermission as ContinuationPermission,
@@ -96,6 +97,7 @@ _HOME: dict[str, str] = {
     "UsageLimits": "holdfast.middleware.usage_limits",
     "UseReply": "holdfast.middleware.decisions",
     "error_handling_middlewares": "holdfast.middleware.error_handling",
+    "escape_invisible": "holdfast.core.printable",
 }
 """Public name -> the module that defines it. Sorted."""
 
