@@ -8,6 +8,7 @@ than its input by more than the marks.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 MARK = "[redacted]"
 
@@ -28,18 +29,15 @@ _VALUE = (
     r"|[^\s,;&})\]]+(?:,[^\s,;&})\]]+)*)"
 )
 
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+_PATTERNS: tuple[tuple[str, str], ...] = (
     # A private key, complete or cut.
     (
-        re.compile(
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-            re.DOTALL,
-        ),
+        r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
         MARK,
     ),
     # user:password@ in an address; the password may hold '/' and '@'.
     (
-        re.compile(
+        (
             r"(?<=://)(?:[^/\s:@\"'<>]{0,256}:(?!\d{1,5}(?:[/?#]|$))[^\s\"'<>]{1,256}"
             r"|[^/\s:@\"'<>]{16,256})@"
         ),
@@ -47,7 +45,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # Authorization with any scheme, and the parameters that follow.
     (
-        re.compile(
+        (
             rf"(?i)(authorization{_ASSIGNED}\\{{0,8}}[\"']?)"
             r"(?:[a-z][\w-]{0,30}\s{1,9})?[^\s,;\"'\\]+"
             r"(?:\s{0,9},\s{0,9}[\w-]{1,40}=(?:\"[^\"]*\"?|[^\s,\"']+))*"
@@ -55,10 +53,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         r"\1" + MARK,
     ),
     # Bearer xyz, Basic xyz.
-    (re.compile(r"(?i)\b(bearer|basic|digest)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + MARK),
+    (r"(?i)\b(bearer|basic|digest)\s+[A-Za-z0-9._~+/=-]{6,}", r"\1 " + MARK),
     # ?key=value and &sig=value in an address.
     (
-        re.compile(
+        (
             r"(?i)([?&](?:key|sig|signature|auth|code|pass|x-amz-signature|x-goog-signature)=)"
             r"[^&\s\"'#<>]+"
         ),
@@ -66,14 +64,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # --password value, --api-key=value.
     (
-        re.compile(
-            rf"(?is)(?<![\w-])(--?[a-z]?[\w-]{{0,30}}?(?:{_NAMES})[\w-]{{0,20}}\s{{1,9}}){_VALUE}"
-        ),
+        (rf"(?is)(?<![\w-])(--?[a-z]?[\w-]{{0,30}}?(?:{_NAMES})[\w-]{{0,20}}\s{{1,9}}){_VALUE}"),
         r"\1" + MARK,
     ),
     # name=value, name: value, "name": "value", for names that say that the value is secret.
     (
-        re.compile(
+        (
             rf"(?is)((?:{_NAMES}|cookie|session[_-]?id)(?:[\w-]{{0,40}}|\s{{1,3}}provided)"
             rf"{_ASSIGNED}){_VALUE}"
         ),
@@ -81,21 +77,27 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # Keys that have a known form.
     (
-        re.compile(
+        (
             r"\b(?:sk|pk|rk|gsk|xai|key|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|r8|pplx)"
             r"[-_][A-Za-z0-9_-]{8,}"
         ),
         MARK,
     ),
-    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), MARK),
-    (re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"), MARK),
-    (re.compile(r"\bya29\.[A-Za-z0-9._-]{10,}"), MARK),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"), MARK),
+    (r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b", MARK),
+    (r"\bAIza[A-Za-z0-9_-]{20,}", MARK),
+    (r"\bya29\.[A-Za-z0-9._-]{10,}", MARK),
+    (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?", MARK),
 )
 
 _LONGEST_TEXT = 20_000
 CUT = " [cut]"
 """The end of a text that was shortened."""
+
+
+@cache
+def _compile_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Compile the patterns, at their first use: most processes never see an error."""
+    return tuple((re.compile(pattern), replacement) for pattern, replacement in _PATTERNS)
 
 
 def shorten(text: str) -> str:
@@ -114,15 +116,14 @@ def redact(text: str) -> str:
     'GET https://[redacted]@example.org/ with Bearer [redacted]'
     """
     text = shorten(text)
-    for pattern, replacement in _PATTERNS:
+    for pattern, replacement in _compile_patterns():
         text = pattern.sub(replacement, text)
     return text
 
 
-_RANDOM = re.compile(
-    r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}|[A-Za-z0-9]{30,}"
-    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-    re.IGNORECASE,
+_RANDOM = (
+    r"(?i)(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}|[A-Za-z0-9]{30,}"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
 
 
@@ -136,6 +137,6 @@ def quote_setting(text: str) -> str:
     >>> quote_setting("8f7a6b5c4d3e2f1a8f7a6b5c4d3e2f1a")
     'a text of 32 characters that may be a key'
     """
-    if redact(text) != text or _RANDOM.search(text) or len(text) > 100:
+    if redact(text) != text or re.search(_RANDOM, text) or len(text) > 100:
         return f"a text of {len(text)} characters that may be a key"
     return repr(text)
