@@ -264,10 +264,8 @@ class Exchange:
             raise
         finally:
             waits.count -= 1
-        if failure is not None:
-            raise failure  # outside the `except`, as above
         if not data:
-            return self._end_body()
+            return self._end_body(failure)
         if content.at_eof() and not watch.expired_limit:
             self._ended = True  # the body has ended, so the watchdog has nothing to wait for
             return data
@@ -307,7 +305,9 @@ class Exchange:
         content = self._response.content
         return content._read_nowait(-1) if content._buffer else b""  # noqa: SLF001
 
-    def _end_body(self) -> bytes:
+    def _end_body(self, failure: TransportError | None) -> bytes:
+        if failure is not None:
+            raise failure  # not in the `except`: the library's exception holds the headers
         # A body without a length also ends like this after the watchdog has cut the connection.
         if self._watchdog.expired_limit:
             raise self._abort_request(None)
