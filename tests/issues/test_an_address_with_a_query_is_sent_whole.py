@@ -97,3 +97,11 @@ def test_the_address_of_a_journal_is_not_repeated(address: str) -> None:
     while error is not None:
         assert KEY not in f"{error} {error.args}"
         error = error.__context__
+
+
+@pytest.mark.parametrize("name", ["on_wait", "on_busy", "fallback", "timeouts", "transport"])
+def test_a_key_in_the_place_of_another_setting_is_not_repeated(name: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        Agent("openai:a", api_key="x", **{name: KEY})  # type: ignore[arg-type]
+    assert raised.value.argument == name
+    assert KEY not in str(raised.value)

@@ -137,6 +137,6 @@ def quote_setting(text: str) -> str:
     >>> quote_setting("8f7a6b5c4d3e2f1a8f7a6b5c4d3e2f1a")
     'a text of 32 characters that may be a key'
     """
-    if redact(text) != text or re.search(_RANDOM, text) or len(text) > 100:
+    if redact(text) != text or re.search(_RANDOM, text):
         return f"a text of {len(text)} characters that may be a key"
-    return repr(text)
+    return f"{text!r:.80}"

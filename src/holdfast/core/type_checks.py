@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from holdfast.core.constraints import Constraint, Wording
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.redaction import quote_setting
 
 CheckContent: TypeAlias = Callable[[str, Any], None]
 """Raises ConfigurationError for a value of the right type with a wrong content."""
@@ -251,7 +252,7 @@ def _check_size(argument: str, value: int) -> None:
 def _show(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"a number of {value.bit_length()} bits"  # Python does not print very long ones
-    return f"{value!r:.80}"
+    return quote_setting(value) if isinstance(value, str) else f"{value!r:.80}"
 
 
 def _show_key(key: object) -> str:

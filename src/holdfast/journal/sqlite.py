@@ -21,6 +21,7 @@ from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
+from holdfast.core.redaction import quote_setting
 from holdfast.journal import sqlite_queries
 from holdfast.journal.encoding import Line, corrupt_record
 from holdfast.journal.journal_errors import conflict_error
@@ -89,7 +90,9 @@ class SqliteJournal:
         check_value("path", name, str)
         if not name or name.startswith(("file:", ":")):
             raise ConfigurationError(
-                "path", f"must name a file, got {name!r}", fix="For memory use MemoryJournal()"
+                "path",
+                f"must name a file, got {quote_setting(name)}",
+                fix="For memory use MemoryJournal()",
             )
         self.path = str(Path(name).resolve())
         self._writer = Writer(self.path, wait)
