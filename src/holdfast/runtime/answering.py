@@ -16,7 +16,7 @@ from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.event_loop import require_asyncio
+from holdfast.runtime.channel import require_asyncio
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.answer_checks import check_answer

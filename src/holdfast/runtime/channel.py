@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from typing import TypeAlias
 
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
 from holdfast.core.questions import AnyQuestion
@@ -107,3 +108,24 @@ def wake_all(waiting: list[asyncio.Future[None]]) -> None:
         if not one.done():
             one.set_result(None)
     waiting.clear()
+
+
+def require_asyncio() -> None:
+    """Raise ConfigurationError unless the caller runs on an asyncio event loop.
+
+    Without the check, another event loop such as trio fails somewhere inside, and leaves coroutines
+    that were never awaited.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        is_running = False
+    else:
+        is_running = True
+    if not is_running:
+        raise ConfigurationError(
+            "event loop",
+            "an agent runs on asyncio, and no asyncio event loop is running here",
+            fix="Start the program with asyncio.run(...). From trio, call agent.run_sync(...) in a "
+            "thread: await trio.to_thread.run_sync(agent.run_sync, prompt)",
+        )

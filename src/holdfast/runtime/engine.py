@@ -41,10 +41,9 @@ from holdfast.runtime.around_turn import (
     start_turn,
     try_again,
 )
-from holdfast.runtime.channel import Channel
+from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
-from holdfast.runtime.event_loop import require_asyncio
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -191,6 +190,7 @@ class Engine(Generic[T]):
         seconds: float | None,
     ) -> list[RecoveredRun[T]]:
         """Resume every interrupted run of this agent; see `Agent.recover`."""
+        require_asyncio()
         journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
         check_value("runs", chosen, Sequence[str] | None)
         runs = [

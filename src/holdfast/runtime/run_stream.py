@@ -18,8 +18,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.questions import Answer, AnyQuestion, Question
-from holdfast.runtime.channel import Channel
-from holdfast.runtime.event_loop import require_asyncio
+from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.result import Result
