@@ -184,8 +184,7 @@ class SessionMachine:
             raise IllegalEventError(f"{event.key} has no message, and no turn to try again")
         if kind is ev.ModelReplied and self.is_over_limit:
             raise IllegalEventError(f"{event.key} is over the limit of iterations")
-        is_expected = event.key in self._planned or event.key == self._key_without_effect(event)
-        if not event.key or not is_expected:
+        if event.key not in self._planned and event.key != self._key_without_effect(event):
             raise IllegalEventError(
                 f"{type(event).__name__} has the key {event.key!r}, which is not pending"
             )
@@ -199,10 +198,10 @@ class SessionMachine:
             raise IllegalEventError(f"{event.key}: {scope!r} is not in progress, so it cannot ask")
         self.questions.check_event(event)
 
-    def _key_without_effect(self, event: ev.Event) -> str:
-        """Return the key of an event that ends no effect; "" for an event that must end one."""
+    def _key_without_effect(self, event: ev.Event) -> str | None:
+        """Return the key of an event that ends no effect; None for an event that must end one."""
         if isinstance(event, ev.ToolsBegun):  # first, since it comes in every iteration
-            return "" if self._batch.has_begun else begun_key(self.turn, self.iteration)
+            return None if self._batch.has_begun else begun_key(self.turn, self.iteration)
         if isinstance(event, _NUMBERED):
             check_flags(event)
             return turn_key(self.turn + 1)
@@ -214,8 +213,8 @@ class SessionMachine:
             return resumed_key(self.turn, self.questions.resume_count)
         if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
             key = extended_key(self.turn, self.iteration)
-            return "" if self._extended_key == key else key
-        return ""
+            return None if self._extended_key == key else key
+        return None
 
     def apply(self, event: ev.Event, *, is_checked: bool = False) -> None:
         """Apply one event. Raises IllegalEventError, and changes nothing, if the state forbids it.
