@@ -16,6 +16,7 @@ import pytest
 
 from holdfast import Agent, ConfigurationError
 from holdfast.core.import_part import import_part
+from holdfast.core.questions import Answer
 from holdfast.journal.memory import MemoryJournal
 from holdfast.testing import ScriptedModel
 
@@ -43,7 +44,7 @@ async def resume_stream(agent: Agent[str]) -> None:
         lambda agent: agent.recover(),
         lambda agent: agent.questions("r"),
         lambda agent: agent.abandon("r"),
-        lambda agent: agent.answer("r", "t1.i0.tool.0.ask.0", "yes"),
+        lambda agent: agent.answer("r", Answer("t1.i0.tool.0.ask.0", "yes", "b")),
         stream,
         resume_stream,
     ],
