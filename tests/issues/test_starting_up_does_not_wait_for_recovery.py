@@ -6,15 +6,24 @@ With a provider that is slow, that took as long as the slowest interrupted turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, ConfigurationError, MemoryJournal, SqliteJournal
+from holdfast import (
+    Agent,
+    ClarificationQuestion,
+    ConfigurationError,
+    MemoryJournal,
+    SqliteJournal,
+    ToolContext,
+    tool,
+)
+from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.errors import SessionBusyError
-from holdfast.journal.port import Journal
+from holdfast.journal.port import Journal, Record
 from holdfast.runtime.recovery import RecoveryStatus
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
@@ -107,6 +116,31 @@ async def test_open_runs_are_recovered_one_by_one(journal: Journal) -> None:
     assert {entry.run for entry in found} == set(LEFT)
     assert await agent.open_runs() == []
     assert await agent.recover(runs=["ada", "nobody"]) == []
+
+
+async def test_a_session_that_waits_is_never_busy_with_a_recovery() -> None:
+    @tool(effect="write")
+    async def book(ctx: ToolContext) -> str:
+        """Book after asking."""
+        return await ctx.ask(ClarificationQuestion(question="Which class?"))
+
+    class Watched(MemoryJournal):
+        """Answers a question while the records are read for a recovery."""
+
+        async def read(self, run: str, start: int = 0) -> Sequence[Record]:
+            found = await super().read(run, start)
+            await asyncio.sleep(0)
+            return found
+
+    journal = Watched()
+    model = ScriptedModel(ToolCall("c", "book", "{}"), "Booked.")
+    agent = Agent(model, tools=[book], journal=journal, on_wait="suspend", on_busy="refuse")
+    waiting = await agent.run("Book.", session="ada")
+    recovery = asyncio.create_task(agent.recover())
+    await asyncio.sleep(0)
+    await agent.answer("ada", waiting.questions[0], "first")
+    assert (await agent.resume("ada")).output == "Booked."
+    assert await recovery == []
 
 
 @pytest.mark.parametrize("runs", ["ada", 7, [7], [None]])

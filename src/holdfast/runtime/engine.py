@@ -54,6 +54,7 @@ from holdfast.runtime.recovery import (
     RecoveryTime,
     is_interrupted,
     recover_each,
+    waits_for_answers,
 )
 from holdfast.runtime.result import Result
 from holdfast.runtime.run_stream import RunStream
@@ -201,6 +202,8 @@ class Engine(Generic[T]):
 
         async def resume(progress: RecoveryProgress[T]) -> None:
             run_id = progress.run_id
+            if await waits_for_answers(journal, run_id):
+                return
             context = TurnContext(
                 questions=self._make_broker(),
                 session=run_id,

@@ -25,7 +25,7 @@ from holdfast.core.errors import (
     SessionBusyError,
     exception_for,
 )
-from holdfast.core.events import Status
+from holdfast.core.events import QuestionAsked, Status
 from holdfast.core.machine import SessionMachine
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
@@ -171,6 +171,24 @@ def is_interrupted(machine: SessionMachine) -> bool:
     if machine.phase is Phase.IDLE:
         return False  # another driver has already finished the turn
     return bool(machine.questions.due_askers) or not all_suspended(machine)
+
+
+async def waits_for_answers(journal: Journal, run_id: str) -> bool:
+    """Whether the open turn of a run just waits for answers.
+
+    This takes no lease. A session that waits is not recovered, and must stay free for the answer.
+
+    Args:
+        journal: the journal of the run.
+        run_id: the id of the run.
+    """
+    events = [record.event for record in await journal.read(run_id)]
+    if not any(isinstance(event, QuestionAsked) for event in events):
+        return False
+    machine = SessionMachine()
+    for event in events:
+        machine.apply(event)
+    return not is_interrupted(machine)
 
 
 async def recover_each(
