@@ -87,7 +87,10 @@ def raw(path: str, session: str) -> tuple[float, float]:
     decoders = {str(m.__struct_config__.tag): msgspec.json.Decoder(m) for m in members}
     connection = sqlite3.connect(path)
     start = now()
-    query = "SELECT key, digest, type, at, event FROM records WHERE run = ? ORDER BY seq"
+    query = (
+        "SELECT key, digest, type, at, event FROM records"
+        " WHERE run = (SELECT id FROM runs WHERE name = ?) ORDER BY seq"
+    )
     rows = connection.execute(query, (session,)).fetchall()
     kept = [decoders[tag].decode('{"key":"","at":0,' + event[1:]) for _, _, tag, _, event in rows]
     took = since(start)

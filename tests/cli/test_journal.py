@@ -70,13 +70,28 @@ def test_verify_reads_everything(path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("2 runs: every record is complete")
 
 
+ADA = "(SELECT id FROM runs WHERE name = 'ada')"
+
+
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE records SET event = '{' WHERE run = 'ada' AND seq = 1", "is not a valid record"),
-        ("UPDATE records SET type = 'dreamt' WHERE run = 'ada' AND seq = 2", "'dreamt'"),
-        ("UPDATE records SET schema = 9 WHERE run = 'ada' AND seq = 2", "has schema 9"),
-        ("DELETE FROM records WHERE run = 'ada' AND seq = 1", "record 1 is missing"),
+        (
+            f"UPDATE records SET event = '{{' WHERE run = {ADA} AND seq = 1",
+            "is not a valid record",
+        ),
+        (
+            f"UPDATE records SET type = 'dreamt' WHERE run = {ADA} AND seq = 2",
+            "its checksum is wrong",
+        ),
+        (
+            f"UPDATE records SET schema = 9 WHERE run = {ADA} AND seq = 2",
+            "has schema 9",
+        ),
+        (
+            f"DELETE FROM records WHERE run = {ADA} AND seq = 1",
+            "record 1: is missing",
+        ),
     ],
 )
 def test_verify_says_what_is_damaged(
@@ -124,7 +139,7 @@ def test_addresses_are_taken_too(
     assert capsys.readouterr().out.startswith("1 runs: every record is complete")
     postgres.rows(url, "UPDATE holdfast_records SET seq = 9, event = '{' WHERE seq = 2")
     assert main(["journal", "verify", url]) == 1
-    assert "record 9: is not a valid record" in capsys.readouterr().out
+    assert "record 2: is missing" in capsys.readouterr().out
 
 
 def test_a_database_without_a_journal_is_left_as_it_is(

@@ -13,7 +13,7 @@ from asyncio import events as running
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from tests.crash.explored_turns import RUN, Story
 
@@ -141,7 +141,18 @@ class GatedJournal(GatedLog):
             return ()
         return (RunEntry(RUN, machine.event_count, 0.0, 0.0, turn_open=True, agent="agent"),)
 
-    async def delete(self, run: str) -> int:
+    tenant = ""
+
+    def for_tenant(self, tenant: str) -> Self:
+        raise NotImplementedError
+
+    async def find_request(self, request: str) -> tuple[str, str] | None:
+        raise NotImplementedError
+
+    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        raise NotImplementedError
+
+    async def delete(self, *runs: str) -> int:
         raise NotImplementedError
 
 

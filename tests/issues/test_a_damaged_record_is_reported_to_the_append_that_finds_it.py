@@ -33,7 +33,7 @@ async def test_it_is_an_error_and_no_silence(
     with SqliteJournal(path) as journal:
         sessions = Agent(ScriptedModel("Hi"), journal=journal).sessions
         async with asyncio.timeout(20):
-            for act in (journal.runs, journal.heads, sessions.list):
+            for act in (journal.runs, sessions.list):
                 try:
                     await act()
                 except JournalError:
@@ -51,7 +51,7 @@ async def test_it_is_an_error_and_no_silence(
     assert failures
     assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 1
     said = capsys.readouterr()
-    assert "is not a valid record" in said.out + said.err
+    assert any(found in said.out + said.err for found in ("is not a valid record", "is missing"))
 
 
 async def test_a_schema_that_is_no_text_is_told_too(tmp_path: Path) -> None:

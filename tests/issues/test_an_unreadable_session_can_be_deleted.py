@@ -22,7 +22,9 @@ async def test_it_is_gone(tmp_path: Path, spoil: str) -> None:
         await agent.run("my secret", session="ada")
         await agent.run("Hello", session="bob")
     connection = sqlite3.connect(path)
-    connection.execute(f"UPDATE records SET {spoil} WHERE run = 'ada' AND seq = 2")
+    connection.execute(
+        f"UPDATE records SET {spoil} WHERE run = (SELECT id FROM runs WHERE name = 'ada') AND seq = 2"
+    )
     connection.commit()
     connection.close()
     with SqliteJournal(path) as journal:

@@ -193,7 +193,12 @@ async def test_a_file_that_gives_room_back_is_not_taken_for_cut_off(path: Path) 
         for number in range(12):
             await journal.append("long", make_turn_opened(number, "x" * 400_000))
         await journal._writer.submit(
-            WriterJob(lambda c: c.execute("DELETE FROM records WHERE run = 'long'"), writes=True)
+            WriterJob(
+                lambda c: c.execute(
+                    "DELETE FROM records WHERE run = (SELECT id FROM runs WHERE name = 'long')"
+                ),
+                writes=True,
+            )
         )
         for number in range(12):
             await journal.append("r", make_turn_opened(number, "x" * 400_000))

@@ -29,14 +29,12 @@ def events(kind: str, number: int) -> list[Event]:
 
 
 @given(STEPS)
-def test_the_index_lists_the_runs_that_reading_finds(steps: list[tuple[str, str]]) -> None:
+def test_keys_and_records_are_found_as_they_are_read(steps: list[tuple[str, str]]) -> None:
     async def compare(journal: SqliteJournal) -> None:
         for number, (run, kind) in enumerate(steps, 1):
             for event in events(kind, number):
                 await journal.append(run, event)
-        heads = sorted(await journal.heads(), key=lambda entry: entry.run)
-        assert heads == list(await journal.runs())
-        for entry in heads:
+        for entry in await journal.runs():
             kept = await journal.read(entry.run)
             assert list(await journal.keys(entry.run)) == [r.event.key for r in kept]
             assert list(await journal.read_by_keys(entry.run, [r.event.key for r in kept])) == list(

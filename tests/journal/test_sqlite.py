@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.journal_rows import compute_checksums_again
 
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import QuestionAsked
@@ -378,10 +379,11 @@ async def test_a_newer_record_and_an_unknown_event_are_named(path: Path) -> None
         await journal.append("torn", make_turn_opened(1))
     raw(
         path,
-        "UPDATE records SET schema = 7 WHERE run = 'newer'",
-        "UPDATE records SET type = 'dreamt' WHERE run = 'unknown'",
-        "UPDATE records SET event = '{\"mess' WHERE run = 'torn'",
+        "UPDATE records SET schema = 7 WHERE run = (SELECT id FROM runs WHERE name = 'newer')",
+        "UPDATE records SET type = 'dreamt' WHERE run = (SELECT id FROM runs WHERE name = 'unknown')",
+        "UPDATE records SET event = '{\"mess' WHERE run = (SELECT id FROM runs WHERE name = 'torn')",
     )
+    compute_checksums_again(path)
     with SqliteJournal(path) as journal:
         with pytest.raises(JournalVersionError, match=r"run 'newer', record 1: has schema 7"):
             await journal.read("newer")

@@ -16,6 +16,7 @@ from holdfast import SqliteJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.opening import create_schema
 from holdfast.journal.writer import WriterJob, _perform_group
 
@@ -130,6 +131,7 @@ class CrankedJournal(SqliteJournal):
         self.writer = CrankedWriter()
         self._writer = self.writer  # type: ignore[assignment]  # REASON: it takes the place of one
         self._finalizer = weakref.finalize(self, self.writer.close)
+        self._set_tenant(DEFAULT_TENANT)
         self.handed: list[Handed] = []
 
     async def append(
@@ -150,7 +152,8 @@ class CrankedJournal(SqliteJournal):
         found: dict[str, list[Event]] = defaultdict(list)
         done = self.writer.done
         by_key = {(one.run, one.key): one.event for one in self.handed if id(one.act) in done}
-        for run, key in self.writer.disk.execute("SELECT run, key FROM records ORDER BY run, seq"):
+        keys = "SELECT name, key FROM records JOIN runs ON runs.id = run ORDER BY run, seq"
+        for run, key in self.writer.disk.execute(keys):
             found[run].append(by_key[run, key])
         return found
 

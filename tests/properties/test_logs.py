@@ -98,7 +98,8 @@ def state_alone(path: Path) -> State | None:
     try:
         with closing(file_check.connect_read_only(str(path))) as connection:
             file_check.check_database(connection, str(path), check="integrity_check")
-            query = "SELECT run, json_extract(event, '$.message.parts[0].text') FROM records"
+            text = "json_extract(event, '$.message.parts[0].text')"
+            query = f"SELECT name, {text} FROM records JOIN runs ON runs.id = run"
             return frozenset(connection.execute(query).fetchall())
     except (sqlite3.Error, JournalError):
         return None

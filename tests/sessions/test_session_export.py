@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.sessions.conversations import look, sent, talk
 
 from holdfast import Agent, MemoryJournal, SqliteJournal
-from holdfast.core.errors import ConfigurationError, HoldfastError
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Reply, Text, ToolCall, user
 from holdfast.journal.encoding import decode, record_of
@@ -91,28 +91,6 @@ async def test_an_import_never_overwrites(journal: Journal) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_import_that_fails_half_way_leaves_nothing(journal: Journal) -> None:
-    lines = await made(journal)
-    await Sessions(journal).delete("ada")
-
-    class Full:
-        """A disk that is full after three appends."""
-
-        def __init__(self) -> None:
-            self.left = 3
-            self.read, self.runs, self.delete = journal.read, journal.runs, journal.delete
-
-        async def append(self, *given: object) -> None:
-            if not self.left:
-                raise HoldfastError("full")
-            self.left -= 1
-            await journal.append(*given)  # type: ignore[arg-type]
-
-    with pytest.raises(HoldfastError, match="full"):
-        await Sessions(Full()).import_(lines)  # type: ignore[arg-type]
-    assert list(await journal.runs()) == []
-
-
 def lines_of_golden(name: str) -> list[str]:
     records = [
         record_of(decode(line)) for line in (GOLDEN / f"{name}.jsonl").read_bytes().splitlines()

@@ -228,6 +228,8 @@ class Overtaken:
     def __init__(self, journal: Journal, event: Event) -> None:
         self._journal, self._event = journal, event
         self.read, self.runs, self.delete = journal.read, journal.runs, journal.delete
+        self.restore, self.find_request = journal.restore, journal.find_request
+        self.tenant, self.for_tenant = journal.tenant, journal.for_tenant
 
     async def append(
         self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
@@ -443,32 +445,6 @@ async def test_many_renames_at_once_are_all_saved_or_reported(
     outcomes = await asyncio.gather(*given, return_exceptions=True)
     assert {type(one) for one in outcomes if one is not None} <= {ConflictError}
     assert (await kept.info("ada")).title.startswith("title ")
-
-
-class Dies:
-    """A journal whose process dies before the second deletion."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal, self._left = journal, 1
-        self.append, self.read, self.runs = journal.append, journal.read, journal.runs
-
-    async def delete(self, run: str) -> int:
-        self._left -= 1
-        if self._left < 0:
-            raise HoldfastError("dead")
-        return await self._journal.delete(run)
-
-
-async def test_an_interrupted_deletion_can_be_repeated(journal: Journal, clock: FakeClock) -> None:
-    """The session is deleted last, so that no run beside it is left unlisted."""
-    await talk(journal, clock, "ada", "hi")
-    await talk(journal, clock, "ada/t1.i0.tool.0", "hi")
-    await sessions(journal, clock).rename("ada", "Ada")
-    with pytest.raises(HoldfastError, match="dead"):
-        await sessions(Dies(journal), clock).delete("ada")
-    assert [info.session for info in await sessions(journal, clock).list()] == ["ada"]
-    await sessions(journal, clock).delete("ada")
-    assert list(await journal.runs()) == []
 
 
 async def test_the_list_folds_nothing_and_reads_a_few_records_of_a_file(

@@ -54,7 +54,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     the results of tools with which the history ends. `agent` is the name of the agent.
     `instructions` are those of this turn when a hook changed the agent's, and `history` holds the
     messages before the first turn of a run without a session; a process that resumes the turn needs
-    both.
+    both. `request` is the idempotency key of the caller: a journal accepts one turn with it.
     """
 
     key: str
@@ -65,6 +65,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     agent: str = ""
     instructions: str | None = None
     history: tuple[Message, ...] = ()
+    request: str = ""
 
 
 class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):

@@ -187,7 +187,7 @@ def read_last_numbers(connection: sqlite3.Connection) -> dict[str, int]:
     """Return the number of the last record of each run."""
     if is_empty(connection):
         return {}
-    return dict(connection.execute("SELECT run, MAX(seq) FROM records GROUP BY run").fetchall())
+    return dict(connection.execute("SELECT id, records FROM runs").fetchall())
 
 
 def find_broken_records(connection: sqlite3.Connection) -> set[tuple[str, int]]:

@@ -101,3 +101,8 @@ class JournalClosedError(JournalError):
 def conflict_error(run: str, key: str) -> ConflictError:
     """The error of an append whose key has an outcome already."""
     return ConflictError(f"the run {run!r} has an outcome for {key!r} already")
+
+
+def request_error(request: str) -> ConflictError:
+    """The error of an append that opens a turn whose request another turn has already."""
+    return ConflictError(f"another turn has the request {request!r} already")

@@ -5,12 +5,18 @@ It neither copies nor encodes events, so it costs almost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Self, TypeAlias
 
 from holdfast.core.effects import Effect, effect_digest
+from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
-from holdfast.journal.journal_errors import conflict_error
+from holdfast.journal.journal_errors import conflict_error, request_error
+from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
 from holdfast.journal.port import Record, RunEntry
+
+_Saved: TypeAlias = tuple[Event, Effect | str | None]
+"""An event with the effect that it ends, or with the digest of that effect."""
 
 
 class MemoryJournal:
@@ -21,10 +27,24 @@ class MemoryJournal:
     []
     """
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_requests", "_runs", "_tenants", "tenant")
 
     def __init__(self) -> None:
-        self._runs: dict[str, dict[str, tuple[Event, Effect | None]]] = {}
+        self._start(DEFAULT_TENANT, {})
+
+    def _start(self, tenant: str, tenants: dict[str, Self]) -> None:
+        self.tenant = tenant
+        self._runs: dict[str, dict[str, _Saved]] = {}
+        self._requests: dict[str, tuple[str, str]] = {}
+        self._tenants = tenants
+
+    def for_tenant(self, tenant: str) -> Self:
+        """Return the journal of another tenant; it lives as long as this one."""
+        check_name("tenant", tenant)
+        journal = object.__new__(type(self))
+        journal._start(tenant, self._tenants)  # REASON: an object of this class
+        self._tenants.setdefault(self.tenant, self)
+        return self._tenants.setdefault(tenant, journal)  # atomic, as threads may ask at once
 
     async def append(
         self,
@@ -35,15 +55,18 @@ class MemoryJournal:
         marker: Event | None = None,
     ) -> None:
         """Save one event, or an event and its marker. Raises ConflictError if a key is taken."""
-        saved = self._runs.get(run)
-        if saved is None:
-            saved = self._runs[run] = {}
+        saved = self._runs.get(run, {})
         if event.key in saved:
             raise conflict_error(run, event.key)
+        if marker is not None and (marker.key in saved or marker.key == event.key):
+            raise conflict_error(run, marker.key)
+        if isinstance(event, TurnOpened) and event.request:
+            turn = (run, event.key)
+            if self._requests.setdefault(event.request, turn) != turn:
+                raise request_error(event.request)
+        saved = self._runs.setdefault(run, saved)
         if marker is None:
             saved[event.key] = (event, effect)
-        elif marker.key in saved or marker.key == event.key:
-            raise conflict_error(run, marker.key)
         else:
             # At once, as another thread may read meanwhile.
             saved.update({event.key: (event, effect), marker.key: (marker, None)})
@@ -51,28 +74,52 @@ class MemoryJournal:
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`."""
         # Here and below, `list` copies at once, because another thread may append meanwhile.
-        records = list(self._runs.get(run, {}).values())[after:]
-        return [Record(event, effect_digest(effect) if effect else "") for event, effect in records]
+        saved = list(self._runs.get(run, {}).values())[after:]
+        return [Record(event, _get_digest(effect)) for event, effect in saved]
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """Return all runs sorted by name, or only those whose last turn has not ended."""
-        runs = sorted((run, list(records.values())) for run, records in list(self._runs.items()))
-        entries = (_make_entry(run, records) for run, records in runs)
+        runs = sorted((run, list(saved.values())) for run, saved in list(self._runs.items()))
+        entries = (_make_entry(run, [event for event, _ in saved]) for run, saved in runs)
         return [entry for entry in entries if entry.turn_open or not turn_open]
 
-    async def delete(self, run: str) -> int:
-        """Delete a run permanently; return the number of its records."""
-        return len(self._runs.pop(run, {}))
+    async def find_request(self, request: str) -> tuple[str, str] | None:
+        """Return run and key of the turn that was opened with this request."""
+        return self._requests.get(request)
+
+    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        """Save whole runs. Raises ConflictError if one of them exists."""
+        for run in runs:
+            if run in self._runs:
+                raise ConflictError(f"the journal already has a run {run!r}")
+        for run, records in runs.items():
+            self._runs[run] = {one.event.key: (one.event, one.digest) for one in records}
+            for event in (one.event for one in records):
+                if isinstance(event, TurnOpened) and event.request:
+                    self._requests.setdefault(event.request, (run, event.key))
+
+    async def delete(self, *runs: str) -> int:
+        """Delete runs permanently; return the number of their records."""
+        for request, (run, _) in list(self._requests.items()):
+            if run in runs:
+                del self._requests[request]
+        return sum(len(self._runs.pop(run, {})) for run in runs)
 
 
-def _make_entry(run: str, records: list[tuple[Event, Effect | None]]) -> RunEntry:
-    times = [event.at for event, _ in records]
-    ends = (event for event, _ in reversed(records) if isinstance(event, TurnOpened | TurnClosed))
+def _get_digest(effect: Effect | str | None) -> str:
+    if isinstance(effect, str):
+        return effect
+    return effect_digest(effect) if effect else ""
+
+
+def _make_entry(run: str, events: list[Event]) -> RunEntry:
+    times = [event.at for event in events]
+    ends = (event for event in reversed(events) if isinstance(event, TurnOpened | TurnClosed))
     last = next(ends, None)
     opened = last if isinstance(last, TurnOpened) else next(ends, None)
     return RunEntry(
         run,
-        len(records),
+        len(events),
         min(times),
         max(times),
         turn_open=last is opened is not None,

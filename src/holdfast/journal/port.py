@@ -1,15 +1,16 @@
 """The journal port: append-only storage with one record per key of a run.
 
 A journal must never change, reorder or drop a record. It must refuse a second record with the same
-run and key, so that two drivers of one run cannot both continue. Only a whole run may be deleted. A
+run and key, so that two drivers of one run cannot both continue. Only whole runs may be deleted. A
+journal object belongs to one tenant, and sees and changes only the runs of that tenant. A
 journal that several processes share provides leases; a journal of a single process needs none.
 `holdfast.testing.journal_conformance` tests these rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -70,7 +71,8 @@ class RunLog(Protocol):
             marker: an event that follows, and ends no effect.
 
         Raises:
-            ConflictError: the run has an outcome for one of these keys already.
+            ConflictError: the run has an outcome for one of these keys already, or another turn has
+                the request of this one.
             SessionBusyError: another driver has a lease of the run.
             LeaseLostError: this is a lease, and another driver has taken over.
             JournalError: it could not be saved.
@@ -78,13 +80,30 @@ class RunLog(Protocol):
         ...
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        """Return the records of one run in order, without the first `after`; none if it is unknown."""
+        """Return the records of one run in order, without the first `after`; none if it is unknown.
+
+        Raises:
+            JournalCorruptError: a record was changed or is missing; the error names it.
+        """
         ...
 
 
 @runtime_checkable
 class Journal(RunLog, Protocol):
-    """Stores the events of runs."""
+    """Stores the events of the runs of one tenant."""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of the runs; "" for a journal that was opened without naming one."""
+        ...
+
+    def for_tenant(self, tenant: str) -> Self:
+        """Return the journal of another tenant in the same store; the same object if there is one.
+
+        Raises:
+            ConfigurationError: the name is invalid.
+        """
+        ...
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """Return all runs, sorted by name.
@@ -94,8 +113,26 @@ class Journal(RunLog, Protocol):
         """
         ...
 
-    async def delete(self, run: str) -> int:
-        """Delete a run permanently; return the number of its records."""
+    async def find_request(self, request: str) -> tuple[str, str] | None:
+        """Return run and key of the turn that was opened with this request; None if none was."""
+        ...
+
+    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        """Save these runs with exactly these records: either all of them or, on failure, none.
+
+        A request that another turn has stays with that turn.
+
+        Raises:
+            ConflictError: one of the runs already has records.
+            JournalError: they could not be saved.
+        """
+        ...
+
+    async def delete(self, *runs: str) -> int:
+        """Delete runs permanently, all or none; return the number of their records.
+
+        Their requests are free again.
+        """
         ...
 
 

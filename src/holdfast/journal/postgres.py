@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from hashlib import sha256
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 
@@ -24,14 +24,20 @@ from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.encoding import Line
 from holdfast.journal.journal_errors import lease_lost_error
+from holdfast.journal.journal_names import (
+    DEFAULT_TENANT,
+    check_name,
+    check_text,
+    digest_name,
+)
 from holdfast.journal.loop_thread import LoopThread
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import check_unicode, encode_record, line_from, records_from
+from holdfast.journal.rows import SEQ, EncodedRow, Row, RowReader, encode_append
+from holdfast.journal.tenants import TenantViews
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres_renewal import LeaseState
 
-Row = tuple[object, ...]
 Append: TypeAlias = Callable[[str, Event, Effect | None, Event | None, int | None], Awaitable[None]]
 Release: TypeAlias = Callable[[int], Awaitable[None]]
 
@@ -91,6 +97,26 @@ class PostgresJournal:
         self._thread = LoopThread(self.path, self._server.close)
         # Also runs when the interpreter exits, so that leases end at once.
         self._finalizer = weakref.finalize(self, self._thread.close)
+        self._views: TenantViews[PostgresJournal] = TenantViews(DEFAULT_TENANT, self)
+        self._opener: PostgresJournal | None = None
+        self._set_tenant(DEFAULT_TENANT)
+
+    def _set_tenant(self, tenant: str) -> None:
+        self.tenant = tenant
+        self._reader = RowReader(self.path, tenant)
+
+    def for_tenant(self, tenant: str) -> PostgresJournal:
+        """Return the journal of another tenant in this database; closing one closes all of them."""
+        return self._views.get(tenant, partial(self._make_view, tenant))
+
+    def _make_view(self, tenant: str) -> PostgresJournal:
+        view = object.__new__(type(self))
+        view.path, view._server, view._thread = self.path, self._server, self._thread
+        view._finalizer = self._finalizer
+        view._views = self._views
+        view._opener = self  # the connections are open as long as a view is used
+        view._set_tenant(tenant)
+        return view
 
     async def append(
         self,
@@ -105,7 +131,8 @@ class PostgresJournal:
         When the connection is lost meanwhile, the append is sent again, and saved once.
 
         Raises:
-            ConflictError: the run has an outcome for one of these keys already.
+            ConflictError: the run has an outcome for one of these keys already, or another turn has
+                the request of this one.
             SessionBusyError: another driver has a lease of the run.
             JournalUnreachableError: the server is gone, and it is unknown whether it was saved.
             JournalError: it could not be saved.
@@ -122,73 +149,95 @@ class PostgresJournal:
     ) -> None:
         from holdfast.journal.postgres_server import Insert
 
-        rows = [_encode_row(run, event, effect)]
+        names = self._run_values(run)
+        rows = [self._encode_row(run, event, effect)]
         if marker is not None:
-            rows.append(_encode_row(run, marker, None))
-        opens = isinstance(event, TurnOpened)
+            rows.append(self._encode_row(run, marker, None))
+        opened = event if isinstance(event, TurnOpened) else None
         insert = Insert(
             run=run,
             rows=rows,
-            name=_digest_name(run),
+            names=names,
             ticket=os.urandom(16),
-            open=True if opens else False if isinstance(event, TurnClosed) else None,
-            agent=_check_text(event.agent, "name") if isinstance(event, TurnOpened) else None,
+            open=True if opened else False if isinstance(event, TurnClosed) else None,
+            agent=check_text(opened.agent, "name") if opened else None,
+            request=check_name("request", opened.request) if opened else "",
             token=token,
         )
         await self._thread.submit(lambda begin: self._server.append(insert, begin))
 
+    def _encode_row(self, run: str, event: Event, effect: Effect | None) -> EncodedRow:
+        if len(check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
+            raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
+        return encode_append(self.tenant, run, event, effect)
+
+    def _run_values(self, run: str) -> dict[str, object]:
+        return {"tenant": self.tenant, "name": digest_name(run), "run": run}
+
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`; none if it is unknown."""
-        return await records_from(await self._select_lines(run, after), self.path)
+        return await self._reader.to_records(await self._select_rows(run, after))
 
     async def read_lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """Return the records as lines, for an export; unknown types of events raise no error."""
-        return [line_from(row, self.path) for row in await self._select_lines(run, after)]
+        return [self._reader.to_line(row) for row in await self._select_rows(run, after)]
 
-    async def _select_lines(self, run: str, after: int) -> list[Row]:
-        name = _digest_name(run)
-        return await self._fetch_rows(sql.LINES, {"name": name, "run": run, "after": after})
+    async def _select_rows(self, run: str, after: int) -> list[Row]:
+        found = await self._fetch_rows(sql.LINES, {**self._run_values(run), "after": after})
+        total = int(str(found[0][-1])) if found else 0
+        rows = [row[:-1] for row in found if row[SEQ] is not None]
+        self._reader.check_sequence(rows, run, after, total)
+        return rows
 
     async def _fetch_rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
         return await self._thread.submit(lambda _: self._server.fetch_rows(statement, values))
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """Return all runs sorted by name, or only those whose last turn has not ended."""
-        rows = await self._fetch_rows(sql.OPEN_RUNS if turn_open else sql.RUNS, {})
+        rows = await self._fetch_rows(
+            sql.OPEN_RUNS if turn_open else sql.RUNS, {"tenant": self.tenant}
+        )
         return [
             msgspec.convert(dict(zip(RunEntry.__struct_fields__, row, strict=True)), RunEntry)
             for row in rows
         ]
 
-    async def delete(self, run: str) -> int:
-        """Delete a run permanently; return the number of its records.
+    async def tenants(self) -> Sequence[str]:
+        """Return the tenants that have runs, sorted."""
+        return [str(tenant) for (tenant,) in await self._fetch_rows(sql.TENANTS, {})]
 
-        A lease of the run is lost. The server frees the space when it vacuums. Backups and the
+    async def delete(self, *runs: str) -> int:
+        """Delete runs permanently, all or none; return the number of their records.
+
+        Leases of the runs are lost. The server frees the space when it vacuums. Backups and the
         write-ahead log of the server may still contain the records.
         """
-        name = _digest_name(run)
-        return await self._thread.submit(lambda begin: self._server.delete(name, begin))
+        names = [self._run_values(run) for run in sorted(runs)]  # locked in the same order by all
+        return await self._thread.submit(lambda begin: self._server.delete(names, begin))
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return the keys of a run, in order of the records."""
-        return [
-            str(key) for (key,) in await self._fetch_rows(sql.KEYS, {"name": _digest_name(run)})
-        ]
+        return [str(key) for (key,) in await self._fetch_rows(sql.KEYS, self._run_values(run))]
 
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
         """Return the records of a run that have one of these keys, in order."""
         wanted = [key for key in keys if "\x00" not in key]
-        rows = await self._fetch_rows(
-            sql.PICK, {"name": _digest_name(run), "run": run, "keys": wanted}
-        )
-        return await records_from(rows, self.path)
+        rows = await self._fetch_rows(sql.PICK, {**self._run_values(run), "keys": wanted})
+        return await self._reader.to_records(rows)
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return run and key of each record that may contain all of these words, newest first."""
         from holdfast.journal.postgres_queries import make_word_values
 
-        rows = await self._fetch_rows(sql.HOLDING, make_word_values(words))
+        values = {"tenant": self.tenant, **make_word_values(words)}
+        rows = await self._fetch_rows(sql.HOLDING, values)
         return [(str(run), str(key)) for run, key in rows]
+
+    async def find_request(self, request: str) -> tuple[str, str] | None:
+        """Return run and key of the turn that was opened with this request; None if none was."""
+        values = {"tenant": self.tenant, "request": check_name("request", request)}
+        rows = await self._fetch_rows(sql.REQUEST, values)
+        return (str(rows[0][0]), str(rows[0][1])) if rows else None
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
         """Save these runs with exactly these records: either all of them or, on failure, none.
@@ -199,13 +248,13 @@ class PostgresJournal:
         """
         from holdfast.journal.postgres_queries import make_restore
 
-        wanted = {_digest_name(run): (run, records) for run, records in runs.items() if records}
-        work = make_restore(wanted, os.urandom(16))
+        wanted = {run: records for run, records in runs.items() if records}
+        work = make_restore(self.tenant, wanted, os.urandom(16))
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def load_snapshot(self, run: str) -> bytes | None:
         """Return the last snapshot of a run, if there is one."""
-        rows = await self._fetch_rows(sql.SNAPSHOT, {"name": _digest_name(run)})
+        rows = await self._fetch_rows(sql.SNAPSHOT, self._run_values(run))
         return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else None
 
     async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
@@ -218,7 +267,7 @@ class PostgresJournal:
         """
         from holdfast.journal.postgres_queries import make_save_snapshot
 
-        work = make_save_snapshot(_digest_name(run), records, state)
+        work = make_save_snapshot(self._run_values(run), records, state)
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def claim(self, run: str) -> PostgresLease:
@@ -230,8 +279,8 @@ class PostgresJournal:
         """
         from holdfast.journal.postgres_renewal import LeaseState
 
-        name, owner, state = _digest_name(run), os.urandom(16), LeaseState(run)
-        claim = self._thread.submit(lambda begin: self._server.claim(name, state, owner, begin))
+        names, owner, state = self._run_values(run), os.urandom(16), LeaseState(run)
+        claim = self._thread.submit(lambda begin: self._server.claim(names, state, owner, begin))
         try:
             token = await claim
         except BaseException:
@@ -267,7 +316,8 @@ class PostgresJournal:
         self.close()
 
     def __repr__(self) -> str:
-        return f"PostgresJournal({getattr(self, 'path', 'not open')!r})"
+        tenant = f", tenant={self.tenant!r}" if getattr(self, "tenant", "") else ""
+        return f"PostgresJournal({getattr(self, 'path', 'not open')!r}{tenant})"
 
 
 class PostgresLease:
@@ -326,22 +376,3 @@ class PostgresLease:
 
     def __repr__(self) -> str:
         return f"PostgresLease({self.run!r}, token={self.token})"
-
-
-def _encode_row(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
-    if len(_check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
-        raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
-    return encode_record(run, event, effect)
-
-
-def _digest_name(run: str) -> bytes:
-    return sha256(_check_text(run, "session").encode()).digest()
-
-
-def _check_text(text: str, argument: str) -> str:
-    """Return the text. Raises ConfigurationError if the server cannot store it."""
-    if "\x00" in check_unicode(text, argument):
-        raise ConfigurationError(
-            argument, "contains a NUL character, which PostgreSQL cannot store"
-        )
-    return text

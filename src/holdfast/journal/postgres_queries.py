@@ -6,13 +6,16 @@ A run is restored completely or not at all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from holdfast.core.errors import ConflictError
-from holdfast.core.events import TurnClosed, TurnOpened
+from holdfast.core.events import TurnOpened
 from holdfast.journal import postgres_statements as sql
+from holdfast.journal.journal_names import check_name, digest_name
 from holdfast.journal.port import Record
 from holdfast.journal.postgres_pool import Connection, Work
-from holdfast.journal.rows import SAID, row_of
+from holdfast.journal.rows import SAID, encode_row, number_checksum
+from holdfast.journal.run_summary import summarize_run
 
 
 def make_word_values(words: Sequence[str]) -> dict[str, object]:
@@ -32,59 +35,75 @@ def _make_pattern(word: str) -> str:
     return f"%{word}%"
 
 
-def make_restore(runs: Mapping[bytes, tuple[str, Sequence[Record]]], ticket: bytes) -> Work[None]:
+def make_restore(tenant: str, runs: Mapping[str, Sequence[Record]], ticket: bytes) -> Work[None]:
     """Make the work that adds whole runs in one transaction. The work raises ConflictError.
 
     Args:
-        runs: the runs by the digests of their names.
+        tenant: the tenant of the runs.
+        runs: the runs by name, each with at least one record.
         ticket: a random value, by which repeated work recognises runs that it already added.
 
     Raises:
         ConfigurationError: a record cannot be stored.
     """
     # Encoded here and not in the work, which runs in the thread of the journal, perhaps twice.
-    wanted = [
-        (
-            _run_values(name, run, records),
-            [_record_values(run, seq, record) for seq, record in enumerate(records, 1)],
-        )
-        for name, (run, records) in runs.items()
-    ]
+    wanted = [_encode_run(tenant, run, records, ticket) for run, records in runs.items()]
 
     async def work(connection: Connection) -> None:
         async with connection.transaction():
-            for run, records in wanted:
-                row = await _fetch_first(connection, sql.RESTORE_RUN, run)
+            for run in wanted:
+                row = await _fetch_first(connection, sql.RESTORE_RUN, run.values)
                 if row is None:
-                    first = {"name": run["name"], "key": records[0]["key"]}
+                    first = {**run.values, "key": run.records[0]["key"]}
                     if await _fetch_first(connection, sql.TICKET, first) == (ticket,):
                         return  # it was committed before the connection was lost
-                    raise ConflictError(f"the journal already has a run {run['run']!r}")
-                values = [{**record, "id": row[0], "ticket": ticket} for record in records]
+                    raise ConflictError(f"the journal already has a run {run.values['run']!r}")
                 async with connection.cursor() as cursor:
-                    await cursor.executemany(sql.RESTORE_RECORD, values)
+                    for statement, rows in (
+                        (sql.RESTORE_RECORD, run.records),
+                        (sql.RESTORE_REQUEST, run.requests),
+                    ):
+                        values = [{**one, "id": row[0]} for one in rows]
+                        await cursor.executemany(statement, values)
 
     return work
 
 
-def _run_values(name: bytes, run: str, records: Sequence[Record]) -> dict[str, object]:
-    times = [record.event.at for record in records]
-    events = [record.event for record in records]
-    turns = [event for event in events if isinstance(event, TurnOpened | TurnClosed)]
-    agents = [event.agent for event in turns if isinstance(event, TurnOpened)]
-    return {
-        "name": name,
+class _RunValues(NamedTuple):
+    """The values of the statements that add one run."""
+
+    values: dict[str, object]
+    records: list[dict[str, object]]
+    requests: list[dict[str, object]]
+
+
+def _encode_run(tenant: str, run: str, records: Sequence[Record], ticket: bytes) -> _RunValues:
+    summary = summarize_run(records)
+    values: dict[str, object] = {
+        "tenant": tenant,
+        "name": digest_name(run),
         "run": run,
-        "records": len(records),
-        "opened_at": min(times),
-        "changed_at": max(times),
-        "open": bool(turns) and isinstance(turns[-1], TurnOpened),
-        "agent": agents[-1].replace("\x00", "") if agents else "",
+        "records": summary.records,
+        "opened_at": summary.opened_at,
+        "changed_at": summary.changed_at,
+        "open": summary.turn_open,
+        "agent": summary.agent.replace("\x00", ""),
     }
+    rows = [
+        {**_record_values(tenant, run, seq, record), "ticket": ticket}
+        for seq, record in enumerate(records, 1)
+    ]
+    events = [record.event for record in records]
+    requests: list[dict[str, object]] = [
+        {"tenant": tenant, "request": check_name("request", event.request), "key": event.key}
+        for event in events
+        if isinstance(event, TurnOpened) and event.request
+    ]
+    return _RunValues(values, rows, requests)
 
 
-def _record_values(run: str, seq: int, record: Record) -> dict[str, object]:
-    line, event = row_of(run, seq, record)
+def _record_values(tenant: str, run: str, seq: int, record: Record) -> dict[str, object]:
+    line, event, checksum = encode_row(tenant, run, seq, record)
     return {
         "seq": seq,
         "key": line.key,
@@ -93,20 +112,21 @@ def _record_values(run: str, seq: int, record: Record) -> dict[str, object]:
         "at": line.at,
         "schema": line.schema,
         "event": event,
+        "checksum": number_checksum(checksum, seq),
     }
 
 
-def make_save_snapshot(name: bytes, records: int, state: bytes) -> Work[None]:
+def make_save_snapshot(names: Mapping[str, object], records: int, state: bytes) -> Work[None]:
     """Make the work that replaces the snapshot of a run, unless the run was deleted meanwhile.
 
     Args:
-        name: the digest of the run's name.
+        names: the values by which statements name the run.
         records: the number of records in the snapshot.
         state: the snapshot.
     """
 
     async def work(connection: Connection) -> None:
-        values = {"name": name, "records": records, "state": state}
+        values = {**names, "records": records, "state": state}
         await connection.execute(sql.KEEP_SNAPSHOT, values)
 
     return work

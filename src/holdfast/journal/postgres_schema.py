@@ -19,7 +19,8 @@ LOCK = 0x48464A31
 VERSION = 1
 """The version of the schema below."""
 
-# `name` is the SHA-256 of `run`: an index takes no text of any length.
+# `name` is the SHA-256 of `run`: an index takes no text of any length. `journal.rows` computes
+# `checksum`. A request is the idempotency key of a turn's caller.
 SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE holdfast_journal (version integer NOT NULL)",
     "INSERT INTO holdfast_journal (version) VALUES (1)",
@@ -27,7 +28,8 @@ SCHEMA: tuple[LiteralString, ...] = (
     (
         "CREATE TABLE holdfast_runs ("
         " id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
-        " name bytea NOT NULL UNIQUE,"
+        ' tenant text COLLATE "C" NOT NULL,'
+        " name bytea NOT NULL,"
         " run text NOT NULL,"
         " records bigint NOT NULL DEFAULT 0,"
         " opened_at double precision,"
@@ -36,10 +38,11 @@ SCHEMA: tuple[LiteralString, ...] = (
         " agent text NOT NULL DEFAULT '',"
         " token bigint UNIQUE,"
         " owner bytea,"
-        " expires timestamptz"
+        " expires timestamptz,"
+        " UNIQUE (tenant, name)"
         ") WITH (fillfactor = 80)"
     ),
-    "CREATE INDEX holdfast_runs_open ON holdfast_runs (id) WHERE turn_open",
+    "CREATE INDEX holdfast_runs_open ON holdfast_runs (tenant) WHERE turn_open",
     (
         "CREATE TABLE holdfast_records ("
         " run_id bigint NOT NULL,"
@@ -50,11 +53,22 @@ SCHEMA: tuple[LiteralString, ...] = (
         " at double precision NOT NULL,"
         " schema integer NOT NULL,"
         " event text NOT NULL,"
+        " checksum bigint NOT NULL,"
         " ticket bytea NOT NULL,"
         " PRIMARY KEY (run_id, seq),"
         " UNIQUE (run_id, key)"
         ")"
     ),
+    (
+        "CREATE TABLE holdfast_requests ("
+        ' tenant text COLLATE "C" NOT NULL,'
+        ' request text COLLATE "C" NOT NULL,'
+        " run_id bigint NOT NULL,"
+        " key text NOT NULL,"
+        " PRIMARY KEY (tenant, request)"
+        ")"
+    ),
+    "CREATE INDEX holdfast_requests_by_run ON holdfast_requests (run_id)",
     "CREATE TABLE holdfast_snapshots (run_id bigint PRIMARY KEY, state bytea NOT NULL)",
 )
 

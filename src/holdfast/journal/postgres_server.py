@@ -16,16 +16,19 @@ from psycopg import errors
 
 from holdfast.core.errors import SessionBusyError
 from holdfast.journal import postgres_statements as sql
-from holdfast.journal.encoding import Line
-from holdfast.journal.journal_errors import JournalError, conflict_error, lease_lost_error
+from holdfast.journal.journal_errors import (
+    JournalError,
+    conflict_error,
+    lease_lost_error,
+    request_error,
+)
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, Work
 from holdfast.journal.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
+from holdfast.journal.rows import EncodedRow, Row
 
 T = TypeVar("T")
-
-Row = tuple[object, ...]
 
 
 class Insert(Struct, frozen=True):
@@ -33,20 +36,22 @@ class Insert(Struct, frozen=True):
 
     Args:
         run: the run.
-        rows: the columns of each record, and its event as text.
-        name: the digest of the run's name.
+        rows: the rows of its records.
+        names: the values by which statements name the run.
         ticket: a random value that identifies this append.
         open: whether a turn is open after it; None if the event does not change that.
         agent: the agent of the turn, if the event opens one.
+        request: the request of that turn; "" without one.
         token: the fencing token of the lease; None without a lease.
     """
 
     run: str
-    rows: Sequence[tuple[Line, str]]
-    name: bytes
+    rows: Sequence[EncodedRow]
+    names: Mapping[str, object]
     ticket: bytes
     open: bool | None
     agent: str | None
+    request: str
     token: int | None
 
 
@@ -84,22 +89,23 @@ class PostgresServer:
         raise lease_lost_error(self.address.location, insert.run)
 
     async def _insert_records(self, connection: Connection, insert: Insert) -> bool:
-        lines = [line for line, _ in insert.rows]
+        lines = [row.line for row in insert.rows]
         values = {
-            "run": insert.run,
-            "name": insert.name,
+            **insert.names,
             "count": len(lines),
-            "first": lines[0].at,
-            "last": lines[-1].at,
+            "first": min(line.at for line in lines),
+            "last": max(line.at for line in lines),
             "keys": [line.key for line in lines],
             "digests": [line.digest for line in lines],
             "types": [line.type for line in lines],
             "times": [line.at for line in lines],
             "schemas": [line.schema for line in lines],
-            "events": [event for _, event in insert.rows],
+            "events": [row.event for row in insert.rows],
+            "checksums": [row.checksum for row in insert.rows],
             "ticket": insert.ticket,
             "open": insert.open,
             "agent": insert.agent,
+            "request": insert.request,
             "token": insert.token,
             "lease": self._lease,
         }
@@ -107,15 +113,17 @@ class PostgresServer:
         try:
             if await (await connection.execute(statement, values)).fetchone():
                 return True
-        except errors.UniqueViolation:
+        except errors.UniqueViolation as error:
             if await self._is_saved(connection, insert):
                 return True
+            if error.diag.table_name == "holdfast_requests":
+                raise request_error(insert.request) from None
             raise conflict_error(insert.run, lines[0].key) from None
         return await self._is_saved(connection, insert)
 
     async def _is_saved(self, connection: Connection, insert: Insert) -> bool:
         """Whether this very append was committed before its connection was lost."""
-        values = {"name": insert.name, "key": insert.rows[0][0].key}
+        values = {**insert.names, "key": insert.rows[0].line.key}
         row = await (await connection.execute(sql.TICKET, values)).fetchone()
         return row is not None and row[0] == insert.ticket
 
@@ -132,27 +140,27 @@ class PostgresServer:
 
         return await self._pool.perform(begin_work)
 
-    async def delete(self, name: bytes, begin: Begin) -> int:
-        """Delete a run and end its lease; return the number of its records."""
+    async def delete(self, runs: Sequence[Mapping[str, object]], begin: Begin) -> int:
+        """Delete runs in one transaction and end their leases; return the number of records."""
         count = 0
 
         async def work(connection: Connection) -> int:
             nonlocal count
             begin()
+            found = 0
             async with connection.transaction():
-                row = await (await connection.execute(sql.DELETE_RUN, {"name": name})).fetchone()
-                if row is None:
-                    return count  # not 0 if the response to the first attempt was lost
-                count = int(row[1])
-                for statement in (sql.DELETE_RECORDS, sql.DELETE_SNAPSHOT):
-                    await connection.execute(statement, {"id": row[0]})
+                for names in runs:
+                    found += await _delete_run(connection, names)
+            count = found or count  # 0 if the response to the first attempt was lost
             return count
 
         return await self._pool.perform(work)
 
-    async def claim(self, name: bytes, state: LeaseState, owner: bytes, begin: Begin) -> int:
+    async def claim(
+        self, names: Mapping[str, object], state: LeaseState, owner: bytes, begin: Begin
+    ) -> int:
         """Return the token of a new lease. Raises SessionBusyError if another driver has one."""
-        values = {"name": name, "run": state.run, "owner": owner, "lease": self._lease}
+        values = {**names, "owner": owner, "lease": self._lease}
 
         async def work(connection: Connection) -> Row | None:
             begin()
@@ -198,3 +206,12 @@ async def _fetch_all(
 ) -> list[Row]:
     cursor = await connection.execute(statement.encode(), values)
     return await cursor.fetchall()
+
+
+async def _delete_run(connection: Connection, names: Mapping[str, object]) -> int:
+    row = await (await connection.execute(sql.DELETE_RUN, names)).fetchone()
+    if row is None:
+        return 0
+    for statement in (sql.DELETE_RECORDS, sql.DELETE_SNAPSHOT, sql.DELETE_REQUESTS):
+        await connection.execute(statement, {"id": row[0]})
+    return int(row[1])

@@ -12,10 +12,10 @@ from typing import Final
 APPEND: Final = """
 WITH head AS (
   INSERT INTO holdfast_runs AS r
-    (name, run, records, opened_at, changed_at, turn_open, agent)
-  VALUES (%(name)s, %(run)s, %(count)s, %(first)s, %(last)s,
+    (tenant, name, run, records, opened_at, changed_at, turn_open, agent)
+  VALUES (%(tenant)s, %(name)s, %(run)s, %(count)s, %(first)s, %(last)s,
     COALESCE(%(open)s::boolean, false), COALESCE(%(agent)s::text, ''))
-  ON CONFLICT (name) DO UPDATE SET
+  ON CONFLICT (tenant, name) DO UPDATE SET
     records = r.records + %(count)s,
     opened_at = LEAST(r.opened_at, %(first)s),
     changed_at = GREATEST(r.changed_at, %(last)s),
@@ -23,12 +23,18 @@ WITH head AS (
     agent = COALESCE(%(agent)s::text, r.agent),
     token = NULL, owner = NULL, expires = NULL
   WHERE r.expires IS NULL OR r.expires <= clock_timestamp()
-  RETURNING id, records)
-INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
-SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event, %(ticket)s
+  RETURNING id, records),
+request AS (
+  INSERT INTO holdfast_requests (tenant, request, run_id, key)
+  SELECT %(tenant)s, %(request)s::text, id, (%(keys)s::text[])[1]
+  FROM head WHERE %(request)s::text <> '')
+INSERT INTO holdfast_records
+  (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
+SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event,
+  checksum # (records - %(count)s + n), %(ticket)s
 FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
-  %(schemas)s::integer[], %(events)s::text[])
-  WITH ORDINALITY AS new (key, digest, type, at, schema, event, n)
+  %(schemas)s::integer[], %(events)s::text[], %(checksums)s::bigint[])
+  WITH ORDINALITY AS new (key, digest, type, at, schema, event, checksum, n)
 RETURNING seq
 """
 """One record or several, without a lease. A lease that ran out ends here, so that its holder cannot append after this."""
@@ -42,70 +48,91 @@ WITH head AS (
     turn_open = COALESCE(%(open)s::boolean, r.turn_open),
     agent = COALESCE(%(agent)s::text, r.agent),
     expires = clock_timestamp() + make_interval(secs => %(lease)s)
-  WHERE name = %(name)s AND token = %(token)s
-  RETURNING id, records)
-INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
-SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event, %(ticket)s
+  WHERE tenant = %(tenant)s AND name = %(name)s AND token = %(token)s
+  RETURNING id, records),
+request AS (
+  INSERT INTO holdfast_requests (tenant, request, run_id, key)
+  SELECT %(tenant)s, %(request)s::text, id, (%(keys)s::text[])[1]
+  FROM head WHERE %(request)s::text <> '')
+INSERT INTO holdfast_records
+  (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
+SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event,
+  checksum # (records - %(count)s + n), %(ticket)s
 FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
-  %(schemas)s::integer[], %(events)s::text[])
-  WITH ORDINALITY AS new (key, digest, type, at, schema, event, n)
+  %(schemas)s::integer[], %(events)s::text[], %(checksums)s::bigint[])
+  WITH ORDINALITY AS new (key, digest, type, at, schema, event, checksum, n)
 RETURNING seq
 """
 """One record or several under a lease, which this renews; nothing when another driver has taken over."""
 
 TICKET: Final = """
 SELECT ticket FROM holdfast_records
-WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) AND key = %(key)s
+WHERE run_id = (
+  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) AND key = %(key)s
 """
 
 LINES: Final = """
-SELECT schema, %(run)s::text, seq, key, digest, type, at, event FROM holdfast_records
-WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) AND seq > %(after)s
+SELECT schema, run, seq, key, digest, type, at, event, checksum, records
+FROM holdfast_runs LEFT JOIN holdfast_records ON run_id = id AND seq > %(after)s
+WHERE tenant = %(tenant)s AND name = %(name)s AND records > 0
 ORDER BY seq
 """
 
 RUNS: Final = """
 SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)
-FROM holdfast_runs WHERE records > 0 ORDER BY run COLLATE "C"
+FROM holdfast_runs WHERE tenant = %(tenant)s AND records > 0 ORDER BY run COLLATE "C"
 """
 
 OPEN_RUNS: Final = """
 SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)
-FROM holdfast_runs WHERE records > 0 AND turn_open ORDER BY run COLLATE "C"
+FROM holdfast_runs WHERE tenant = %(tenant)s AND records > 0 AND turn_open ORDER BY run COLLATE "C"
 """
 
-DELETE_RUN: Final = "DELETE FROM holdfast_runs WHERE name = %(name)s RETURNING id, records"
+DELETE_RUN: Final = """
+DELETE FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s RETURNING id, records
+"""
 
 # A separate statement: it must see records appended while the first one waited for the row.
 DELETE_RECORDS: Final = "DELETE FROM holdfast_records WHERE run_id = %(id)s"
 
 DELETE_SNAPSHOT: Final = "DELETE FROM holdfast_snapshots WHERE run_id = %(id)s"
 
+DELETE_REQUESTS: Final = "DELETE FROM holdfast_requests WHERE run_id = %(id)s"
+
+TENANTS: Final = "SELECT DISTINCT tenant FROM holdfast_runs WHERE records > 0 ORDER BY tenant"
+
+REQUEST: Final = """
+SELECT run, key FROM holdfast_requests AS r JOIN holdfast_runs ON run_id = id
+WHERE r.tenant = %(tenant)s AND request = %(request)s
+"""
+
 KEYS: Final = """
 SELECT key FROM holdfast_records
-WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) ORDER BY seq
+WHERE run_id = (
+  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) ORDER BY seq
 """
 
 PICK: Final = """
-SELECT schema, %(run)s::text, seq, key, digest, type, at, event FROM holdfast_records
-WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s) AND key = ANY(%(keys)s)
+SELECT schema, %(run)s::text, seq, key, digest, type, at, event, checksum FROM holdfast_records
+WHERE run_id = (
+  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) AND key = ANY(%(keys)s)
 ORDER BY seq
 """
 
 # Collation "C", because other collations may compare letters differently, such as the Turkish i.
 HOLDING: Final = """
 SELECT run, key FROM holdfast_records JOIN holdfast_runs ON run_id = id
-WHERE type = ANY(%(said)s) AND event COLLATE "C" ILIKE ALL(%(patterns)s)
+WHERE tenant = %(tenant)s AND type = ANY(%(said)s) AND event COLLATE "C" ILIKE ALL(%(patterns)s)
 ORDER BY at DESC, run COLLATE "C", seq DESC
 """
 
 RESTORE_RUN: Final = """
 INSERT INTO holdfast_runs AS r
-  (name, run, records, opened_at, changed_at, turn_open, agent)
-VALUES (%(name)s, %(run)s, %(records)s, %(opened_at)s, %(changed_at)s, %(open)s, %(agent)s)
-ON CONFLICT (name) DO UPDATE SET
+  (tenant, name, run, records, opened_at, changed_at, turn_open, agent)
+VALUES (%(tenant)s, %(name)s, %(run)s, %(records)s, %(opened_at)s, %(changed_at)s, %(open)s, %(agent)s)
+ON CONFLICT (tenant, name) DO UPDATE SET
   records = excluded.records, opened_at = excluded.opened_at, changed_at = excluded.changed_at,
   turn_open = excluded.turn_open, agent = excluded.agent
 WHERE r.records = 0
@@ -114,28 +141,36 @@ RETURNING id
 """A claimed run without records may be restored: the caller may have the lease."""
 
 RESTORE_RECORD: Final = """
-INSERT INTO holdfast_records (run_id, seq, key, digest, type, at, schema, event, ticket)
-VALUES (%(id)s, %(seq)s, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s, %(ticket)s)
+INSERT INTO holdfast_records
+  (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
+VALUES (%(id)s, %(seq)s, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s,
+  %(checksum)s, %(ticket)s)
+"""
+
+RESTORE_REQUEST: Final = """
+INSERT INTO holdfast_requests (tenant, request, run_id, key)
+VALUES (%(tenant)s, %(request)s, %(id)s, %(key)s) ON CONFLICT DO NOTHING
 """
 
 SNAPSHOT: Final = """
 SELECT state FROM holdfast_snapshots
-WHERE run_id = (SELECT id FROM holdfast_runs WHERE name = %(name)s)
+WHERE run_id = (
+  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s)
 """
 
 # The lock prevents a deletion of the run meanwhile, which would leave the snapshot behind.
 KEEP_SNAPSHOT: Final = """
 INSERT INTO holdfast_snapshots AS s (run_id, state)
-SELECT id, %(state)s FROM holdfast_runs WHERE name = %(name)s AND records >= %(records)s
+SELECT id, %(state)s FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s AND records >= %(records)s
 FOR KEY SHARE
 ON CONFLICT (run_id) DO UPDATE SET state = excluded.state
 """
 
 CLAIM: Final = """
-INSERT INTO holdfast_runs AS r (name, run, token, owner, expires)
-VALUES (%(name)s, %(run)s, nextval('holdfast_tokens'), %(owner)s,
+INSERT INTO holdfast_runs AS r (tenant, name, run, token, owner, expires)
+VALUES (%(tenant)s, %(name)s, %(run)s, nextval('holdfast_tokens'), %(owner)s,
   clock_timestamp() + make_interval(secs => %(lease)s))
-ON CONFLICT (name) DO UPDATE SET
+ON CONFLICT (tenant, name) DO UPDATE SET
   token = excluded.token, owner = excluded.owner,
   expires = clock_timestamp() + make_interval(secs => %(lease)s)
 WHERE r.expires IS NULL OR r.expires <= clock_timestamp() OR r.owner = excluded.owner

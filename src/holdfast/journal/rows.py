@@ -1,9 +1,16 @@
-"""Converts records to database rows and back, for SQLite and PostgreSQL."""
+"""Converts records to database rows and back, for SQLite and PostgreSQL.
+
+Each row has a checksum of its content, its number, its run and its tenant. A row that was changed,
+or moved to another place, is not read. A row has the columns of `Line`, with the event as text, and
+then the checksum.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -22,7 +29,11 @@ from holdfast.journal.encoding import (
     to_json,
     to_line,
 )
+from holdfast.journal.journal_errors import JournalCorruptError
+from holdfast.journal.journal_names import check_unicode
 from holdfast.journal.port import Record
+
+Row: TypeAlias = tuple[object, ...]
 
 SAID = (
     "turn_opened",
@@ -35,112 +46,173 @@ SAID = (
 """The types of events that contain the text of a message or a title."""
 
 _BLANK = '{"key":"","at":0,'
+RESTORE_RECORD = "Restore it from a backup"
+SEQ = 2
+"""The position of the record's number in a row."""
+
 _MANY = 500  # records; decoding more would block the event loop for too long
 
 
-def check_unicode(name: str, argument: str = "session") -> str:
-    """Return the name. Raises ConfigurationError if it is not valid Unicode."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ConfigurationError(argument, "is not valid Unicode text") from None
-    return name
+class EncodedRow(NamedTuple):
+    """A record as a row. `checksum` does not cover its number; `number_checksum` adds that."""
+
+    line: Line
+    event: str
+    checksum: int
 
 
-def row_of(run: str, seq: int, record: Record) -> tuple[Line, str]:
-    """Make the row of a record: its columns, and its event as text.
+def compute_checksum(tenant: str, line: Line, event: str) -> int:
+    """Compute the checksum of a row without its number, as a signed number of 64 bits."""
+    return _hash_columns(
+        tenant, line.run, line.key, line.digest, line.type, repr(line.at), str(line.schema), event
+    )
+
+
+def _hash_columns(*columns: str) -> int:
+    digest = blake2b("\0".join(columns).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def number_checksum(checksum: int, seq: int) -> int:
+    """Add the number of a record to its checksum. A second call takes it away.
+
+    The number is not hashed, because a server assigns it when it saves the record.
+    """
+    return checksum ^ seq
+
+
+def encode_row(tenant: str, run: str, seq: int, record: Record) -> EncodedRow:
+    """Make the row of a record.
 
     Args:
+        tenant: the tenant of the run.
         run: the run.
-        seq: the record's number in its run, from 1.
+        seq: the record's number in its run, from 1; 0 if the insert sets it.
         record: the record.
 
     Raises:
         ConfigurationError: the event cannot be written as JSON, or the text of another column is
             not valid Unicode.
     """
-    check_unicode(record.event.key, "event.key")
+    event = record.event
+    check_unicode(event.key, "event.key")
     check_unicode(record.digest, "digest")
-    if isinstance(record.event, TurnOpened):
-        check_unicode(record.event.agent, "name")  # PostgreSQL has a column for it
+    if isinstance(event, TurnOpened):
+        check_unicode(event.agent, "name")  # the table of runs has a column for it
+        check_unicode(event.request, "request")
     try:
         line = to_line(run, seq, record)
-        return line, to_json(line.event).decode()
+        body = to_json(line.event).decode()
     except (TypeError, ValueError) as error:
-        raise _unwritable_error(record.event, error) from error
+        raise _unwritable_error(event, error) from error
+    return EncodedRow(line, body, compute_checksum(tenant, line, body))
 
 
-def encode_record(run: str, event: Event, effect: Effect | None) -> tuple[Line, str]:
-    """Make the row of a record to append; the insert sets its number."""
+def encode_append(tenant: str, run: str, event: Event, effect: Effect | None) -> EncodedRow:
+    """Make the row of an event to append; the insert sets its number."""
     try:
         digest = effect_digest(effect) if effect else ""
     except (TypeError, ValueError) as error:
         raise _unwritable_error(event, error) from error
-    return row_of(run, 0, Record(event, digest))
+    return encode_row(tenant, run, 0, Record(event, digest))
 
 
 def _unwritable_error(event: Event, error: Exception) -> ConfigurationError:
     return ConfigurationError("event", f"{event.key} cannot be written as JSON: {error}")
 
 
-def line_from(row: Sequence[object], path: str) -> Line:
-    """Make the line of a row.
+class RowReader:
+    """Decodes the rows of one tenant, and checks them.
 
     Args:
-        row: the columns of `Line`, with the event as text.
         path: the journal, for errors.
-
-    Raises:
-        JournalVersionError: a newer Holdfast wrote it.
-        JournalCorruptError: it is not a valid record.
+        tenant: the tenant.
     """
-    columns = dict(zip(Line.__struct_fields__, row, strict=True))
-    place = _format_location(path, columns["run"], columns["seq"])
-    check_schema(columns["schema"], place)
-    columns["event"] = from_json(str(columns["event"]), place)
-    try:
-        return msgspec.convert(columns, Line)
-    except (msgspec.ValidationError, ValueError) as error:
-        raise corrupt_record(place, str(error)) from error
 
+    __slots__ = ("_path", "_tenant")
 
-async def records_from(rows: Sequence[tuple[object, ...]], path: str) -> Sequence[Record]:
-    """Decode rows; many rows are decoded in a thread, so that the event loop is not blocked.
+    def __init__(self, path: str, tenant: str) -> None:
+        self._path = path
+        self._tenant = tenant
 
-    Args:
-        rows: rows with the columns of `Line`, the event as text.
-        path: the journal, for errors.
-    """
-    if len(rows) < _MANY:
-        return _decode_rows(rows, path)
-    return await asyncio.to_thread(_decode_rows, rows, path)
+    def format_location(self, run: object, seq: object | None = None) -> str:
+        """Name a run, or one record of it, in errors."""
+        tenant = f", tenant {self._tenant!r}" if self._tenant else ""
+        number = "" if seq is None else f", record {seq}"
+        return f"{self._path}{tenant}, run {run!r}{number}"
 
+    def check_sequence(self, rows: Sequence[Row], run: str, after: int, total: int) -> None:
+        """Raise JournalCorruptError if a record of a run is missing.
 
-def _decode_rows(rows: Sequence[tuple[object, ...]], path: str) -> list[Record]:
-    return [_decode_fast(row) or _decode_checked(row, path) for row in rows]
+        Args:
+            rows: the rows after number `after`, in order.
+            run: the run.
+            after: the number of records that were not selected.
+            total: the number of records that the run must have.
+        """
+        if len(rows) == max(total - after, 0) and (not rows or rows[-1][SEQ] == total):
+            return  # the numbers of a run are unique, so there is no gap
+        wanted = after + 1
+        for row in rows:
+            if row[SEQ] != wanted:
+                break
+            wanted += 1
+        problem = "is missing" if wanted <= total else "is one more than were saved"
+        raise JournalCorruptError(self.format_location(run, wanted), problem, fix=RESTORE_RECORD)
 
+    def to_line(self, row: Row) -> Line:
+        """Make the line of a row.
 
-def _decode_fast(row: tuple[object, ...]) -> Record | None:
-    """Decode a row without detailed checks; return None if it needs them."""
-    schema, _, _, key, digest, tag, at, event = row
-    if not (isinstance(event, str) and isinstance(tag, str) and isinstance(digest, str)):
-        return None
-    if schema != SCHEMA or type(at) is not float or type(key) is not str or event[:1] != "{":
-        return None
-    try:
-        found = decoder_of(tag).decode(_BLANK + event[1:] if event != "{}" else _BLANK[:-1] + "}")
-    except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError):
-        return None
-    # Key and time have their own columns. Setting them is faster than adding them to the text.
-    force_setattr(found, "key", key)
-    force_setattr(found, "at", at)
-    return Record(found, digest)
+        Raises:
+            JournalVersionError: a newer Holdfast wrote it.
+            JournalCorruptError: it is not the record that was saved.
+        """
+        *values, checksum = row
+        columns = dict(zip(Line.__struct_fields__, values, strict=True))
+        place = self.format_location(columns["run"], columns["seq"])
+        check_schema(columns["schema"], place)
+        event = str(columns["event"])
+        columns["event"] = {}
+        try:
+            line = msgspec.convert(columns, Line)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise corrupt_record(place, str(error)) from error
+        if checksum != number_checksum(compute_checksum(self._tenant, line, event), line.seq):
+            raise corrupt_record(place, "its checksum is wrong, so it was changed")
+        return msgspec.structs.replace(line, event=from_json(event, place))
 
+    async def to_records(self, rows: Sequence[Row]) -> Sequence[Record]:
+        """Decode rows; many rows are decoded in a thread, so that the event loop is not blocked."""
+        if len(rows) < _MANY:
+            return self._decode_rows(rows)
+        return await asyncio.to_thread(self._decode_rows, rows)
 
-def _decode_checked(row: tuple[object, ...], path: str) -> Record:
-    line = line_from(row, path)
-    return record_of(line, _format_location(path, line.run, line.seq))
+    def _decode_rows(self, rows: Sequence[Row]) -> list[Record]:
+        return [self._decode_fast(row) or self._decode_checked(row) for row in rows]
 
+    def _decode_fast(self, row: Row) -> Record | None:
+        """Decode a row without detailed checks; return None if it needs them."""
+        schema, run, seq, key, digest, tag, at, event, checksum = row
+        if not (isinstance(event, str) and isinstance(tag, str) and isinstance(digest, str)):
+            return None
+        if schema != SCHEMA or type(at) is not float or type(key) is not str or event[:1] != "{":
+            return None
+        if type(run) is not str or type(seq) is not int:
+            return None
+        found = _hash_columns(self._tenant, run, key, digest, tag, repr(at), str(schema), event)
+        if checksum != number_checksum(found, seq):
+            return None
+        try:
+            decoded = decoder_of(tag).decode(
+                _BLANK + event[1:] if event != "{}" else _BLANK[:-1] + "}"
+            )
+        except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError):
+            return None
+        # Key and time have their own columns. Setting them is faster than adding them to the text.
+        force_setattr(decoded, "key", key)
+        force_setattr(decoded, "at", at)
+        return Record(decoded, digest)
 
-def _format_location(path: str, run: object, seq: object) -> str:
-    return f"{path}, run {run!r}, record {seq}"
+    def _decode_checked(self, row: Row) -> Record:
+        line = self.to_line(row)
+        return record_of(line, self.format_location(line.run, line.seq))

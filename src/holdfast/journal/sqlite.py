@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -22,38 +22,16 @@ from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.redaction import quote_setting
-from holdfast.journal import sqlite_queries
+from holdfast.journal import sqlite_changes, sqlite_queries
 from holdfast.journal.encoding import Line, corrupt_record
-from holdfast.journal.journal_errors import conflict_error
+from holdfast.journal.journal_errors import JournalCorruptError, conflict_error
+from holdfast.journal.journal_names import DEFAULT_TENANT, check_name, check_unicode
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import check_unicode, encode_record, line_from, records_from, row_of
+from holdfast.journal.rows import Row, RowReader, encode_append, encode_row
+from holdfast.journal.tenants import TenantViews
 from holdfast.journal.writer import Writer, WriterJob
 
-_INSERT = (
-    "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event) VALUES"  # noqa: S608  # REASON: a text of our own
-    f" (({sqlite_queries.NEXT_ID}), ?, (SELECT COALESCE(MAX(seq), 0) + 1 FROM records WHERE run = ?),"
-    " ?, ?, ?, ?, ?, ?)"
-)
-_SELECT = (
-    "SELECT schema, run, seq, key, digest, type, at, event FROM records"
-    " WHERE run = ? AND seq > ? ORDER BY seq"
-)
-_FIND = "SELECT 1 FROM records WHERE run = ? AND key = ?"
-_RUNS = (
-    "WITH turns AS ("
-    "SELECT run, MAX(CASE type WHEN 'turn_opened' THEN seq END) AS opened,"
-    " MAX(CASE type WHEN 'turn_closed' THEN seq END) AS closed"
-    " FROM records WHERE type IN ('turn_opened', 'turn_closed') GROUP BY run)"
-    " SELECT run, COUNT(*) AS records, MIN(at) AS opened_at, MAX(at) AS changed_at,"
-    " COALESCE(opened > COALESCE(closed, 0), 0) AS turn_open,"
-    " COALESCE((SELECT CASE WHEN json_valid(event) THEN json_extract(event, '$.agent') END"
-    " FROM records AS r WHERE r.run = records.run AND r.seq = opened), '') AS agent"
-    " FROM records LEFT JOIN turns USING (run){where} GROUP BY run ORDER BY run"
-)
-_EVERY = _RUNS.format(where="")
-_OPEN = _RUNS.format(
-    where=" WHERE run IN (SELECT run FROM turns WHERE opened > COALESCE(closed, 0))"
-)
+T = TypeVar("T")
 
 
 class SqliteJournal:
@@ -98,6 +76,25 @@ class SqliteJournal:
         self._writer = Writer(self.path, wait)
         # Also runs when the interpreter exits, so that queued records are not lost.
         self._finalizer = weakref.finalize(self, self._writer.close)
+        self._views: TenantViews[SqliteJournal] = TenantViews(DEFAULT_TENANT, self)
+        self._opener: SqliteJournal | None = None
+        self._set_tenant(DEFAULT_TENANT)
+
+    def _set_tenant(self, tenant: str) -> None:
+        self.tenant = tenant
+        self._reader = RowReader(self.path, tenant)
+
+    def for_tenant(self, tenant: str) -> SqliteJournal:
+        """Return the journal of another tenant in this file; closing one closes all of them."""
+        return self._views.get(tenant, partial(self._make_view, tenant))
+
+    def _make_view(self, tenant: str) -> SqliteJournal:
+        view = object.__new__(type(self))
+        view.path, view._writer, view._finalizer = self.path, self._writer, self._finalizer
+        view._views = self._views
+        view._opener = self  # the file is open as long as a view is used
+        view._set_tenant(tenant)
+        return view
 
     async def append(
         self,
@@ -110,62 +107,83 @@ class SqliteJournal:
         """Save one event, or an event and its marker; returns when they are on the disk.
 
         Raises:
-            ConflictError: the run has an outcome for one of these keys already.
+            ConflictError: the run has an outcome for one of these keys already, or another turn has
+                the request of this one.
             JournalError: it could not be saved, for instance because the disk is full.
         """
-        line, body = encode_record(check_unicode(run), event, effect)
-        if marker is None:
-            insert = partial(_insert_record, line, body)
-        else:
-            insert = partial(_insert_pair, (line, body), encode_record(run, marker, None))
-        await self._writer.submit(WriterJob(insert, writes=True))
+        check_unicode(run)
+        rows = [encode_append(self.tenant, run, event, effect)]
+        if marker is not None:
+            rows.append(encode_append(self.tenant, run, marker, None))
+            if marker.key == event.key:
+                raise conflict_error(run, marker.key)
+        await self._writer.submit(
+            WriterJob(sqlite_changes.Append(self.tenant, event, rows), writes=True)
+        )
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`; none if it is unknown."""
-        return await records_from(await self._select_lines(run, after), self.path)
+        return await self._reader.to_records(await self._select_rows(run, after))
 
     async def read_lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """Return the records as lines, for an export; unknown types of events raise no error."""
-        return [line_from(row, self.path) for row in await self._select_lines(run, after)]
+        return [self._reader.to_line(row) for row in await self._select_rows(run, after)]
 
-    async def _select_lines(self, run: str, after: int) -> list[tuple[object, ...]]:
-        select = partial(_fetch_rows, _SELECT, (check_unicode(run), after))
-        return await self._writer.submit(WriterJob(select, writes=False))
+    async def _select_rows(self, run: str, after: int) -> list[Row]:
+        check_unicode(run)
+        select = partial(sqlite_queries.select_records, self.tenant, run, after)
+        rows, total = await self._read(select, run)
+        self._reader.check_sequence(rows, run, after, total)
+        return rows
+
+    async def _read(self, select: Callable[[sqlite3.Connection], T], run: str | None = None) -> T:
+        """Read with the connection. An error of a damaged page names the run."""
+        try:
+            return await self._writer.submit(WriterJob(select, writes=False))
+        except JournalCorruptError as error:
+            if run is None:
+                raise
+            place = self._reader.format_location(run)
+            raise JournalCorruptError(place, error.problem, fix=error.fix) from error
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """Return all runs sorted by name, or only those whose last turn has not ended."""
-        select = partial(_fetch_rows, _OPEN if turn_open else _EVERY, ())
-        rows = await self._writer.submit(WriterJob(select, writes=False))
-        return [_to_entry(row, self.path) for row in rows]
-
-    async def delete(self, run: str) -> int:
-        """Delete a run from the file and its log; return the number of its records."""
-        count = await self._writer.submit(
-            WriterJob(partial(_delete_run, check_unicode(run)), writes=True)
+        rows = await self._read(
+            partial(sqlite_queries.select_runs, self.tenant, turn_open=turn_open)
         )
-        await self._writer.submit(WriterJob(_truncate_log, writes=False))
-        return count
-
-    async def heads(self) -> Sequence[RunEntry]:
-        """Return all runs in no order, without reading all records."""
-        rows = await self._writer.submit(WriterJob(sqlite_queries.select_heads, writes=False))
         return [_to_entry(row, self.path) for row in rows]
+
+    async def tenants(self) -> Sequence[str]:
+        """Return the tenants that have runs, sorted."""
+        return await self._read(sqlite_queries.select_tenants)
+
+    async def delete(self, *runs: str) -> int:
+        """Delete runs from the file and its log; return the number of their records."""
+        for run in runs:
+            check_unicode(run)
+        delete = partial(sqlite_changes.delete_runs, self.tenant, runs)
+        count = await self._writer.submit(WriterJob(delete, writes=True))
+        await self._writer.submit(WriterJob(sqlite_changes.truncate_log, writes=False))
+        return count
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return the keys of a run, in order of the records."""
-        find = partial(sqlite_queries.select_keys, check_unicode(run))
-        return await self._writer.submit(WriterJob(find, writes=False))
+        find = partial(sqlite_queries.select_keys, self.tenant, check_unicode(run))
+        return await self._read(find, run)
 
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
         """Return the records of a run that have one of these keys, in order."""
-        find = partial(sqlite_queries.select_by_keys, check_unicode(run), keys)
-        rows = await self._writer.submit(WriterJob(find, writes=False))
-        return await records_from(rows, self.path)
+        find = partial(sqlite_queries.select_by_keys, self.tenant, check_unicode(run), keys)
+        return await self._reader.to_records(await self._read(find, run))
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return run and key of each record that may contain all of these words, newest first."""
-        find = partial(sqlite_queries.find_words, words)
-        return await self._writer.submit(WriterJob(find, writes=False))
+        return await self._read(partial(sqlite_queries.find_words, self.tenant, words))
+
+    async def find_request(self, request: str) -> tuple[str, str] | None:
+        """Return run and key of the turn that was opened with this request; None if none was."""
+        check_name("request", request)
+        return await self._read(partial(sqlite_queries.select_request, self.tenant, request))
 
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
         """Save these runs with exactly these records: either all of them or, on failure, none.
@@ -175,16 +193,20 @@ class SqliteJournal:
             JournalError: they could not be saved.
         """
         rows = {
-            check_unicode(run): [row_of(run, seq, one) for seq, one in enumerate(records, 1)]
+            check_unicode(run): (
+                records,
+                [encode_row(self.tenant, run, seq, one) for seq, one in enumerate(records, 1)],
+            )
             for run, records in runs.items()
+            if records
         }
-        insert = partial(sqlite_queries.insert_runs, rows)
+        insert = partial(sqlite_changes.insert_runs, self.tenant, rows)
         await self._writer.submit(WriterJob(insert, writes=True))
 
     async def load_snapshot(self, run: str) -> bytes | None:
         """Return the last snapshot of a run, if there is one."""
-        find = partial(sqlite_queries.select_snapshot, check_unicode(run))
-        return await self._writer.submit(WriterJob(find, writes=False))
+        find = partial(sqlite_queries.select_snapshot, self.tenant, check_unicode(run))
+        return await self._read(find, run)
 
     async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
         """Save the state after the first records of a run, until the run is deleted.
@@ -194,7 +216,8 @@ class SqliteJournal:
             records: the number of records.
             state: the encoded state.
         """
-        keep = partial(sqlite_queries.insert_snapshot, check_unicode(run), records, state)
+        check_unicode(run)
+        keep = partial(sqlite_changes.insert_snapshot, self.tenant, run, records, state)
         await self._writer.submit(WriterJob(keep, writes=True))
 
     def close(self) -> None:
@@ -218,7 +241,8 @@ class SqliteJournal:
         self.close()
 
     def __repr__(self) -> str:
-        return f"SqliteJournal({getattr(self, 'path', 'not open')!r})"
+        tenant = f", tenant={self.tenant!r}" if getattr(self, "tenant", "") else ""
+        return f"SqliteJournal({getattr(self, 'path', 'not open')!r}{tenant})"
 
 
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:
@@ -228,45 +252,3 @@ def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:
         return msgspec.convert(fields, RunEntry, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         raise corrupt_record(f"{path}, run {row[0]!r}", str(error)) from error
-
-
-def _insert_record(line: Line, body: str, connection: sqlite3.Connection) -> None:
-    run = line.run
-    values = (run, run, line.key, line.digest, line.type, line.at, line.schema, body)
-    try:
-        connection.execute(_INSERT, values)
-    except sqlite3.IntegrityError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-            raise
-        raise conflict_error(run, line.key) from error
-
-
-def _insert_pair(
-    first: tuple[Line, str], second: tuple[Line, str], connection: sqlite3.Connection
-) -> None:
-    line = second[0]
-    # Looked at first: the transaction has other jobs, so what raises here must leave nothing to undo.
-    if line.key == first[0].key or connection.execute(_FIND, (line.run, line.key)).fetchone():
-        raise conflict_error(line.run, line.key)
-    _insert_record(*first, connection)
-    _insert_record(*second, connection)
-
-
-def _fetch_rows(
-    query: str, values: tuple[object, ...], connection: sqlite3.Connection
-) -> list[tuple[object, ...]]:
-    return connection.execute(query, values).fetchall()
-
-
-def _delete_run(run: str, connection: sqlite3.Connection) -> int:
-    connection.execute(
-        "UPDATE identity SET deletions = deletions + 1,"
-        " last_id = MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0))"
-    )
-    connection.execute("DELETE FROM snapshots WHERE run = ?", (run,))
-    return connection.execute("DELETE FROM records WHERE run = ?", (run,)).rowcount
-
-
-def _truncate_log(connection: sqlite3.Connection) -> None:
-    # The log still contains the deleted data.
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

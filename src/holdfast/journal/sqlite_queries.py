@@ -1,114 +1,123 @@
-"""Queries of a SQLite journal that find sessions without decoding all their records.
+"""Queries of a SQLite journal: runs, their records, snapshots and requests.
 
-The writer thread calls these functions with its connection.
+The writer thread calls these functions with its connection. Each query is of one tenant.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from holdfast.core.errors import ConflictError
-from holdfast.journal.encoding import Line
-from holdfast.journal.rows import SAID
+from holdfast.journal.rows import SAID, Row
 
+_HEAD = "SELECT id, records FROM runs WHERE tenant = ? AND name = ?"
+_COLUMNS = "schema, name, seq, key, digest, type, at, event, checksum"
+_JOINED = "FROM records{} JOIN runs ON runs.id = run"
+_LINES = f"SELECT {_COLUMNS} {_JOINED} WHERE run = ? AND seq > ? ORDER BY seq"  # REASON: names of our own
+_BY_SEQ = _LINES.format(" INDEXED BY records_by_seq")
+_BY_KEY = _LINES.format(" INDEXED BY records_by_key")
 _KEYS = "SELECT key FROM (SELECT key, id FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY id"
 _PICK = (
-    "SELECT schema, run, seq, key, digest, type, at, event FROM records"
-    " INDEXED BY records_by_key WHERE run = ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
+    f"SELECT {_COLUMNS} {_JOINED.format(' INDEXED BY records_by_key')}"  # noqa: S608  # REASON: names of our own
+    " WHERE run = ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
+)
+_RUNS = (
+    "SELECT name, records, opened_at, changed_at, turn_open, agent FROM runs"
+    " WHERE tenant = ?{} ORDER BY name"
 )
 # JSON may escape non-ASCII letters, and LIKE does not know the escapes.
-_HOLDING = f"SELECT run, key FROM records WHERE type IN {SAID}{{}} ORDER BY at DESC, run, seq DESC"  # noqa: S608  # REASON: names of our own
+_HOLDING = (
+    f"SELECT name, key {_JOINED.format('')} WHERE tenant = ? AND type IN {SAID}{{}}"  # REASON: names of our own
+    " ORDER BY at DESC, name, seq DESC"
+)
 _LIKE = " AND event LIKE ? ESCAPE '!'"
 _LIKE_OR_ESCAPED = " AND (event LIKE ? ESCAPE '!' OR INSTR(event, '\\u'))"
-NEXT_ID = "SELECT MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) + 1 FROM identity"
-"""The id of the next record; the id of a deleted record is not used again."""
-
-_INSERT = (
-    "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event)"  # noqa: S608  # REASON: a text of our own
-    f" VALUES (({NEXT_ID}), ?, ?, ?, ?, ?, ?, ?, ?)"
+_REQUEST = (
+    "SELECT name, key FROM requests JOIN runs ON runs.id = run"
+    " WHERE requests.tenant = ? AND request = ?"
 )
-# An index leads from one run to the next, and to the first and last record of each run. The records
-# between them are not read.
-_HEADS = """
-WITH RECURSIVE names(run) AS (
-  SELECT MIN(run) FROM records
-  UNION ALL
-  SELECT (SELECT MIN(run) FROM records AS r WHERE r.run > names.run) FROM names
-  WHERE names.run IS NOT NULL
-), turns AS (
-  SELECT run,
-    (SELECT MAX(seq) FROM records AS r WHERE r.run = names.run AND type = 'turn_opened') AS opened,
-    (SELECT MAX(seq) FROM records AS r WHERE r.run = names.run AND type = 'turn_closed') AS closed
-  FROM names WHERE run IS NOT NULL
-)
-SELECT run,
-  (SELECT MAX(seq) FROM records AS r WHERE r.run = turns.run),
-  (SELECT at FROM records AS r WHERE r.run = turns.run ORDER BY seq LIMIT 1),
-  (SELECT at FROM records AS r WHERE r.run = turns.run ORDER BY seq DESC LIMIT 1),
-  COALESCE(opened > COALESCE(closed, 0), 0),
-  COALESCE((SELECT CASE WHEN json_valid(event) THEN json_extract(event, '$.agent') END
-    FROM records AS r WHERE r.run = turns.run AND r.seq = opened), '')
-FROM turns
-"""
-Row = tuple[object, ...]
 
 
-def select_heads(connection: sqlite3.Connection) -> list[Row]:
-    """Select the fields of `RunEntry` for each run, with the times of its first and last record."""
-    return connection.execute(_HEADS).fetchall()
+def select_head(tenant: str, run: str, connection: sqlite3.Connection) -> tuple[int, int] | None:
+    """Select the id of a run and the number of its records; None if it is unknown."""
+    found: tuple[int, int] | None = connection.execute(_HEAD, (tenant, run)).fetchone()
+    return found
 
 
-def select_keys(run: str, connection: sqlite3.Connection) -> list[str]:
+def select_records(
+    tenant: str, run: str, after: int, connection: sqlite3.Connection
+) -> tuple[list[Row], int]:
+    """Select the rows of a run after a number, and the number of records that the run must have.
+
+    If the index of the numbers is damaged, that of the keys leads to the same rows.
+    """
+    head = select_head(tenant, run, connection)
+    if head is None:
+        return [], 0
+    try:
+        rows = connection.execute(_BY_SEQ, (head[0], after)).fetchall()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CORRUPT:
+            raise
+        rows = connection.execute(_BY_KEY, (head[0], after)).fetchall()
+    return rows, head[1]
+
+
+def select_runs(tenant: str, connection: sqlite3.Connection, *, turn_open: bool) -> list[Row]:
+    """Select the fields of `RunEntry` for each run, sorted by name."""
+    return connection.execute(
+        _RUNS.format(" AND turn_open" if turn_open else ""), (tenant,)
+    ).fetchall()
+
+
+def select_tenants(connection: sqlite3.Connection) -> list[str]:
+    """Select the names of the tenants that have runs."""
+    return [
+        str(name)
+        for (name,) in connection.execute("SELECT DISTINCT tenant FROM runs ORDER BY tenant")
+    ]
+
+
+def select_keys(tenant: str, run: str, connection: sqlite3.Connection) -> list[str]:
     """Select the keys of a run in order, from an index alone."""
-    return [str(key) for (key,) in connection.execute(_KEYS, (run,))]
+    head = select_head(tenant, run, connection)
+    return [str(key) for (key,) in connection.execute(_KEYS, head[:1])] if head else []
 
 
-def select_by_keys(run: str, wanted: Sequence[str], connection: sqlite3.Connection) -> list[Row]:
+def select_by_keys(
+    tenant: str, run: str, wanted: Sequence[str], connection: sqlite3.Connection
+) -> list[Row]:
     """Select the rows of a run that have one of these keys, in order."""
-    return connection.execute(_PICK, (run, json.dumps(wanted))).fetchall()
+    head = select_head(tenant, run, connection)
+    return connection.execute(_PICK, (head[0], json.dumps(wanted))).fetchall() if head else []
 
 
-def find_words(words: Sequence[str], connection: sqlite3.Connection) -> list[tuple[str, str]]:
+def find_words(
+    tenant: str, words: Sequence[str], connection: sqlite3.Connection
+) -> list[tuple[str, str]]:
     """Select run and key of each record that may contain all of these words, the newest first."""
     tests = "".join(_LIKE if word.isascii() else _LIKE_OR_ESCAPED for word in words)
     patterns = [f"%{_escape_like(word)}%" for word in words]
-    return connection.execute(_HOLDING.format(tests), patterns).fetchall()
-
-
-def select_snapshot(run: str, connection: sqlite3.Connection) -> bytes | None:
-    """Select the snapshot of a run, if there is one."""
-    found = connection.execute("SELECT state FROM snapshots WHERE run = ?", (run,)).fetchone()
-    return found[0] if found and isinstance(found[0], bytes) else None
-
-
-def insert_snapshot(run: str, records: int, state: bytes, connection: sqlite3.Connection) -> None:
-    """Replace the snapshot of a run, unless the run was deleted meanwhile."""
-    connection.execute(
-        "INSERT OR REPLACE INTO snapshots (run, state)"
-        " SELECT ?, ? WHERE EXISTS (SELECT 1 FROM records WHERE run = ? AND seq = ?)",
-        (run, state, run, records),
-    )
+    return connection.execute(_HOLDING.format(tests), (tenant, *patterns)).fetchall()
 
 
 def _escape_like(word: str) -> str:
     return word.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-def insert_runs(
-    runs: Mapping[str, Sequence[tuple[Line, str]]], connection: sqlite3.Connection
-) -> None:
-    """Insert whole runs, in the transaction of the caller. Raises ConflictError."""
-    for run in runs:
-        # Checked before the first insert: the group's transaction is not rolled back for this error.
-        if connection.execute("SELECT 1 FROM records WHERE run = ? LIMIT 1", (run,)).fetchone():
-            raise ConflictError(f"the journal already has a run {run!r}")
-    for run, rows in runs.items():
-        connection.executemany(
-            _INSERT,
-            (
-                (run, line.seq, line.key, line.digest, line.type, line.at, line.schema, body)
-                for line, body in rows
-            ),
-        )
+def select_request(
+    tenant: str, request: str, connection: sqlite3.Connection
+) -> tuple[str, str] | None:
+    """Select run and key of the turn that has this request; None if there is none."""
+    found: tuple[str, str] | None = connection.execute(_REQUEST, (tenant, request)).fetchone()
+    return found
+
+
+def select_snapshot(tenant: str, run: str, connection: sqlite3.Connection) -> bytes | None:
+    """Select the snapshot of a run, if there is one."""
+    head = select_head(tenant, run, connection)
+    if head is None:
+        return None
+    found = connection.execute("SELECT state FROM snapshots WHERE run = ?", head[:1]).fetchone()
+    return found[0] if found and isinstance(found[0], bytes) else None

@@ -13,30 +13,53 @@ VERSION = 1
 
 SCHEMA: tuple[str, ...] = (
     f"PRAGMA application_id = {APPLICATION_ID}",
+    # One row for each run. `records` says how many records it has, so that a lost one is missed.
+    (
+        "CREATE TABLE runs ("
+        " id INTEGER PRIMARY KEY,"
+        " tenant TEXT NOT NULL,"
+        " name TEXT NOT NULL,"
+        " records INTEGER NOT NULL,"
+        " opened_at REAL NOT NULL,"
+        " changed_at REAL NOT NULL,"
+        " turn_open INTEGER NOT NULL,"
+        " agent TEXT NOT NULL,"
+        " UNIQUE (tenant, name)"
+        ")"
+    ),
+    "CREATE INDEX runs_open ON runs (tenant, name) WHERE turn_open",
     # In the order in which they came, so that an append writes the last page of one table and not
     # several in the middle: SQLite rebalances a table WITHOUT ROWID at almost every row this long.
+    # `run` is the id of the run; `journal.rows` computes `checksum`.
     (
         "CREATE TABLE records ("
         " id INTEGER PRIMARY KEY,"
-        " run TEXT NOT NULL,"
+        " run INTEGER NOT NULL,"
         " seq INTEGER NOT NULL,"
         " key TEXT NOT NULL,"
         " digest TEXT NOT NULL,"
         " type TEXT NOT NULL,"
         " at REAL NOT NULL,"
         " schema INTEGER NOT NULL,"
-        " event TEXT NOT NULL"
+        " event TEXT NOT NULL,"
+        " checksum INTEGER NOT NULL"
         ")"
     ),
     "CREATE UNIQUE INDEX records_by_seq ON records (run, seq)",
     "CREATE UNIQUE INDEX records_by_key ON records (run, key)",
-    # Which runs have an open turn, without reading the records.
+    # Which turn has which idempotency key of a caller.
     (
-        "CREATE INDEX records_of_turns ON records (run, type, seq)"
-        " WHERE type IN ('turn_opened', 'turn_closed')"
+        "CREATE TABLE requests ("
+        " tenant TEXT NOT NULL,"
+        " request TEXT NOT NULL,"
+        " run INTEGER NOT NULL,"
+        " key TEXT NOT NULL,"
+        " PRIMARY KEY (tenant, request)"
+        ") WITHOUT ROWID"
     ),
+    "CREATE INDEX requests_by_run ON requests (run)",
     # What was folded of a long session, so that it opens quickly; nothing is lost without it.
-    "CREATE TABLE snapshots (run TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE snapshots (run INTEGER PRIMARY KEY, state BLOB NOT NULL)",
     # Which journal it is, and where in its history, so that a log of another file or of an older state
     # is known. `log` names the log that SQLite writes now, and `base` the one before, which the file
     # holds completely. `last_id` is the largest id of a record that was deleted or is there, as of the

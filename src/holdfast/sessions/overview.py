@@ -16,7 +16,7 @@ from holdfast.core.question_log import ASKED
 from holdfast.journal.port import RunEntry
 from holdfast.sessions.names import TITLES, is_session, title_run
 from holdfast.sessions.session_history import list_surviving_turns
-from holdfast.sessions.session_index import SessionIndex, list_heads
+from holdfast.sessions.session_index import SessionIndex
 
 _LONGEST_TITLE = 80
 
@@ -50,7 +50,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 async def list_entries(journal: SessionIndex) -> list[RunEntry]:
     """List the sessions of a journal, the latest change first, including those without turns."""
-    runs = await list_heads(journal)
+    runs = await journal.runs()
     with_turns = {entry.run for entry in runs if is_session(entry.run)}
     found = []
     for entry in runs:

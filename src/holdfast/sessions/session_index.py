@@ -5,14 +5,10 @@ Every journal works: `to_index` implements the missing methods by reading whole 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, Self, runtime_checkable
 
-from holdfast.core.effects import Effect, effect_digest
-from holdfast.core.errors import ConflictError
-from holdfast.core.events import Event
 from holdfast.journal.port import Journal, Record, RunEntry
-from holdfast.sessions.session_history import Replay
 
 
 @runtime_checkable
@@ -38,28 +34,6 @@ class SessionIndex(Journal, Protocol):
         """
         ...
 
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
-        """Save these runs with exactly these records: either all of them or, on failure, none.
-
-        Raises:
-            ConflictError: one of the runs already has records.
-        """
-        ...
-
-
-@runtime_checkable
-class HasHeads(Protocol):
-    """A journal that lists its runs without reading all their records."""
-
-    async def heads(self) -> Sequence[RunEntry]:
-        """Return all runs; the times may be those of the first and the last record."""
-        ...
-
-
-async def list_heads(journal: Journal) -> Sequence[RunEntry]:
-    """List the runs in no order, in the fastest way that the journal offers."""
-    return await (journal.heads() if isinstance(journal, HasHeads) else journal.runs())
-
 
 def to_index(journal: Journal) -> SessionIndex:
     """Return the journal itself, or a wrapper that adds the methods of `SessionIndex`."""
@@ -77,6 +51,12 @@ class ScanningIndex:
         self._journal = journal
         self.append, self.read = journal.append, journal.read
         self.runs, self.delete = journal.runs, journal.delete
+        self.restore, self.find_request = journal.restore, journal.find_request
+        self.tenant = journal.tenant
+
+    def for_tenant(self, tenant: str) -> Self:
+        """Return the journal of another tenant."""
+        return type(self)(self._journal.for_tenant(tenant))
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return all keys, by reading the run."""
@@ -94,32 +74,3 @@ class ScanningIndex:
         for entry in sorted(entries, key=lambda entry: entry.changed_at, reverse=True):
             found += ((entry.run, key) for key in reversed(await self.keys(entry.run)))
         return found
-
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
-        """Append the records one by one; if one fails, delete the runs that were begun."""
-        for run in runs:
-            if await self._journal.read(run):
-                raise ConflictError(f"the journal already has a run {run!r}")
-        new_runs: list[str] = []
-        try:
-            for run, records in runs.items():
-                for number, (event, effect) in enumerate(_with_effects(records)):
-                    await self._journal.append(run, event, effect)
-                    if not number:  # the append made the run: no other process owns it
-                        new_runs.append(run)
-        except BaseException:
-            for run in new_runs:
-                await self._journal.delete(run)
-            raise
-
-
-def _with_effects(records: Sequence[Record]) -> list[tuple[Event, Effect | None]]:
-    """Pair each event with the effect that it ends, by a replay: the journal needs its digest."""
-    replay, found = Replay(records), []
-    for record in records:
-        pending = replay.machine.pending_effects()
-        effect = next((effect for effect in pending if effect.key == record.event.key), None)
-        is_same = effect is not None and effect_digest(effect) == record.digest
-        found.append((record.event, effect if is_same else None))
-        replay.apply_next()
-    return found

@@ -24,7 +24,7 @@ from holdfast.sessions.names import check_session_name, find_related_runs, new_n
 from holdfast.sessions.overview import SessionInfo
 from holdfast.sessions.search import SearchHit, search_sessions
 from holdfast.sessions.session_history import History, Replay, fold_history
-from holdfast.sessions.session_index import list_heads, to_index
+from holdfast.sessions.session_index import to_index
 
 HoldSession = Callable[[str], AbstractAsyncContextManager[RunLog]]
 """Reserves a session for one change; the context manager yields the log to append the change to."""
@@ -265,15 +265,12 @@ class Sessions:
             ConfigurationError: the session does not exist.
         """
         async with self._hold(check_session_name(session)):
-            runs = [entry.run for entry in await list_heads(self._journal)]
+            runs = [entry.run for entry in await self._journal.runs()]
             related = find_related_runs(session, runs)
             if session not in runs and not related:
                 raise _unknown_session_error(session)
-            count = 0
-            # The session itself is last: if a deletion fails, it is still listed for a new attempt.
-            for run in [*related, *([session] if session in runs else ())]:
-                count += await self._journal.delete(run)
-        return count
+            # A title that is set meanwhile is deleted too.
+            return await self._journal.delete(session, *{title_run(session), *related})
 
     async def export(self, session: str) -> AsyncIterator[str]:
         """Yield the session as lines of JSON, without line ends, for `import_`.
@@ -281,7 +278,7 @@ class Sessions:
         Raises:
             ConfigurationError: the session does not exist.
         """
-        runs = [entry.run for entry in await list_heads(self._journal)]
+        runs = [entry.run for entry in await self._journal.runs()]
         exported = [
             run
             for run in (check_session_name(session), *find_related_runs(session, runs))
@@ -323,7 +320,7 @@ class Sessions:
 
     async def _restore_runs(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
         first = next(iter(runs))
-        existing = {entry.run for entry in await list_heads(self._journal)}
+        existing = {entry.run for entry in await self._journal.runs()}
         if existing & {first, *runs, *find_related_runs(first, existing)}:
             raise _session_exists_error(first, argument)
         try:

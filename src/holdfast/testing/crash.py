@@ -6,7 +6,8 @@ before it stay in the journal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveInt
@@ -63,9 +64,26 @@ class CrashAt:
         """Return all runs."""
         return await self._journal.runs(turn_open=turn_open)
 
-    async def delete(self, run: str) -> int:
-        """Delete a run."""
-        return await self._journal.delete(run)
+    async def delete(self, *runs: str) -> int:
+        """Delete runs."""
+        return await self._journal.delete(*runs)
+
+    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        """Save whole runs."""
+        await self._journal.restore(runs)
+
+    async def find_request(self, request: str) -> tuple[str, str] | None:
+        """Return the turn with this request."""
+        return await self._journal.find_request(request)
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of the journal."""
+        return self._journal.tenant
+
+    def for_tenant(self, tenant: str) -> NoReturn:
+        """Only the process of one tenant is simulated."""
+        raise NotImplementedError(tenant)
 
     def _die(self) -> None:
         self._dead = True

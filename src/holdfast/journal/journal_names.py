@@ -1,0 +1,53 @@
+"""Checks the names of runs, tenants and requests, and digests the names of runs for PostgreSQL."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Annotated, TypeAlias
+
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import Constraint
+from holdfast.core.errors import ConfigurationError
+
+DEFAULT_TENANT = ""
+"""The tenant of a journal that was opened without naming one."""
+
+_LONGEST = 200
+
+Name: TypeAlias = Annotated[
+    str,
+    Constraint(
+        f"a text of at most {_LONGEST} characters without a NUL character",
+        lambda text: len(text) <= _LONGEST and "\x00" not in text,
+    ),
+]
+"""The name of a tenant, or a request."""
+
+
+def check_name(argument: str, name: str) -> str:
+    """Return the name of a tenant, or a request. Raises ConfigurationError if it is invalid."""
+    check_value(argument, name, Name)
+    return check_unicode(name, argument)
+
+
+def check_unicode(name: str, argument: str = "session") -> str:
+    """Return the name. Raises ConfigurationError if it is not valid Unicode."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(argument, "is not valid Unicode text") from None
+    return name
+
+
+def digest_name(run: str) -> bytes:
+    """Return the digest by which a PostgreSQL journal finds a run of any length."""
+    return sha256(check_text(run, "session").encode()).digest()
+
+
+def check_text(text: str, argument: str) -> str:
+    """Return the text. Raises ConfigurationError if a PostgreSQL server cannot store it."""
+    if "\x00" in check_unicode(text, argument):
+        raise ConfigurationError(
+            argument, "contains a NUL character, which PostgreSQL cannot store"
+        )
+    return text

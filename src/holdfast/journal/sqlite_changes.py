@@ -1,0 +1,164 @@
+"""Changes of a SQLite journal: appends, whole runs, deletions and snapshots.
+
+The writer thread calls these functions with its connection, in a transaction that also has other
+changes. So a function that raises a HoldfastError must not have changed anything yet.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.errors import ConflictError
+from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.journal.journal_errors import conflict_error, request_error
+from holdfast.journal.port import Record
+from holdfast.journal.rows import EncodedRow, number_checksum
+from holdfast.journal.run_summary import summarize_run
+from holdfast.journal.sqlite_queries import select_head
+
+_NEXT_ID = "SELECT MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) + 1 FROM identity"
+_INSERT = (
+    "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event, checksum)"  # noqa: S608  # REASON: a text of our own
+    f" VALUES (({_NEXT_ID}), ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_INSERT_RUN = (
+    "INSERT INTO runs (tenant, name, records, opened_at, changed_at, turn_open, agent)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_UPDATE_RUN = (
+    "UPDATE runs SET records = records + ?, opened_at = MIN(opened_at, ?),"
+    " changed_at = MAX(changed_at, ?) WHERE id = ?"
+)
+# Separate, because a changed `turn_open` is also written to an index.
+_OPEN_TURN = "UPDATE runs SET turn_open = 1 WHERE id = ? AND NOT turn_open"
+_CLOSE_TURN = "UPDATE runs SET turn_open = 0 WHERE id = ? AND turn_open"
+_SET_AGENT = "UPDATE runs SET agent = ?1 WHERE id = ?2 AND agent <> ?1"
+_FIND_KEY = "SELECT 1 FROM records WHERE run = ? AND key = ?"
+_FIND_REQUEST = "SELECT 1 FROM requests WHERE tenant = ? AND request = ?"
+_INSERT_REQUEST = "INSERT OR IGNORE INTO requests (tenant, request, run, key) VALUES (?, ?, ?, ?)"
+
+
+class Append:
+    """An append: an event and perhaps its marker, with their rows.
+
+    Args:
+        tenant: the tenant.
+        event: the event, which may open or close a turn.
+        rows: the row of the event, and that of its marker.
+    """
+
+    __slots__ = ("_event", "_rows", "_tenant")
+
+    def __init__(self, tenant: str, event: Event, rows: Sequence[EncodedRow]) -> None:
+        self._tenant = tenant
+        self._event = event
+        self._rows = rows
+
+    def __call__(self, connection: sqlite3.Connection) -> None:
+        """Insert the rows. Raises ConflictError."""
+        name = self._rows[0].line.run
+        head = select_head(self._tenant, name, connection)
+        request = self._event.request if isinstance(self._event, TurnOpened) else ""
+        if head is not None:
+            self._check_keys(head[0], connection)
+        if request and connection.execute(_FIND_REQUEST, (self._tenant, request)).fetchone():
+            raise request_error(request)
+        run, records = head or (self._insert_run(name, connection), 0)
+        for seq, row in enumerate(self._rows, records + 1):
+            _insert_row(run, seq, row, connection)
+        if head is not None:
+            self._update_run(run, connection)
+        if request:
+            values = (self._tenant, request, run, self._event.key)
+            connection.execute(_INSERT_REQUEST, values)
+
+    def _check_keys(self, run: int, connection: sqlite3.Connection) -> None:
+        for row in self._rows:
+            if connection.execute(_FIND_KEY, (run, row.line.key)).fetchone():
+                raise conflict_error(row.line.run, row.line.key)
+
+    def _insert_run(self, name: str, connection: sqlite3.Connection) -> int:
+        times = [row.line.at for row in self._rows]
+        is_open = isinstance(self._event, TurnOpened)
+        agent = self._event.agent if isinstance(self._event, TurnOpened) else ""
+        values = (self._tenant, name, len(times), min(times), max(times), is_open, agent)
+        return _get_id(connection.execute(_INSERT_RUN, values))
+
+    def _update_run(self, run: int, connection: sqlite3.Connection) -> None:
+        times = [row.line.at for row in self._rows]
+        connection.execute(_UPDATE_RUN, (len(times), min(times), max(times), run))
+        if isinstance(self._event, TurnOpened):
+            connection.execute(_OPEN_TURN, (run,))
+            connection.execute(_SET_AGENT, (self._event.agent, run))
+        elif isinstance(self._event, TurnClosed):
+            connection.execute(_CLOSE_TURN, (run,))
+
+
+def _get_id(cursor: sqlite3.Cursor) -> int:
+    if cursor.lastrowid is None:
+        raise sqlite3.InternalError("an insert has no row")
+    return cursor.lastrowid
+
+
+def _insert_row(run: int, seq: int, row: EncodedRow, connection: sqlite3.Connection) -> None:
+    line, event, checksum = row
+    columns = (line.key, line.digest, line.type, line.at, line.schema, event)
+    connection.execute(_INSERT, (run, seq, *columns, number_checksum(checksum, seq)))
+
+
+def insert_runs(
+    tenant: str,
+    runs: Mapping[str, tuple[Sequence[Record], Sequence[EncodedRow]]],
+    connection: sqlite3.Connection,
+) -> None:
+    """Insert whole runs. Raises ConflictError if one of them exists.
+
+    A request that another turn has stays with that turn.
+    """
+    for run in runs:
+        if select_head(tenant, run, connection) is not None:
+            raise ConflictError(f"the journal already has a run {run!r}")
+    for run, (records, rows) in runs.items():
+        summary = (tenant, run, *summarize_run(records))
+        number = _get_id(connection.execute(_INSERT_RUN, summary))
+        for row in rows:
+            _insert_row(number, row.line.seq, row, connection)
+        for record in records:
+            event = record.event
+            if isinstance(event, TurnOpened) and event.request:
+                connection.execute(_INSERT_REQUEST, (tenant, event.request, number, event.key))
+
+
+def delete_runs(tenant: str, runs: Sequence[str], connection: sqlite3.Connection) -> int:
+    """Delete runs with their snapshots and requests; return the number of their records."""
+    connection.execute(
+        "UPDATE identity SET deletions = deletions + 1,"
+        " last_id = MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0))"
+    )
+    count = 0
+    for run in runs:
+        head = select_head(tenant, run, connection)
+        if head is None:
+            continue
+        count += connection.execute("DELETE FROM records WHERE run = ?", head[:1]).rowcount
+        connection.execute("DELETE FROM snapshots WHERE run = ?", head[:1])
+        connection.execute("DELETE FROM requests WHERE run = ?", head[:1])
+        connection.execute("DELETE FROM runs WHERE id = ?", head[:1])
+    return count
+
+
+def insert_snapshot(
+    tenant: str, run: str, records: int, state: bytes, connection: sqlite3.Connection
+) -> None:
+    """Replace the snapshot of a run, unless the run was deleted meanwhile."""
+    head = select_head(tenant, run, connection)
+    if head is not None and head[1] >= records:
+        connection.execute(
+            "INSERT OR REPLACE INTO snapshots (run, state) VALUES (?, ?)", (head[0], state)
+        )
+
+
+def truncate_log(connection: sqlite3.Connection) -> None:
+    """Empty the log, which still contains the deleted data."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
