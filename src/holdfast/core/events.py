@@ -73,7 +73,8 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
 
     `tried` are the models that failed before this reply, each with its error. `lost` are the tokens of
     failed attempts, which were paid for and are in no reply. `downtime` is the number of seconds before
-    this event in which no process drove the turn; only the first event of a resumed turn has it.
+    this event that are no time of the turn: no process drove it, or the wall clock stepped (a step back
+    is negative). Most events have none.
     """
 
     key: str

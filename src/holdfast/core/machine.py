@@ -303,7 +303,7 @@ class SessionMachine:
             self._end_at_limit("tool_calls")
 
     def _take_output(self, reply: Reply, at: float) -> None:
-        self.output_retries.record_output(at, self.usage)
+        self.output_retries.record_output(self.working_seconds(at), self.usage)
         if not self._awaits_check:
             self.output = reply.text
             self._end_turn(ev.Status.COMPLETED)
@@ -320,7 +320,8 @@ class SessionMachine:
             self._retry_output(event.problems, event.at)
 
     def _retry_output(self, problems: tuple[Problem, ...], at: float) -> None:
-        if self.output_retries.are_exhausted(self.limits, at, self.usage):
+        worked = self.working_seconds(at)
+        if self.output_retries.are_exhausted(self.limits, worked, self.usage):
             self.partial, self.problems = self.reply, problems
             self._end_turn(
                 ev.Status.FAILED, output_error_info(self.output_retries.failed + 1, problems)

@@ -47,18 +47,18 @@ class OutputRetries:
         self._began = 0.0
         self._tokens = 0
 
-    def record_output(self, at: float, usage: Usage) -> None:
-        """Record an output. The limits of repairs count from the first one."""
+    def record_output(self, worked: float, usage: Usage) -> None:
+        """Record an output after so many seconds of the turn. Repairs are limited from the first."""
         if not self.failed:
-            self._began, self._tokens = at, usage.total
+            self._began, self._tokens = worked, usage.total
 
-    def are_exhausted(self, limits: Limits, at: float, usage: Usage) -> bool:
+    def are_exhausted(self, limits: Limits, worked: float, usage: Usage) -> bool:
         """Whether no further repair is allowed if this output does not fit."""
         tokens, seconds = limits.output_repair_tokens, limits.output_repair_seconds
         return (
             self.failed >= limits.output_repairs
             or (tokens is not None and usage.total - self._tokens >= tokens)
-            or (seconds is not None and at - self._began >= seconds)
+            or (seconds is not None and worked - self._began >= seconds)
         )
 
 

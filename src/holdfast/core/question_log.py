@@ -129,7 +129,7 @@ class QuestionLog:
     def add_question(self, event: QuestionAsked) -> None:
         """Add a question."""
         key = event.key.removesuffix(ASKED)
-        if not self._is_paused:
+        if not self.is_paused:
             self._since = event.at
         self.questions[key] = event
         if event.origin:
@@ -184,14 +184,15 @@ class QuestionLog:
         )
 
     @property
-    def _is_paused(self) -> bool:
+    def is_paused(self) -> bool:
+        """Whether the time of the turn does not count, as it waits for an answer."""
         return bool(self._open_keys or self.due_askers)
 
     def _remove_waiting(self, at: float, closed: set[str], done: set[str]) -> None:
-        was_paused = self._is_paused
+        was_paused = self.is_paused
         for key in closed:
             self._open_keys.pop(key, None)
         for scope in done:
             self.due_askers.pop(scope, None)
-        if was_paused and not self._is_paused:
+        if was_paused and not self.is_paused:
             self.waited_seconds += max(0.0, at - self._since)

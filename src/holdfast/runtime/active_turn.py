@@ -146,7 +146,7 @@ class ActiveTurn:
         """Emits events and notices; None when there is no reader."""
         self.usage_meters: dict[str, UsageMeter] = {}
         """The usage meters of running tools, by the key of their call."""
-        self.log = make_log(run_id, opened, self.emit, self.usage_meters)
+        self.log = make_log(run_id, opened, self.emit, self.usage_meters, plan.clock)
         self.effects = EffectTable()
         self.partial_reply = PartialReply()
         self.error: BaseException | None = None

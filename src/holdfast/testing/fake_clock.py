@@ -84,6 +84,17 @@ class FakeClock:
             self._wake_next()
         self._passed = until
 
+    def step(self, seconds: float) -> None:
+        """Change the time of day, as a correction of the clock does; negative steps go back.
+
+        >>> clock = FakeClock(now=100.0)
+        >>> clock.step(3600)
+        >>> clock.now(), clock.monotonic()
+        (3700.0, 0.0)
+        """
+        check_value("seconds", seconds, float)
+        self._epoch += seconds
+
     def _wake_next(self) -> None:
         wake_time, _, future = heapq.heappop(self._sleepers)
         if not future.done():  # a cancelled task does not advance the time

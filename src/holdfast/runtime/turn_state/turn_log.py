@@ -15,9 +15,12 @@ import msgspec
 
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, ModelReplied, OutputChecked, ToolFinished
+from holdfast.core.session_state import Phase
 from holdfast.journal.port import Record
+from holdfast.resilience.clock import Clock
 from holdfast.runtime.channel import wake_all
 from holdfast.runtime.sessions.session_pool import OpenSession
+from holdfast.runtime.turn_state.clock_steps import ClockSteps
 
 T = TypeVar("T")
 
@@ -31,6 +34,7 @@ class TurnLog:
         emit: publishes a saved event; None when there is no observer or reader.
         meters: the usage meters of the tools in progress. The meter of a call is removed when its
             outcome is applied, because the machine counts its usage from then on.
+        clock: the clock of the turn.
     """
 
     __slots__ = (
@@ -40,6 +44,7 @@ class TurnLog:
         "_only_results",
         "_pending_events",
         "_run_id",
+        "_steps",
         "_waiters",
         "_waiting_results",
         "error",
@@ -54,13 +59,16 @@ class TurnLog:
         opened: OpenSession,
         emit: Callable[[Event], None] | None,
         meters: MutableMapping[str, object],
+        clock: Clock,
     ) -> None:
         self.machine = opened.machine
         self.folds = opened.folds
         self.error: BaseException | None = None
         """Why an event could not be saved; nothing may be saved after it."""
         self.idle_seconds = 0.0
-        """Seconds in which no process drove the turn; the next event records them."""
+        """Seconds of the wall clock that are no time of the turn: no process drove it, or the clock
+        stepped. The next event records them."""
+        self._steps = ClockSteps(clock)
         self._run_id = run_id
         self._journal = opened.log
         self._emit = emit
@@ -119,6 +127,10 @@ class TurnLog:
         """Check an event, and return it as it is saved."""
         # A tool or a hook may have caught the error and returned a result, which must not be saved.
         self.raise_if_failed()
+        step = self._steps.take()
+        # In a turn that waits for an answer no time counts, whatever the clock says.
+        if self.machine.phase is not Phase.IDLE and not self.machine.questions.is_paused:
+            self.idle_seconds += step
         if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
             event = msgspec.structs.replace(event, downtime=self.idle_seconds)
             self.idle_seconds = 0.0
