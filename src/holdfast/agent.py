@@ -135,6 +135,7 @@ class Agent(Generic[T]):
         history: Sequence[Message] = (),
         limits: Limits | None = None,
         deps: object = None,
+        request: str | None = None,
     ) -> Result[T]:
         """Run one turn to its end.
 
@@ -144,12 +145,17 @@ class Agent(Generic[T]):
             history: the messages to continue instead of a session.
             limits: the limits of this turn, instead of the agent's.
             deps: any object; tools read it as `ToolContext.deps`.
+            request: an idempotency key of yours, for a message that may be sent twice. If the
+                journal has a turn with this key, no new turn is run: that turn is finished if it
+                was interrupted, and its result is returned or its error raised. The prompt is then
+                ignored. This requires a journal.
 
         Raises:
+            ConfigurationError: an argument is wrong, or the request belongs to another session.
             HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
         """
         return await self._engine.run(
-            self._engine.make_turn(prompt, session, history, limits, deps)
+            self._engine.make_turn(prompt, session, history, limits, deps, request=request)
         )
 
     def stream(
@@ -160,12 +166,15 @@ class Agent(Generic[T]):
         history: Sequence[Message] = (),
         limits: Limits | None = None,
         deps: object = None,
+        request: str | None = None,
     ) -> RunStream[T]:
         """Run one turn and stream it: `async with agent.stream(...) as run: async for item in run`.
 
         The arguments are those of `run`.
         """
-        return self._engine.stream(self._engine.make_turn(prompt, session, history, limits, deps))
+        return self._engine.stream(
+            self._engine.make_turn(prompt, session, history, limits, deps, request=request)
+        )
 
     def run_sync(
         self,
@@ -175,12 +184,15 @@ class Agent(Generic[T]):
         history: Sequence[Message] = (),
         limits: Limits | None = None,
         deps: object = None,
+        request: str | None = None,
     ) -> Result[T]:
         """Call `run` from synchronous code; this works in scripts, threads and notebooks."""
         from holdfast.runtime.sync_bridge import run_blocking
 
         return run_blocking(
-            self._engine.run(self._engine.make_turn(prompt, session, history, limits, deps))
+            self._engine.run(
+                self._engine.make_turn(prompt, session, history, limits, deps, request=request)
+            )
         )
 
     async def resume(self, run_id: str, *, deps: object = None) -> Result[T]:

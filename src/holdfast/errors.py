@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from holdfast.journal.journal_errors import JournalUnreachableError as JournalUnreachableError
     from holdfast.journal.journal_errors import JournalVersionError as JournalVersionError
     from holdfast.journal.journal_errors import LeaseLostError as LeaseLostError
+    from holdfast.journal.journal_errors import RequestExistsError as RequestExistsError
     from holdfast.resilience.breaker.strategy import BreakerOpenError as BreakerOpenError
     from holdfast.resilience.limiter.strategy import LimiterError as LimiterError
     from holdfast.tools.tool_failures import ToolError as ToolError
@@ -99,6 +100,7 @@ _HOME: dict[str, str] = {
     "RefusedError": "holdfast.core.errors",
     "ReplayMismatchError": "holdfast.core.errors",
     "ReplyTooLargeError": "holdfast.core.errors",
+    "RequestExistsError": "holdfast.journal.journal_errors",
     "ResponseError": "holdfast.core.errors",
     "ResponseValidationError": "holdfast.core.errors",
     "SessionBusyError": "holdfast.core.errors",

@@ -8,6 +8,7 @@
     ├── JournalUnreachableError   the server does not respond, or the connection was lost
     ├── LeaseLostError            another driver has taken over the run
     └── JournalClosedError        the journal was closed, or opened before a fork
+    RequestExistsError            a ConflictError; another turn has the same request
 
 A message never contains the content of a record, since messages are logged.
 """
@@ -103,6 +104,15 @@ def conflict_error(run: str, key: str) -> ConflictError:
     return ConflictError(f"the run {run!r} has an outcome for {key!r} already")
 
 
-def request_error(request: str) -> ConflictError:
-    """The error of an append that opens a turn whose request another turn has already."""
-    return ConflictError(f"another turn has the request {request!r} already")
+class RequestExistsError(ConflictError):
+    """The journal already has a turn with this request, the idempotency key of a caller.
+
+    `agent.run(request=...)` handles this error: it returns the result of that turn.
+
+    >>> str(RequestExistsError("order-7"))
+    "another turn has the request 'order-7' already"
+    """
+
+    def __init__(self, request: str) -> None:
+        super().__init__(f"another turn has the request {request!r} already")
+        self.request = request

@@ -11,7 +11,7 @@ from typing import Self, TypeAlias
 from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
-from holdfast.journal.journal_errors import conflict_error, request_error
+from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
 from holdfast.journal.port import Record, RunEntry
 
@@ -63,7 +63,7 @@ class MemoryJournal:
         if isinstance(event, TurnOpened) and event.request:
             turn = (run, event.key)
             if self._requests.setdefault(event.request, turn) != turn:
-                raise request_error(event.request)
+                raise RequestExistsError(event.request)
         saved = self._runs.setdefault(run, saved)
         if marker is None:
             saved[event.key] = (event, effect)

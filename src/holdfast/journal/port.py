@@ -71,8 +71,8 @@ class RunLog(Protocol):
             marker: an event that follows, and ends no effect.
 
         Raises:
-            ConflictError: the run has an outcome for one of these keys already, or another turn has
-                the request of this one.
+            ConflictError: the run has an outcome for one of these keys already.
+            RequestExistsError: another turn has the request of this one.
             SessionBusyError: another driver has a lease of the run.
             LeaseLostError: this is a lease, and another driver has taken over.
             JournalError: it could not be saved.

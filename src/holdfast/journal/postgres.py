@@ -131,8 +131,8 @@ class PostgresJournal:
         When the connection is lost meanwhile, the append is sent again, and saved once.
 
         Raises:
-            ConflictError: the run has an outcome for one of these keys already, or another turn has
-                the request of this one.
+            ConflictError: the run has an outcome for one of these keys already.
+            RequestExistsError: another turn has the request of this one.
             SessionBusyError: another driver has a lease of the run.
             JournalUnreachableError: the server is gone, and it is unknown whether it was saved.
             JournalError: it could not be saved.

@@ -18,9 +18,9 @@ from holdfast.core.errors import SessionBusyError
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.journal_errors import (
     JournalError,
+    RequestExistsError,
     conflict_error,
     lease_lost_error,
-    request_error,
 )
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres_failures import PostgresAddress
@@ -117,7 +117,7 @@ class PostgresServer:
             if await self._is_saved(connection, insert):
                 return True
             if error.diag.table_name == "holdfast_requests":
-                raise request_error(insert.request) from None
+                raise RequestExistsError(insert.request) from None
             raise conflict_error(insert.run, lines[0].key) from None
         return await self._is_saved(connection, insert)
 

@@ -107,8 +107,8 @@ class SqliteJournal:
         """Save one event, or an event and its marker; returns when they are on the disk.
 
         Raises:
-            ConflictError: the run has an outcome for one of these keys already, or another turn has
-                the request of this one.
+            ConflictError: the run has an outcome for one of these keys already.
+            RequestExistsError: another turn has the request of this one.
             JournalError: it could not be saved, for instance because the disk is full.
         """
         check_unicode(run)

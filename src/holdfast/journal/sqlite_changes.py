@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
-from holdfast.journal.journal_errors import conflict_error, request_error
+from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, number_checksum
 from holdfast.journal.run_summary import summarize_run
@@ -63,7 +63,7 @@ class Append:
         if head is not None:
             self._check_keys(head[0], connection)
         if request and connection.execute(_FIND_REQUEST, (self._tenant, request)).fetchone():
-            raise request_error(request)
+            raise RequestExistsError(request)
         run, records = head or (self._insert_run(name, connection), 0)
         for seq, row in enumerate(self._rows, records + 1):
             _insert_row(run, seq, row, connection)

@@ -74,7 +74,7 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     runs of subagents; None when they cannot be resumed. `history` holds the earlier messages if
     the journal of this run must save them. `limits` replace those of the agent for this turn.
     `parent_meter` belongs to the tool call of the calling agent, if this turn runs a subagent.
-    `recovery` is the recovery that resumes the turn.
+    `recovery` is the recovery that resumes the turn. `request` is the idempotency key of a new turn.
     """
 
     channel: Channel | None = None
@@ -86,6 +86,7 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     parent_meter: UsageSink | None = None
     child_journal: Journal | None = None
     recovery: Recovery | None = None
+    request: str = ""
 
 
 class ActiveTurn:
@@ -211,6 +212,7 @@ class ActiveTurn:
             agent=agent,
             instructions=instructions,
             history=tuple(self.context.history),
+            request=self.context.request,
         )
         await self.log.commit(opened, marker=end)
 

@@ -30,6 +30,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
+from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, RunEntry
 from holdfast.resilience.system_clock import new_run_id
@@ -44,6 +45,7 @@ from holdfast.runtime.around_turn import (
 from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
+from holdfast.runtime.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -109,10 +111,17 @@ class Engine(Generic[T]):
         history: Sequence[Message],
         limits: Limits | None,
         deps: object,
+        *,
+        request: str | None,
     ) -> TurnInput:
         """Build the input of a turn. Raises ConfigurationError."""
         return TurnInput(
-            message=to_message(prompt), session=session, history=history, limits=limits, deps=deps
+            message=to_message(prompt),
+            session=session,
+            history=history,
+            limits=limits,
+            deps=deps,
+            request=request,
         )
 
     def stream(self, turn: TurnInput) -> RunStream[T]:
@@ -238,7 +247,7 @@ class Engine(Generic[T]):
         questions: QuestionBroker | None = None,
         plan: AgentPlan | None = None,
     ) -> Result[T]:
-        """Run a turn.
+        """Run a turn; if the journal has a turn with its request, finish and return that one.
 
         Args:
             turn: the input of the turn.
@@ -248,15 +257,68 @@ class Engine(Generic[T]):
                 takes the agent's own.
         """
         require_asyncio()
+        questions = self._make_broker() if questions is None else questions
+        if turn.request is None:
+            return await self._run_new(turn, channel, questions, plan)
+        journal = self._require_journal("find the request")
+        known = await journal.find_request(turn.request)
+        if known is None:
+            try:
+                return await self._run_new(turn, channel, questions)
+            except RequestExistsError:  # of a call at the same time
+                known = await journal.find_request(turn.request)
+                if known is None:
+                    raise
+        return await self._run_again(turn, known, channel, questions)
+
+    async def _run_again(
+        self,
+        turn: TurnInput,
+        known: tuple[str, str],
+        channel: Channel | None,
+        questions: QuestionBroker,
+    ) -> Result[T]:
+        """Return the result of the turn that has the request, after it has ended."""
+        run_id, key = known
+        if turn.session not in (None, run_id):
+            raise ConfigurationError(
+                "request",
+                f"{turn.request!r} belongs to a turn of another session",
+                fix="Use a new request for each message",
+            )
         context = TurnContext(
             channel=channel,
-            questions=self._make_broker() if questions is None else questions,
+            questions=questions,
+            session=turn.session,
+            deps=turn.deps,
+            child_journal=self._journal,
+        )
+        async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
+            records = await opened.log.read(run_id)
+            key = find_last_try(records, key)
+            if is_latest_turn(opened.machine, key):
+                return await self._continue_turn(ActiveTurn(self.plan, run_id, opened, context))
+        past = self.session_pool.make_session(MemoryJournal())
+        past.machine = replay_turn(records, key)
+        return self._finish_turn(ActiveTurn(self.plan, run_id, past, context))
+
+    async def _run_new(
+        self,
+        turn: TurnInput,
+        channel: Channel | None,
+        questions: QuestionBroker,
+        plan: AgentPlan | None = None,
+    ) -> Result[T]:
+        context = TurnContext(
+            channel=channel,
+            questions=questions,
             session=turn.session,
             deps=turn.deps,
             history=turn.history if self._journal is not None else (),
             limits=turn.limits,
             parent_meter=turn.parent_meter,
             child_journal=self._journal,
+            request=turn.request or "",
         )
         pool, run_id = self.session_pool, turn.session or new_run_id()
         if plan is not None:

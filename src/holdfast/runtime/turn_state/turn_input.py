@@ -15,6 +15,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Part, Text, user
 from holdfast.core.transcript import Transcript
+from holdfast.journal.journal_names import check_name
 from holdfast.sessions.names import check_session_name
 from holdfast.tools.context import UsageSink
 
@@ -32,6 +33,7 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     deps: object
     parent_meter: UsageSink | None = None
     """The usage meter of the call of another agent, if this turn belongs to a subagent."""
+    request: str | None = None
 
     def __post_init__(self) -> None:
         if self.session is not None:
@@ -40,6 +42,8 @@ class TurnInput(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 "history", "cannot be given together with session", fix="Leave one of them out"
             )
+        if self.request is not None and not check_name("request", self.request).strip():
+            raise ConfigurationError("request", "is empty", fix="Leave it out, or pass a key")
         check_value("limits", self.limits, Limits | None)
         if not isinstance(self.history, Transcript):  # whose messages are checked already
             check_value("history", self.history, Sequence[Message])
