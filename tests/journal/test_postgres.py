@@ -9,6 +9,12 @@ from tests.postgres_server import PostgresServer
 
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.testing.journal_conformance import JournalConformance, Lapse, LeaseConformance
+from holdfast.testing.store_conformance import (
+    Damage,
+    DamageConformance,
+    StoreConformance,
+    TenantLeaseConformance,
+)
 
 
 @pytest.fixture
@@ -35,9 +41,25 @@ def lapse(postgres: PostgresServer, url: str) -> Lapse:
     return lapse
 
 
-class TestPostgresJournal(JournalConformance):
+@pytest.fixture
+def damage(postgres: PostgresServer, url: str) -> Damage:
+    async def damage(how: str, run: str, seq: int) -> None:
+        table = "holdfast_records AS r"
+        this = f"r.run_id = (SELECT id FROM holdfast_runs WHERE run = '{run}') AND r.seq = {seq}"
+        statements = {
+            "change": f"UPDATE {table} SET event = replace(event, 'text', 'test') WHERE {this}",
+            "remove": f"DELETE FROM {table} WHERE {this}",
+            "swap": f"UPDATE {table} SET event = n.event, checksum = n.checksum"
+            f" FROM holdfast_records AS n WHERE {this} AND n.run_id = r.run_id AND n.seq = {seq + 1}",
+        }
+        assert postgres.rows(url, statements[how] + " RETURNING 1") == [(1,)]
+
+    return damage
+
+
+class TestPostgresJournal(JournalConformance, StoreConformance, DamageConformance):
     pass
 
 
-class TestPostgresLeases(LeaseConformance):
+class TestPostgresLeases(LeaseConformance, TenantLeaseConformance):
     pass

@@ -35,6 +35,7 @@ from holdfast.testing.journal_conformance import (
     make_turn_opened,
     read_keys,
 )
+from holdfast.testing.store_conformance import Damage, DamageConformance, StoreConformance
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journals"
 
@@ -50,7 +51,23 @@ def journal(path: Path) -> Iterator[SqliteJournal]:
         yield opened_journal
 
 
-class TestSqliteJournal(JournalConformance):
+@pytest.fixture
+def damage(journal: SqliteJournal) -> Damage:
+    async def damage(how: str, run: str, seq: int) -> None:
+        this = f"r.run = (SELECT id FROM runs WHERE name = '{run}') AND r.seq = {seq}"
+        statements = {
+            "change": f"UPDATE records AS r SET event = replace(event, 'text', 'test') WHERE {this}",
+            "remove": f"DELETE FROM records AS r WHERE {this}",
+            "swap": "UPDATE records AS r SET event = n.event, checksum = n.checksum"
+            f" FROM records AS n WHERE {this} AND n.run = r.run AND n.seq = {seq + 1}",
+        }
+        job = WriterJob(lambda c: c.execute(statements[how]).rowcount, writes=True)
+        assert await journal._writer.submit(job) == 1
+
+    return damage
+
+
+class TestSqliteJournal(JournalConformance, StoreConformance, DamageConformance):
     pass
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from hashlib import blake2b
+from math import isfinite
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -63,8 +64,9 @@ class EncodedRow(NamedTuple):
 
 def compute_checksum(tenant: str, line: Line, event: str) -> int:
     """Compute the checksum of a row without its number, as a signed number of 64 bits."""
+    at = repr(line.at + 0.0)  # a database makes 0.0 of 0 and of -0.0
     return _hash_columns(
-        tenant, line.run, line.key, line.digest, line.type, repr(line.at), str(line.schema), event
+        tenant, line.run, line.key, line.digest, line.type, at, str(line.schema), event
     )
 
 
@@ -97,6 +99,8 @@ def encode_row(tenant: str, run: str, seq: int, record: Record) -> EncodedRow:
     event = record.event
     check_unicode(event.key, "event.key")
     check_unicode(record.digest, "digest")
+    if not isfinite(event.at):
+        raise ConfigurationError("event.at", f"must be a finite number, got {event.at}")
     if isinstance(event, TurnOpened):
         check_unicode(event.agent, "name")  # the table of runs has a column for it
         check_unicode(event.request, "request")

@@ -7,7 +7,8 @@
             yield journal
             journal.close()
 
-A journal that several processes share inherits `LeaseConformance` as well. Nothing here may know
+A journal that several processes share inherits `LeaseConformance` as well. Tenants, requests, whole
+runs and damage are in `holdfast.testing.store_conformance`. Nothing here may know
 how a journal saves its records. The tests are coroutines, run by anyio's plugin for pytest.
 """
 
