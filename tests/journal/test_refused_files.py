@@ -253,21 +253,10 @@ def make_without_identity(path: Path) -> None:
     write_raw(path, "DELETE FROM identity")
 
 
-def make_damaged(path: Path) -> None:
-    append(path, *range(1, 40), text="x" * 500)
-    overwrite(path, 4096, os.urandom(600))
-
-
 def make_damaged_with_own_log(path: Path) -> None:
     append(path, *range(1, 40), text="x" * 500)
     kill_after(path, 40)
     overwrite(path, 8 * 4096, os.urandom(600))
-
-
-def make_damaged_with_noted_log(path: Path) -> None:
-    append(path, *range(1, 40), text="x" * 500)
-    kill_after(path, 40)
-    overwrite(path, 8 * 4096, os.urandom(600), keeps_time=True)
 
 
 def make_truncated(path: Path) -> None:
@@ -343,9 +332,7 @@ REFUSED: list[tuple[Callable[[Path], None], type[JournalError]]] = [
     (make_rollback_mode_crafted, JournalVersionError),
     (make_negative_version, JournalCorruptError),
     (make_without_identity, JournalCorruptError),
-    (make_damaged, JournalCorruptError),
     (make_damaged_with_own_log, JournalCorruptError),
-    (make_damaged_with_noted_log, JournalCorruptError),
     (make_truncated, JournalCorruptError),
     (make_truncated_with_own_log, JournalCorruptError),
     (make_text, JournalCorruptError),

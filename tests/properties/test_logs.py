@@ -97,7 +97,7 @@ def state_alone(path: Path) -> State | None:
     """What the file alone holds, or None when it needs its log."""
     try:
         with closing(file_check.connect_read_only(str(path))) as connection:
-            file_check.check_database(connection, str(path), check="integrity_check")
+            file_check.check_database(connection, str(path), all_pages=True)
             text = "json_extract(event, '$.message.parts[0].text')"
             query = f"SELECT name, {text} FROM records JOIN runs ON runs.id = run"
             return frozenset(connection.execute(query).fetchall())

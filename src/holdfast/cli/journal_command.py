@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.run_printer import shorten, write_lines
+from holdfast.cli.journal_checks import export_runs, verify_journal, verify_runs
+from holdfast.cli.run_printer import shorten
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
+from holdfast.journal.journal_names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from holdfast.journal.encoding import Line
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 WORDS = {
     "show": "list the runs, or the records of one run, one per line",
     "export": "write the records as JSON, one per line",
-    "verify": "read all records and report damaged ones",
+    "verify": "read all records of all tenants and report damaged ones",
 }
 
 
@@ -35,17 +37,21 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     about = "a SqliteJournal file that no process has open, or sqlite:///... or postgresql://..."
     sub.add_argument("path", metavar="journal", help=about)
     sub.add_argument("run", nargs="?", help="a run, or the name of a session; default: all runs")
+    sub.add_argument("--tenant", help="the tenant of the runs; default: the one without a name")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the action; return 1 if `verify` finds damage."""
-    with open_journal_at(args.path) as journal:
+    """Run the action; return 1 if `verify` or `export` finds damage."""
+    with open_journal_at(args.path) as opened:
+        if args.word == "verify" and args.run is args.tenant is None:
+            return verify_journal(opened)
+        journal = opened.for_tenant(args.tenant or DEFAULT_TENANT)
         runs = _select_runs(journal, args.run)
         if args.word == "verify":
-            return _verify_runs(journal, runs)
+            return verify_runs(journal, runs)
         if args.word == "export":
-            _export_runs(journal, runs)
-        elif args.run is None:
+            return export_runs(journal, runs)
+        if args.run is None:
             _list_runs(journal)
         else:
             _print_lines(map(_format_line, _read_lines(journal, args.run)))
@@ -77,8 +83,8 @@ def open_journal_at(address: str, *, create: bool = False) -> SqliteJournal | Po
     return SqliteJournal(address)
 
 
-def _select_runs(journal: SqliteJournal | PostgresJournal, wanted: str | None) -> list[str]:
-    runs = [entry.run for entry in asyncio.run(journal.runs())]
+def _select_runs(journal: SqliteJournal | PostgresJournal, wanted: str | None) -> Sequence[str]:
+    runs = asyncio.run(journal.names())
     if wanted is None:
         return runs
     if wanted not in runs:
@@ -109,39 +115,3 @@ def _format_line(line: Line) -> str:
     content = to_json(line.event).decode()
     name = f"{shorten(line.key):16}  {shorten(line.type):14}"
     return f"{line.seq:5}  {format_time(line.at)}  {name}  {shorten(content)}"
-
-
-def _export_runs(journal: SqliteJournal | PostgresJournal, runs: Iterable[str]) -> None:
-    from holdfast.journal.encoding import encode, escape_json
-
-    for run in runs:
-        write_lines(escape_json(encode(line)) for line in _read_lines(journal, run))
-
-
-def _verify_runs(journal: SqliteJournal | PostgresJournal, runs: list[str]) -> int:
-    """Check the records; the file itself was checked when it was opened."""
-    problems = [problem for run in runs for problem in _find_problems(journal, run)]
-    _print_lines(shorten(problem, 500) for problem in problems)
-    if problems:
-        return 1
-    print(f"{len(runs)} runs: every record is complete, readable and in order")
-    return 0
-
-
-def _find_problems(journal: SqliteJournal | PostgresJournal, run: str) -> Iterator[str]:
-    from holdfast.journal.encoding import record_of
-    from holdfast.journal.journal_errors import JournalError
-
-    try:
-        lines = _read_lines(journal, run)
-    except JournalError as error:
-        yield str(error)
-        return
-    for number, line in enumerate(lines, 1):
-        if line.seq != number:
-            yield f"run {run!r}: record {number} is missing, {line.seq} follows"
-            return
-        try:
-            record_of(line, f"{journal.path}, run {run!r}, record {line.seq}")
-        except JournalError as error:
-            yield str(error)

@@ -95,16 +95,17 @@ def _check_mark(path: str, mark: int, version: int, *, may_be_empty: bool) -> No
         raise JournalCorruptError(path, f"is damaged: it has version {version}", fix=RESTORE)
 
 
-def check_database(connection: sqlite3.Connection, path: str, *, check: str) -> None:
-    """Refuse a database that is not an intact journal of a known version.
+def check_database(connection: sqlite3.Connection, path: str, *, all_pages: bool) -> None:
+    """Refuse a database that is not a journal of a known version.
 
     Args:
         connection: a read-only connection to the file, or a connection to a copy.
         path: the file, for errors.
-        check: the pragma that checks the pages, "quick_check" or "integrity_check".
+        all_pages: whether every page must be intact. Otherwise a damaged page is found when it is
+            read, and other pages can be used.
 
     Raises:
-        JournalError: it is not an intact journal of a known version.
+        JournalError: it is not a journal of a known version, or a page is damaged.
         sqlite3.Error: it is damaged.
     """
     version = check_owner(connection, path)
@@ -116,8 +117,9 @@ def check_database(connection: sqlite3.Connection, path: str, *, check: str) -> 
             f"does not have the schema of a journal: see {kind} {name[:60]!r}",
             fix="Choose another path, or restore a backup",
         )
-    problems = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(3)")]
-    if problems != ["ok"]:
+    check = connection.execute("PRAGMA integrity_check(3)").fetchall() if all_pages else []
+    problems = [str(row[0]) for row in check if row[0] != "ok"]
+    if problems:
         raise JournalCorruptError(path, "is damaged: " + "; ".join(problems), fix=RESTORE)
     try:
         read_identity(connection)

@@ -134,7 +134,7 @@ def busy_error(path: str) -> JournalBusyError:
 
 def _check_alone(path: str) -> None:
     with closing(connect_read_only(path)) as connection:
-        check_database(connection, path, check="quick_check")
+        check_database(connection, path, all_pages=False)
 
 
 def _is_sound_alone(path: str) -> bool:
@@ -148,7 +148,7 @@ def _is_sound_alone(path: str) -> bool:
 def _check_copy(copy: str, path: str) -> None:
     with closing(connect_copy(copy)) as connection:
         try:
-            check_database(connection, path, check="integrity_check")
+            check_database(connection, path, all_pages=True)
         except (JournalError, sqlite3.DatabaseError) as error:
             # If the file is intact without the log, the log belongs to another file, unless a newer
             # Holdfast wrote both.

@@ -206,6 +206,14 @@ class PostgresJournal:
         """Return the tenants that have runs, sorted."""
         return [str(tenant) for (tenant,) in await self._fetch_rows(sql.TENANTS, {})]
 
+    async def names(self) -> Sequence[str]:
+        """Return the names of all runs, sorted."""
+        return [entry.run for entry in await self.runs()]
+
+    async def count_orphans(self) -> int:
+        """Count the records, of any tenant, whose run is missing: it was damaged or removed."""
+        return int(str((await self._fetch_rows(sql.ORPHANS, {}))[0][0]))
+
     async def delete(self, *runs: str) -> int:
         """Delete runs permanently, all or none; return the number of their records.
 

@@ -103,6 +103,10 @@ DELETE_REQUESTS: Final = "DELETE FROM holdfast_requests WHERE run_id = %(id)s"
 
 TENANTS: Final = "SELECT DISTINCT tenant FROM holdfast_runs WHERE records > 0 ORDER BY tenant"
 
+ORPHANS: Final = """
+SELECT count(*) FROM holdfast_records WHERE run_id NOT IN (SELECT id FROM holdfast_runs)
+"""
+
 REQUEST: Final = """
 SELECT run, key FROM holdfast_requests AS r JOIN holdfast_runs ON run_id = id
 WHERE r.tenant = %(tenant)s AND request = %(request)s

@@ -157,6 +157,14 @@ class SqliteJournal:
         """Return the tenants that have runs, sorted."""
         return await self._read(sqlite_queries.select_tenants)
 
+    async def names(self) -> Sequence[str]:
+        """Return the names of all runs, sorted, also if a page of the table of runs is damaged."""
+        return await self._read(partial(sqlite_queries.select_names, self.tenant))
+
+    async def count_orphans(self) -> int:
+        """Count the records, of any tenant, whose run is missing: it was damaged or removed."""
+        return await self._read(sqlite_queries.count_orphans)
+
     async def delete(self, *runs: str) -> int:
         """Delete runs from the file and its log; return the number of their records."""
         for run in runs:

@@ -26,6 +26,11 @@ _RUNS = (
     "SELECT name, records, opened_at, changed_at, turn_open, agent FROM runs"
     " WHERE tenant = ?{} ORDER BY name"
 )
+# The names are in the table and in an index.
+_PARTS = ("INDEXED BY sqlite_autoindex_runs_1", "NOT INDEXED")
+_TENANTS = "SELECT DISTINCT tenant FROM runs {} ORDER BY tenant"
+_NAMES = "SELECT name FROM runs {} WHERE tenant = ? ORDER BY name"
+_ORPHANS = "SELECT COUNT(*) FROM records WHERE run NOT IN (SELECT id FROM runs)"
 # JSON may escape non-ASCII letters, and LIKE does not know the escapes.
 _HOLDING = (
     f"SELECT name, key {_JOINED.format('')} WHERE tenant = ? AND type IN {SAID}{{}}"  # REASON: names of our own
@@ -55,13 +60,7 @@ def select_records(
     head = select_head(tenant, run, connection)
     if head is None:
         return [], 0
-    try:
-        rows = connection.execute(_BY_SEQ, (head[0], after)).fetchall()
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CORRUPT:
-            raise
-        rows = connection.execute(_BY_KEY, (head[0], after)).fetchall()
-    return rows, head[1]
+    return _select_undamaged(connection, (_BY_SEQ, _BY_KEY), (head[0], after)), head[1]
 
 
 def select_runs(tenant: str, connection: sqlite3.Connection, *, turn_open: bool) -> list[Row]:
@@ -73,10 +72,34 @@ def select_runs(tenant: str, connection: sqlite3.Connection, *, turn_open: bool)
 
 def select_tenants(connection: sqlite3.Connection) -> list[str]:
     """Select the names of the tenants that have runs."""
-    return [
-        str(name)
-        for (name,) in connection.execute("SELECT DISTINCT tenant FROM runs ORDER BY tenant")
-    ]
+    rows = _select_undamaged(connection, [_TENANTS.format(part) for part in _PARTS], ())
+    return [str(name) for (name,) in rows]
+
+
+def select_names(tenant: str, connection: sqlite3.Connection) -> list[str]:
+    """Select the names of the runs, sorted, also if a page of the table of runs is damaged."""
+    rows = _select_undamaged(connection, [_NAMES.format(part) for part in _PARTS], (tenant,))
+    return [str(name) for (name,) in rows]
+
+
+def count_orphans(connection: sqlite3.Connection) -> int:
+    """Count the records whose run is missing."""
+    found: tuple[int] = connection.execute(_ORPHANS).fetchone()
+    return found[0]
+
+
+def _select_undamaged(
+    connection: sqlite3.Connection, statements: Sequence[str], values: tuple[object, ...]
+) -> list[Row]:
+    """Return the rows of the first statement that finds no damaged page."""
+    *others, last = statements
+    for statement in others:
+        try:
+            return connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+    return connection.execute(last, values).fetchall()
 
 
 def select_keys(tenant: str, run: str, connection: sqlite3.Connection) -> list[str]:

@@ -27,6 +27,9 @@ from holdfast.journal.log_file import LogKeeper
 
 MOST_IN_GROUP = 256
 
+_OWN_FAILURES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG)
+"""Errors of SQLite that concern one job of a group: the pages or the values that it uses."""
+
 T = TypeVar("T")
 
 
@@ -34,7 +37,8 @@ class WriterJob(Handoff[T]):
     """Something to do with the connection, for whoever waits on a loop.
 
     Args:
-        work: does it; whatever it raises that is no HoldfastError fails the whole group.
+        work: does it. A HoldfastError, and an error of the pages or values that it uses, fails this
+            job only. Any other error fails the whole group of writing jobs.
         writes: whether it needs a transaction, and may share it.
     """
 
@@ -181,43 +185,79 @@ def _perform_group(
 ) -> None:
     try:
         if group[0].writes:
-            _write(connection, watch, log, group)
+            _write(connection, watch, log, path, group)
         else:
-            _read(connection, watch, group)
+            _read(connection, watch, path, group)
     except Exception as error:  # noqa: BLE001  # REASON: the thread must survive, or all callers would wait for ever
         _roll_back(connection)
         with suppress(JournalError):
             watch.check_commit()  # the failed group may have left frames in the log
         for job in group:
-            job.error = opening.to_journal_error(error, path, is_open=True)
-            job.error.__cause__ = error
+            if job.error is None:
+                _set_error(job, error, path)
     finish_all(group)
 
 
+def _set_error(job: WriterJob[object], error: Exception, path: str) -> None:
+    job.error = opening.to_journal_error(error, path, is_open=True)
+    job.error.__cause__ = error
+
+
 def _write(
-    connection: sqlite3.Connection, watch: FileWatch, log: LogKeeper, group: list[WriterJob[object]]
+    connection: sqlite3.Connection,
+    watch: FileWatch,
+    log: LogKeeper,
+    path: str,
+    group: list[WriterJob[object]],
 ) -> None:
     watch.check()
-    connection.execute("BEGIN IMMEDIATE")
-    log.begin(connection)
-    for job in group:
-        job.perform(connection)
+    left = group
+    while left:
+        connection.execute("BEGIN IMMEDIATE")
+        log.begin(connection)
+        failed = _perform_until_failure(connection, path, left)
+        if failed is None:
+            break
+        # Its own records are damaged, or it cannot be saved. The others begin again without it.
+        connection.execute("ROLLBACK")
+        left = [job for job in left if job is not failed]
+    else:
+        return
     connection.execute("COMMIT")
     watch.check_commit()
     if log.finish(connection):
         watch.observe()  # the log was copied into the file, which may have grown
 
 
-def _read(connection: sqlite3.Connection, watch: FileWatch, group: list[WriterJob[object]]) -> None:
+def _perform_until_failure(
+    connection: sqlite3.Connection, path: str, group: list[WriterJob[object]]
+) -> WriterJob[object] | None:
+    """Perform jobs until one fails for a reason of its own; return that one."""
+    for job in group:
+        job.error = None  # of an earlier try
+        try:
+            job.perform(connection)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _OWN_FAILURES:
+                raise
+            _set_error(job, error, path)
+            return job
+    return None
+
+
+def _read(
+    connection: sqlite3.Connection, watch: FileWatch, path: str, group: list[WriterJob[object]]
+) -> None:
     # Changed files are still read, because their records may exist nowhere else. Sizes are observed
     # afterwards, because the second part of a deletion empties the log.
     intact = watch.is_intact()
-    try:
-        for job in group:
+    for job in group:
+        try:
             job.perform(connection)
-    finally:
-        if intact:
-            watch.observe()
+        except Exception as error:  # noqa: BLE001  # REASON: it fails this job only
+            _set_error(job, error, path)
+    if intact:
+        watch.observe()
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,168 @@
+"""One damaged page closed the whole file, and a changed text passed `journal verify`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast import SqliteJournal
+from holdfast.cli.main import main
+from holdfast.errors import JournalCorruptError, JournalError
+from holdfast.journal.port import Record
+from holdfast.testing.journal_conformance import make_turn_opened
+
+RUNS = [f"run {number:02}" for number in range(12)]
+
+
+async def fill(path: Path) -> dict[str, Sequence[Record]]:
+    with SqliteJournal(path) as journal:
+        for run in RUNS:
+            for number in range(1, 6):
+                await journal.append(run, make_turn_opened(number, f"{run}: " + "x" * 900))
+        return {run: await journal.read(run) for run in RUNS}
+
+
+def find_pages(path: Path, table: str) -> list[int]:
+    """The numbers of the leaves of a table or an index."""
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY pageno"
+        return [number for (number,) in connection.execute(query, (table,))]
+
+
+def spoil_page(path: Path, page: int, dice: random.Random) -> None:
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096 + dice.choice([0, 0, 2000]))
+        file.write(dice.randbytes(600))
+
+
+def spoil(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+async def test_the_other_sessions_are_read_and_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "talk.db"
+    saved = await fill(path)
+    spoil_page(path, find_pages(path, "records")[5], random.Random(1))
+    lost = []
+    with SqliteJournal(path) as journal:
+        # At the same time, so that one group of the journal reads both.
+        outcomes = await asyncio.gather(*map(journal.read, RUNS), return_exceptions=True)
+        for run, outcome in zip(RUNS, outcomes, strict=True):
+            if isinstance(outcome, JournalCorruptError):
+                assert f"run {run!r}" in str(outcome)
+                lost.append(run)
+            else:
+                assert outcome == saved[run]
+        assert 1 <= len(lost) <= 2
+        healthy = next(run for run in RUNS if run not in lost)
+        await journal.append(healthy, make_turn_opened(6))
+        assert len(await journal.read(healthy)) == 6
+    assert await asyncio.to_thread(main, ["journal", "export", str(path)]) == 1
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert {json.loads(line)["run"] for line in lines} == set(RUNS) - set(lost)
+    assert all(repr(run) in said.err for run in lost)
+    assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 1
+    said = capsys.readouterr()
+    assert [run for run in RUNS if repr(run) in said.out] == lost
+
+
+@pytest.mark.parametrize("index", ["records_by_seq", "records_by_key"])
+async def test_a_damaged_index_loses_no_session(tmp_path: Path, index: str) -> None:
+    path = tmp_path / "talk.db"
+    saved = await fill(path)
+    for page in find_pages(path, index):
+        spoil_page(path, page, random.Random(2))
+    with SqliteJournal(path) as journal:
+        for run in RUNS:
+            assert await journal.read(run) == saved[run]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whichever_page_is_damaged_nothing_wrong_is_read(tmp_path: Path, seed: int) -> None:
+    """The file is refused, or each run is read as it was saved, or its error says it is damaged."""
+    dice = random.Random(seed)
+    path = tmp_path / "talk.db"
+    saved = await fill(path)
+    whole = path.read_bytes()
+    read = failed = 0
+    for page in range(1, len(whole) // 4096 + 1):
+        path.write_bytes(whole)
+        spoil_page(path, page, dice)
+        try:
+            journal = SqliteJournal(path)
+        except JournalError:
+            assert path.read_bytes() != whole
+            continue
+        with journal:
+            for run in RUNS:
+                try:
+                    assert await journal.read(run) == saved[run]
+                    read += 1
+                except JournalCorruptError:
+                    failed += 1
+    assert read > 5 * failed > 0
+
+
+RUN = "(SELECT id FROM runs WHERE name = 'run 03')"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            f"UPDATE records SET event = replace(event, 'xxx', 'xyx') WHERE run = {RUN} AND seq = 2",
+            "run 'run 03', record 2: is not a valid record: its checksum is wrong",
+        ),
+        (
+            f"UPDATE records SET at = at + 1 WHERE run = {RUN} AND seq = 2",
+            "run 'run 03', record 2: is not a valid record: its checksum is wrong",
+        ),
+        (f"DELETE FROM records WHERE run = {RUN} AND seq = 3", "'run 03', record 3: is missing"),
+        (f"DELETE FROM records WHERE run = {RUN} AND seq = 5", "'run 03', record 5: is missing"),
+        (f"DELETE FROM records WHERE run = {RUN}", "run 'run 03', record 1: is missing"),
+        ("DELETE FROM runs WHERE name = 'run 03'", "5 records belong to no run"),
+        ("UPDATE runs SET name = 'run x' WHERE name = 'run 03'", "run 'run x', record 1: is not"),
+        ("UPDATE runs SET tenant = 'acme' WHERE name = 'run 03'", "tenant 'acme', run 'run 03'"),
+    ],
+)
+async def test_verify_names_what_was_changed_or_is_missing(
+    tmp_path: Path, statement: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "talk.db"
+    await fill(path)
+    assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 0
+    assert "12 runs: every record is complete" in capsys.readouterr().out
+    spoil(path, statement)
+    assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+
+
+async def test_an_append_to_a_damaged_session_fails_alone(tmp_path: Path) -> None:
+    """Appends that wait at the same time are one transaction, and the others are saved."""
+    path = tmp_path / "talk.db"
+    await fill(path)
+    pages = find_pages(path, "records_by_key")
+    with path.open("r+b") as file:
+        file.seek((pages[0] - 1) * 4096)
+        file.write(os.urandom(600))
+    with SqliteJournal(path) as journal:
+        appends = [journal.append(run, make_turn_opened(6)) for run in [*RUNS, "new 1", "new 2"]]
+        outcomes = await asyncio.gather(*appends, return_exceptions=True)
+        for run, outcome in zip([*RUNS, "new 1", "new 2"], outcomes, strict=True):
+            assert outcome is None or isinstance(outcome, JournalCorruptError)
+            if outcome is None:
+                assert (await journal.read(run))[-1].event == make_turn_opened(6)
