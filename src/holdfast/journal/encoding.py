@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from math import isfinite
 from typing import get_args
 
 import msgspec
@@ -25,6 +24,8 @@ from holdfast.journal.port import Record
 SCHEMA = 1
 
 _UPGRADE = "Update Holdfast to the version that wrote it, or a newer one"
+_FIRST_TIME, _END_OF_TIMES = -62_135_596_800.0, 253_402_300_800.0
+
 _HEAD = ("type", "key", "at")
 
 
@@ -96,8 +97,7 @@ def decode(data: bytes | str, location: str = "line") -> Line:
         line = msgspec.convert(found, Line)
     except (msgspec.ValidationError, ValueError) as error:
         raise corrupt_record(location, str(error)) from error
-    if not isfinite(line.at):  # JSON cannot represent such a number
-        raise corrupt_record(location, f"its time is {line.at}")
+    check_time(line.at, location)
     return line
 
 
@@ -118,6 +118,17 @@ def record_of(line: Line, location: str = "line") -> Record:
         return Record(msgspec.convert(whole, Event), line.digest)
     except (msgspec.ValidationError, ValueError) as error:
         raise corrupt_record(f"{location}, {line.key}", str(error)) from error
+
+
+def check_time(at: float, location: str) -> None:
+    """Raise JournalCorruptError if a time is not in the years 1 to 9999."""
+    if not is_time(at):
+        raise corrupt_record(location, f"its time is {at}")
+
+
+def is_time(at: float) -> bool:
+    """Whether a number of seconds since the epoch is in the years 1 to 9999."""
+    return _FIRST_TIME <= at < _END_OF_TIMES  # False for NaN
 
 
 def check_schema(schema: object, location: str) -> None:

@@ -21,6 +21,15 @@ SchemaEntry: TypeAlias = tuple[str, str, str, str | None]
 
 _MAGIC = b"SQLite format 3\0"
 _VERSION_AT, _MARK_AT = 60, 68
+_OF_ANALYZE: frozenset[SchemaEntry] = frozenset(
+    ("table", name, name, f"CREATE TABLE {name}({columns})")
+    for name, columns in (
+        ("sqlite_stat1", "tbl,idx,stat"),
+        ("sqlite_stat4", "tbl,idx,neq,nlt,ndlt,sample"),
+    )
+)
+"""The tables that ANALYZE creates; they do not change the journal."""
+
 _BROKEN_RECORDS = (
     "SELECT run, seq FROM records WHERE NOT json_valid(event)"
     " UNION ALL SELECT run, 0 FROM records GROUP BY run HAVING COUNT(*) <> MAX(seq)"
@@ -152,11 +161,8 @@ def expected_schema(version: int) -> frozenset[SchemaEntry]:
 
 
 def _read_schema(connection: sqlite3.Connection) -> frozenset[SchemaEntry]:
-    # Without the tables that ANALYZE creates: they do not change the journal.
-    rows = connection.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_stat%' ESCAPE '!'"
-    )
-    return frozenset(rows.fetchall())
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return frozenset(rows.fetchall()) - _OF_ANALYZE
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:

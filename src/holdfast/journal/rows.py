@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from hashlib import blake2b
-from math import isfinite
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -23,9 +22,11 @@ from holdfast.journal.encoding import (
     SCHEMA,
     Line,
     check_schema,
+    check_time,
     corrupt_record,
     decoder_of,
     from_json,
+    is_time,
     record_of,
     to_json,
     to_line,
@@ -99,8 +100,10 @@ def encode_row(tenant: str, run: str, seq: int, record: Record) -> EncodedRow:
     event = record.event
     check_unicode(event.key, "event.key")
     check_unicode(record.digest, "digest")
-    if not isfinite(event.at):
-        raise ConfigurationError("event.at", f"must be a finite number, got {event.at}")
+    if not is_time(event.at):
+        raise ConfigurationError(
+            "event.at", f"must be seconds since the epoch in the years 1 to 9999, got {event.at}"
+        )
     if isinstance(event, TurnOpened):
         check_unicode(event.agent, "name")  # the table of runs has a column for it
         check_unicode(event.request, "request")
@@ -183,6 +186,7 @@ class RowReader:
             raise corrupt_record(place, str(error)) from error
         if checksum != number_checksum(compute_checksum(self._tenant, line, event), line.seq):
             raise corrupt_record(place, "its checksum is wrong, so it was changed")
+        check_time(line.at, place)
         return msgspec.structs.replace(line, event=from_json(event, place))
 
     async def to_records(self, rows: Sequence[Row]) -> Sequence[Record]:
@@ -201,7 +205,7 @@ class RowReader:
             return None
         if schema != SCHEMA or type(at) is not float or type(key) is not str or event[:1] != "{":
             return None
-        if type(run) is not str or type(seq) is not int:
+        if type(run) is not str or type(seq) is not int or not is_time(at):
             return None
         found = _hash_columns(self._tenant, run, key, digest, tag, repr(at), str(schema), event)
         if checksum != number_checksum(found, seq):

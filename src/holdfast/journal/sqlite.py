@@ -23,7 +23,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.redaction import quote_setting
 from holdfast.journal import sqlite_changes, sqlite_queries
-from holdfast.journal.encoding import Line, corrupt_record
+from holdfast.journal.encoding import Line, check_time, corrupt_record
 from holdfast.journal.journal_errors import JournalCorruptError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name, check_unicode
 from holdfast.journal.port import Record, RunEntry
@@ -256,7 +256,11 @@ class SqliteJournal:
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:
     # Not strict: a file has no column for `leased`.
     fields = dict(zip(RunEntry.__struct_fields__, row, strict=False))
+    place = f"{path}, run {row[0]!r}"
     try:
-        return msgspec.convert(fields, RunEntry, strict=False)
+        entry = msgspec.convert(fields, RunEntry, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
-        raise corrupt_record(f"{path}, run {row[0]!r}", str(error)) from error
+        raise corrupt_record(place, str(error)) from error
+    check_time(entry.opened_at, place)
+    check_time(entry.changed_at, place)
+    return entry

@@ -122,11 +122,11 @@ def _check_fold(records: Sequence[Record], places: Sequence[str]) -> None:
     """Raise JournalCorruptError if the events of a run are not possible in this order."""
     replay = Replay(records)
     for record, place in zip(records, places, strict=True):
-        for effect in replay.machine.pending_effects():
-            if effect.key == record.event.key and not _is_outcome_of(effect, record.digest):
-                raise _corrupt_error(
-                    place, f"{record.event.key} is not the outcome of the planned effect"
-                )
+        effect = replay.machine.find_pending(record.event.key)
+        if record.digest and (effect is None or not _is_outcome_of(effect, record.digest)):
+            raise _corrupt_error(
+                place, f"{record.event.key} is not the outcome of a planned effect"
+            )
         try:
             replay.apply_next()
         except IllegalEventError as error:
@@ -136,7 +136,7 @@ def _check_fold(records: Sequence[Record], places: Sequence[str]) -> None:
 def _is_outcome_of(effect: Effect, digest: str) -> bool:
     # A replay does not know the error of a rejected output, so the digest of its end differs.
     error = effect.error if isinstance(effect, CloseTurn) else None
-    return digest in ("", effect_digest(effect)) or (error is not None and error.code == "output")
+    return digest == effect_digest(effect) or (error is not None and error.code == "output")
 
 
 def _corrupt_error(place: str, why: str) -> JournalError:

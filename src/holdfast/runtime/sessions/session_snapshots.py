@@ -1,13 +1,14 @@
 """Snapshots of long sessions beside their journal: when to save one, and when to use one.
 
-A snapshot is used only if it has the current format, no middleware keeps a session state, and the
-journal still has the last record that the snapshot covers. Otherwise all events are folded. A
+A snapshot is used only if its checksum is right, it has the current format, no middleware keeps a
+session state, and the journal still has the last record that the snapshot covers. Otherwise all events are folded. A
 snapshot must never make a turn fail.
 """
 
 from __future__ import annotations
 
 import logging
+from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -45,6 +46,13 @@ class _StoredSnapshot(Struct, frozen=True):
     snapshot: SessionSnapshot
 
 
+_SUM_BYTES = 8
+
+
+def _compute_sum(session: str, state: bytes) -> bytes:
+    return blake2b(session.encode() + b"\0" + state, digest_size=_SUM_BYTES).digest()
+
+
 _decode = msgspec.json.Decoder(_StoredSnapshot).decode
 
 
@@ -69,8 +77,11 @@ class Snapshots:
         data = await self._journal.load_snapshot(session) if self._journal is not None else None
         if data is None:
             return 0
+        state = data[_SUM_BYTES:]
+        if data[:_SUM_BYTES] != _compute_sum(session, state):
+            return 0
         try:
-            kept = _decode(data)
+            kept = _decode(state)
         except (msgspec.DecodeError, ValueError, RecursionError):
             return 0
         if kept.format != SNAPSHOT_FORMAT:
@@ -94,6 +105,7 @@ class Snapshots:
             return
         try:
             state = msgspec.json.encode(_StoredSnapshot(SNAPSHOT_FORMAT, snapshot))
-            await self._journal.save_snapshot(session, snapshot.event_count, state)
+            data = _compute_sum(session, state) + state
+            await self._journal.save_snapshot(session, snapshot.event_count, data)
         except (TypeError, ValueError, JournalError) as error:
             _log.info("no snapshot of the session was kept: %s", type(error).__name__)
