@@ -11,6 +11,7 @@ import pytest
 from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, MemoryJournal, PostgresJournal, SqliteJournal, ToolContext, tool
+from holdfast.cli.main import main
 from holdfast.core.events import Status
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.questions import PermissionQuestion
@@ -119,3 +120,24 @@ async def test_a_turn_makes_no_session_of_another_tenant_busy(journal: Journal) 
             assert not busy
     release.set()
     assert (await working).output == "late"
+
+
+async def test_the_command_line_selects_a_tenant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path) as journal:
+        for name in ("", "acme"):
+            agent = Agent(ScriptedModel("hi"), journal=journal.for_tenant(name))
+            await agent.run(f"hello {name or 'nobody'}", session="ada")
+    for options, wanted in (([], "hello nobody"), (["--tenant", "acme"], "hello acme")):
+        for words in (["sessions", "list"], ["sessions", "search"], ["journal", "export"]):
+            more = ["hello"] if words[1] == "search" else []
+            assert await asyncio.to_thread(main, [*words, str(path), *more, *options]) == 0
+            said = capsys.readouterr().out
+            assert wanted in said
+            assert said.count("hello") == 1
+    assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("2 runs")
+    assert await asyncio.to_thread(main, ["journal", "show", str(path), "--tenant", "beta"]) == 0
+    assert capsys.readouterr().out == ""

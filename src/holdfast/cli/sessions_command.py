@@ -18,6 +18,7 @@ from holdfast.cli.journal_command import open_journal_at
 from holdfast.cli.run_printer import make_printable, shorten, write_lines
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
+from holdfast.journal.journal_names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from holdfast.sessions.session_history import Point
@@ -46,6 +47,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     for word, about in WORDS.items():
         parser = words.add_parser(word, help=about, description=about)
         parser.add_argument("journal", help=_JOURNAL)
+        about_tenant = "the tenant of the sessions; default: the one without a name"
+        parser.add_argument("--tenant", default=DEFAULT_TENANT, help=about_tenant)
         _ADD[word](parser)
 
 
@@ -147,7 +150,7 @@ def _open_sessions(args: argparse.Namespace) -> Iterator[Sessions]:
     from holdfast.sessions.sessions import Sessions
 
     with open_journal_at(args.journal, create=args.word == "import") as journal:
-        yield Sessions(journal)
+        yield Sessions(journal.for_tenant(args.tenant))
 
 
 async def _list_sessions(sessions: Sessions, args: argparse.Namespace) -> int:

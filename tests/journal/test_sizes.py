@@ -1,0 +1,46 @@
+"""What a record needs in a file, beside the JSON of its event."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from holdfast import SqliteJournal
+from holdfast.core.effects import CallModel
+from holdfast.core.events import ModelReplied, Status, ToolFinished, ToolsBegun, TurnClosed
+from holdfast.core.messages import Reply, Text, ToolResult
+from holdfast.testing.journal_conformance import make_turn_opened
+
+TURNS = 4
+
+
+async def talk(journal: SqliteJournal, run: str) -> None:
+    """Turns with one tool each, six records a turn."""
+    for turn in range(1, TURNS + 1):
+        first, last = f"t{turn}.i0.model", f"t{turn}.i1.model"
+        tool, closed = f"t{turn}.i0.tool.0", f"t{turn}.closed"
+        reply, result = Reply((Text("x" * 200),), model="m"), ToolResult("c", "n", (Text("r"),))
+        await journal.append(run, make_turn_opened(turn))
+        begun = ToolsBegun(f"t{turn}.i0.begun", 1.5)
+        await journal.append(
+            run, ModelReplied(first, 1.5, reply), CallModel(first, 0, 1), marker=begun
+        )
+        await journal.append(run, ToolFinished(tool, 1.5, result), CallModel(tool, 0, 1))
+        await journal.append(run, ModelReplied(last, 1.5, reply), CallModel(last, 1, 3))
+        end = TurnClosed(closed, 1.5, Status.COMPLETED)
+        await journal.append(run, end, CallModel(closed, 0, 1))
+
+
+async def test_a_record_needs_at_most_150_bytes_over_its_event(tmp_path: Path) -> None:
+    """With its checksum, its share of the table of runs, and all indexes."""
+    dice = random.Random(1)
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        await asyncio.gather(*(talk(journal, f"{dice.getrandbits(128):032x}") for _ in range(200)))
+    with closing(sqlite3.connect(tmp_path / "talk.db")) as connection:
+        query = "SELECT COUNT(*), SUM(LENGTH(CAST(event AS BLOB))) FROM records"
+        records, events = connection.execute(query).fetchone()
+    assert records == 200 * TURNS * 6
+    assert ((tmp_path / "talk.db").stat().st_size - events) / records <= 150
