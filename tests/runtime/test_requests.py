@@ -153,3 +153,16 @@ async def test_a_fork_has_the_turn_and_not_the_request(journal: Journal) -> None
     assert await journal.find_request("r1") is None
     await agent.sessions.import_(lines)
     assert await journal.find_request("r1") == ("ada", "t1")
+
+
+async def test_a_failed_turn_that_was_resumed_gives_its_second_result(journal: Journal) -> None:
+    def fail(_: object) -> str:
+        raise ConfigurationError("model", "is wrong")
+
+    agent = Agent(ScriptedModel(fail, "fine", "more"), journal=journal)
+    with pytest.raises(HoldfastError):
+        await agent.run("Hi", session="ada", request="r1")
+    assert (await agent.resume("ada")).output == "fine"
+    assert (await agent.run("Hi", session="ada", request="r1")).output == "fine"
+    await agent.run("Hi", session="ada")
+    assert (await agent.run("Hi", session="ada", request="r1")).output == "fine"

@@ -320,8 +320,7 @@ class SessionMachine:
             self._retry_output(event.problems, event.at)
 
     def _retry_output(self, problems: tuple[Problem, ...], at: float) -> None:
-        worked = self.working_seconds(at)
-        if self.output_retries.are_exhausted(self.limits, worked, self.usage):
+        if self.output_retries.are_exhausted(self.limits, self.working_seconds(at), self.usage):
             self.partial, self.problems = self.reply, problems
             self._end_turn(
                 ev.Status.FAILED, output_error_info(self.output_retries.failed + 1, problems)
