@@ -26,9 +26,11 @@ class ClockSteps:
 
     def take(self) -> float:
         """Return the seconds by which the clock stepped since the last call; back is negative."""
-        offset = self._clock.now() - self._clock.monotonic()
+        before = self._clock.monotonic()
+        offset = self._clock.now() - before
         step = offset - self._offset
-        if abs(step) < _LEAST:
+        paused = self._clock.monotonic() - before  # the process, between the two readings
+        if abs(step) < _LEAST or paused > _LEAST / 2:
             return 0.0
         self._offset = offset
         return step
