@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from holdfast.journal.journal_errors import JournalClosedError as JournalClosedError
     from holdfast.journal.journal_errors import JournalCorruptError as JournalCorruptError
     from holdfast.journal.journal_errors import JournalError as JournalError
+    from holdfast.journal.journal_errors import JournalReadOnlyError as JournalReadOnlyError
     from holdfast.journal.journal_errors import JournalStorageError as JournalStorageError
     from holdfast.journal.journal_errors import JournalUnreachableError as JournalUnreachableError
     from holdfast.journal.journal_errors import JournalVersionError as JournalVersionError
@@ -81,6 +82,7 @@ _HOME: dict[str, str] = {
     "JournalClosedError": "holdfast.journal.journal_errors",
     "JournalCorruptError": "holdfast.journal.journal_errors",
     "JournalError": "holdfast.journal.journal_errors",
+    "JournalReadOnlyError": "holdfast.journal.journal_errors",
     "JournalStorageError": "holdfast.journal.journal_errors",
     "JournalUnreachableError": "holdfast.journal.journal_errors",
     "JournalVersionError": "holdfast.journal.journal_errors",

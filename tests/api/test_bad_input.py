@@ -204,6 +204,7 @@ TAKES_ANYTHING_OR_NOTHING = {
 }
 EMULATOR = set(emulator.__all__) - {"Emulator"}
 ELSEWHERE = {
+    "ReadOnlySqliteJournal",  # needs a file
     "Agent",
     "AgentResponse",
     "ReRegistrationAgentResponse",

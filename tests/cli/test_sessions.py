@@ -179,8 +179,8 @@ def test_an_address_can_replace_a_path(path: Path) -> None:
     assert out("list", f"sqlite:///{path}") == out("list", path)
 
 
-def test_a_file_that_somebody_has_open_is_reported(path: Path) -> None:
+def test_a_change_of_a_file_that_somebody_has_open_is_refused(path: Path) -> None:
     with SqliteJournal(path):
-        status, _, err = run("list", path)
+        status, _, err = run("rename", path, "ada", "Ada")
     assert status == 1
     assert f"open in process {os.getpid()}, started " in err

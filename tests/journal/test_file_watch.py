@@ -34,8 +34,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def contents(path: Path) -> dict[str, bytes]:
+    files = path.parent.iterdir()
     return {
-        file.name: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".lock"
+        file.name: file.read_bytes() for file in files if not file.name.endswith((".lock", "-shm"))
     }
 
 

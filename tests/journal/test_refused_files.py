@@ -378,7 +378,8 @@ def test_a_refused_file_is_left_as_it_was(
         ["sessions", "list", name],
         ["replay", name],
     ):
-        assert main(words) != 0
+        # Only `verify` reads every page of a file; the others may find nothing wrong.
+        assert main(words) != 0 or (make is make_damaged and "verify" not in words)
         assert look(path.parent) == before, words
 
 

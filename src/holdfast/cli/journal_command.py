@@ -9,7 +9,7 @@ import argparse
 import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.cli.journal_checks import export_runs, verify_journal, verify_runs
 from holdfast.cli.run_printer import shorten
@@ -34,7 +34,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the arguments for the action, the journal and the run."""
     words = "; ".join(f"{word}: {about}" for word, about in WORDS.items())
     sub.add_argument("word", choices=WORDS, help=words)
-    about = "a SqliteJournal file that no process has open, or sqlite:///... or postgresql://..."
+    about = "a SqliteJournal file, or sqlite:///... or postgresql://..."
     sub.add_argument("path", metavar="journal", help=about)
     sub.add_argument("run", nargs="?", help="a run, or the name of a session; default: all runs")
     sub.add_argument("--tenant", help="the tenant of the runs; default: the one without a name")
@@ -42,7 +42,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if `verify` or `export` finds damage."""
-    with open_journal_at(args.path) as opened:
+    with open_journal_at(args.path, "read") as opened:
         if args.word == "verify" and args.run is args.tenant is None:
             return verify_journal(opened)
         journal = opened.for_tenant(args.tenant or DEFAULT_TENANT)
@@ -58,12 +58,16 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def open_journal_at(address: str, *, create: bool = False) -> SqliteJournal | PostgresJournal:
+Access: TypeAlias = Literal["read", "change", "create"]
+"""To read beside a process that has the journal open, to change it, or to change or create it."""
+
+
+def open_journal_at(address: str, access: Access = "change") -> SqliteJournal | PostgresJournal:
     """Open the journal at a path or an address.
 
     Args:
         address: the path or the address.
-        create: whether to create a missing journal. Commands that only read do not create one.
+        access: what the command does with the journal. Only "create" creates a missing one.
 
     Raises:
         ConfigurationError: the journal does not exist.
@@ -71,15 +75,19 @@ def open_journal_at(address: str, *, create: bool = False) -> SqliteJournal | Po
     if address.startswith(("postgresql:", "postgres:")):
         from holdfast.journal.postgres import PostgresJournal
 
-        return PostgresJournal(address, create=create)
-    from holdfast.journal.sqlite import SqliteJournal
-
+        return PostgresJournal(address, create=access == "create")
     if address.startswith("sqlite:"):
         from holdfast.journal.url import sqlite_path
 
         address = str(sqlite_path(address))
-    if not create and not Path(address).is_file():
+    if access != "create" and not Path(address).is_file():
         raise ConfigurationError("journal", f"there is no file {shorten(redact(address))}")
+    if access == "read":
+        from holdfast.journal.read_only import ReadOnlySqliteJournal
+
+        return ReadOnlySqliteJournal(address)
+    from holdfast.journal.sqlite import SqliteJournal
+
     return SqliteJournal(address)
 
 

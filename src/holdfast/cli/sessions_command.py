@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.input_lines import LineReader, standard_input
-from holdfast.cli.journal_command import open_journal_at
+from holdfast.cli.journal_command import Access, open_journal_at
 from holdfast.cli.run_printer import make_printable, shorten, write_lines
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
@@ -37,7 +37,14 @@ WORDS = {
     "compact": "replace older turns by a summary; the original stays in the journal",
 }
 
-_JOURNAL = "a SqliteJournal file that no process has open, or sqlite:///... or postgresql://..."
+_JOURNAL = "a SqliteJournal file, or sqlite:///... or postgresql://..."
+_ACCESS: dict[str, Access] = {
+    "list": "read",
+    "show": "read",
+    "search": "read",
+    "export": "read",
+    "import": "create",
+}
 _ROLES = {"user": "you", "assistant": "agent"}
 
 
@@ -149,7 +156,7 @@ def main(args: argparse.Namespace) -> int:
 def _open_sessions(args: argparse.Namespace) -> Iterator[Sessions]:
     from holdfast.sessions.sessions import Sessions
 
-    with open_journal_at(args.journal, create=args.word == "import") as journal:
+    with open_journal_at(args.journal, _ACCESS.get(args.word, "change")) as journal:
         yield Sessions(journal.for_tenant(args.tenant))
 
 

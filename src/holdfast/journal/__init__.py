@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.journal.port import RunLog as RunLog
     from holdfast.journal.port import SharedJournal as SharedJournal
     from holdfast.journal.postgres import PostgresJournal as PostgresJournal
+    from holdfast.journal.read_only import ReadOnlySqliteJournal as ReadOnlySqliteJournal
     from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
     from holdfast.journal.url import open_journal as open_journal
 
@@ -36,6 +37,7 @@ _HOME: dict[str, str] = {
     "Line": "holdfast.journal.encoding",
     "MemoryJournal": "holdfast.journal.memory",
     "PostgresJournal": "holdfast.journal.postgres",
+    "ReadOnlySqliteJournal": "holdfast.journal.read_only",
     "Record": "holdfast.journal.port",
     "RunEntry": "holdfast.journal.port",
     "RunLog": "holdfast.journal.port",

@@ -117,15 +117,7 @@ def check_database(connection: sqlite3.Connection, path: str, *, all_pages: bool
         JournalError: it is not a journal of a known version, or a page is damaged.
         sqlite3.Error: it is damaged.
     """
-    version = check_owner(connection, path)
-    schema = _read_schema(connection)
-    if differences := sorted(schema ^ expected_schema(version), key=repr):
-        kind, name = differences[0][:2]
-        raise JournalVersionError(
-            path,
-            f"does not have the schema of a journal: see {kind} {name[:60]!r}",
-            fix="Choose another path, or restore a backup",
-        )
+    check_schema(connection, path)
     check = connection.execute("PRAGMA integrity_check(3)").fetchall() if all_pages else []
     problems = [str(row[0]) for row in check if row[0] != "ok"]
     if problems:
@@ -134,6 +126,24 @@ def check_database(connection: sqlite3.Connection, path: str, *, all_pages: bool
         read_identity(connection)
     except msgspec.ValidationError as error:
         raise JournalCorruptError(path, f"is damaged: identity: {error}", fix=RESTORE) from error
+
+
+def check_schema(connection: sqlite3.Connection, path: str) -> int:
+    """Return the version of a journal after comparing its tables; 0 for a database without tables.
+
+    Raises:
+        JournalError: another program or a newer Holdfast wrote it.
+    """
+    version = check_owner(connection, path)
+    differences = sorted(_read_schema(connection) ^ expected_schema(version), key=repr)
+    if differences:
+        kind, name = differences[0][:2]
+        raise JournalVersionError(
+            path,
+            f"does not have the schema of a journal: see {kind} {name[:60]!r}",
+            fix="Choose another path, or restore a backup",
+        )
+    return version
 
 
 def check_owner(connection: sqlite3.Connection, path: str) -> int:

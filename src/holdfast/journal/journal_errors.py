@@ -6,6 +6,7 @@
     ├── JournalCorruptError       the file or a record is damaged, or the log is of another file
     ├── JournalVersionError       a newer Holdfast or another program wrote it
     ├── JournalUnreachableError   the server does not respond, or the connection was lost
+    ├── JournalReadOnlyError      the journal was opened for reading only
     ├── LeaseLostError            another driver has taken over the run
     └── JournalClosedError        the journal was closed, or opened before a fork
     RequestExistsError            a ConflictError; another turn has the same request
@@ -91,6 +92,12 @@ def lease_lost_error(path: str, run: str) -> LeaseLostError:
         f"the run {run!r} was taken over by another driver, or deleted",
         fix="Stop this driver; the other one continues the run",
     )
+
+
+class JournalReadOnlyError(JournalError):
+    """The journal was opened for reading only."""
+
+    landed = Landed.NO
 
 
 class JournalClosedError(JournalError):

@@ -103,7 +103,10 @@ def check_files(path: str, wait: float) -> None:
 
 
 def _wait_for_others(path: str, wait: float) -> None:
-    """Wait until no other program has the file open with SQLite; journals use `FileLock`."""
+    """Wait until no other program writes to the file with SQLite; journals use `FileLock`.
+
+    A program that only reads is no obstacle.
+    """
     if sys.platform == "win32":
         return
     deadline = time.monotonic() + wait
@@ -111,7 +114,7 @@ def _wait_for_others(path: str, wait: float) -> None:
     while True:
         with Path(path).open("r+b", buffering=0) as file:
             try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, length, start)
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
                     return  # locks are not supported there; SQLite reports the error

@@ -204,15 +204,14 @@ class LogKeeper:
                 self._is_folded = _fold(connection, "PASSIVE")
         return is_long
 
-    def close(self, *, keep_note: bool) -> None:
-        """Close the log.
-
-        Args:
-            keep_note: False if the log will be copied into the file and deleted.
-        """
+    def close(self) -> None:
+        """Close the log, before SQLite deletes it."""
         if self._log is not None:
             self._log.close()
-        if keep_note:
+
+    def remove_old_note(self) -> None:
+        """Remove the note if SQLite has deleted the log; a process that reads keeps the log."""
+        if size_of(self._path + LOG):
             return
         for name in (NOTE, NOTE + ".new"):
             try:

@@ -7,8 +7,10 @@ raises its own error.
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import sys
+import threading
 
 from holdfast.journal.file_check import RESTORE
 from holdfast.journal.file_lock import ENDING, FileLock, take_lock
@@ -47,6 +49,20 @@ _LOCK_FILE = {
 _ALLOW_LOCK = "Allow this user to write to the folder and to that file, or move that file away"
 
 
+index_guard = threading.Lock()
+"""Held while a connection of this process opens the index of a log. SQLite opens the index once in a
+process, so a reader that opened it read-only would leave a writer nothing to write to."""
+
+
+def _renew_guard() -> None:
+    global index_guard  # noqa: PLW0603  # REASON: a forked child must not inherit a lock that is held
+    index_guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_guard)
+
+
 def claim_file(path: str, wait: float) -> FileLock:
     """Lock the file for this process; create it if it does not exist.
 
@@ -78,7 +94,9 @@ def _failure_to_open(error: OSError, path: str) -> JournalStorageError:
 
 
 def open_connection(path: str, wait: float) -> sqlite3.Connection:
-    """The one connection: exclusive, durable and checked, with its tables.
+    """The one connection that writes: durable and checked, with its tables.
+
+    Other processes may read beside it: SQLite shows each reader the state of one commit.
 
     Args:
         path: a locked file.
@@ -95,7 +113,8 @@ def open_connection(path: str, wait: float) -> sqlite3.Connection:
         path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=16
     )
     try:
-        _prepare_connection(connection, path)
+        with index_guard:
+            _prepare_connection(connection, path)
     except (sqlite3.Error, TypeError, ValueError) as error:
         connection.close()
         raise to_journal_error(error, path) from error
@@ -122,14 +141,15 @@ def close(connection: sqlite3.Connection, *, checkpoint: bool) -> None:
 
 def _prepare_connection(connection: sqlite3.Connection, path: str) -> None:
     run = connection.execute
-    run("PRAGMA locking_mode = EXCLUSIVE")  # before WAL mode: one process, no shared memory
+    if run("PRAGMA page_count").fetchone()[0] == 0:
+        run("PRAGMA auto_vacuum = INCREMENTAL")  # possible only before the first page is written
     run("PRAGMA journal_mode = WAL")
     run("PRAGMA wal_autocheckpoint = 0")  # `LogKeeper` does it and must know when
     run("PRAGMA synchronous = FULL")
     run("PRAGMA journal_size_limit = -1")  # `FileWatch` treats a shorter log as damage
     run("PRAGMA secure_delete = ON")  # deleted data is overwritten
     run("PRAGMA trusted_schema = OFF")
-    run("BEGIN IMMEDIATE")  # takes the lock, which EXCLUSIVE mode keeps
+    run("BEGIN IMMEDIATE")  # fails now if another program is writing
     run("COMMIT")
     create_schema(connection, path)
     if run("PRAGMA auto_vacuum").fetchone()[0] == _FULL_VACUUM:

@@ -1,4 +1,4 @@
-"""A journal in one SQLite file, for one process at a time.
+"""A journal in one SQLite file, which one process at a time opens to write.
 
 When `append` returns, the record is committed and the file synchronised to the disk.
 """
@@ -29,7 +29,7 @@ from holdfast.journal.journal_names import DEFAULT_TENANT, check_name, check_uni
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.rows import Row, RowReader, encode_append, encode_row
 from holdfast.journal.tenants import TenantViews
-from holdfast.journal.writer import Writer, WriterJob
+from holdfast.journal.writer import JobQueue, Writer, WriterJob
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ class SqliteJournal:
     """Saves records in an SQLite file; agents, threads and event loops of a process may share it.
 
     Appends that wait at the same time are committed together. The object locks the file until
-    `close`, or until the object is deleted or the process ends. A forked child must open another
-    file. The lock file `<path>.lock` is never deleted. The lock is tested on Linux and implemented
+    `close`, or until the object is deleted or the process ends. Other processes may read it
+    meanwhile with `ReadOnlySqliteJournal`. A forked child must open another file. The lock file `<path>.lock` is never deleted. The lock is tested on Linux and implemented
     but not tested on macOS and Windows; other systems are refused. If the file, its log or its lock
     file is deleted, replaced or truncated, every append fails until the journal is opened again.
 
@@ -64,18 +64,13 @@ class SqliteJournal:
 
     @check_arguments
     def __init__(self, path: str | os.PathLike[str], *, wait: NonNegativeFloat = 1.0) -> None:
-        name = os.fspath(path)
-        check_value("path", name, str)
-        if not name or name.startswith(("file:", ":")):
-            raise ConfigurationError(
-                "path",
-                f"must name a file, got {quote_setting(name)}",
-                fix="For memory use MemoryJournal()",
-            )
-        self.path = str(Path(name).resolve())
-        self._writer = Writer(self.path, wait)
+        self.path = resolve_path(path)
+        self._use(Writer(self.path, wait))
+
+    def _use(self, writer: JobQueue) -> None:
+        self._writer = writer
         # Also runs when the interpreter exits, so that queued records are not lost.
-        self._finalizer = weakref.finalize(self, self._writer.close)
+        self._finalizer = weakref.finalize(self, writer.close)
         self._views: TenantViews[SqliteJournal] = TenantViews(DEFAULT_TENANT, self)
         self._opener: SqliteJournal | None = None
         self._set_tenant(DEFAULT_TENANT)
@@ -251,6 +246,19 @@ class SqliteJournal:
     def __repr__(self) -> str:
         tenant = f", tenant={self.tenant!r}" if getattr(self, "tenant", "") else ""
         return f"SqliteJournal({getattr(self, 'path', 'not open')!r}{tenant})"
+
+
+def resolve_path(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a journal, without symbolic links. Raises ConfigurationError."""
+    name = os.fspath(path)
+    check_value("path", name, str)
+    if not name or name.startswith(("file:", ":")):
+        raise ConfigurationError(
+            "path",
+            f"must name a file, got {quote_setting(name)}",
+            fix="For memory use MemoryJournal()",
+        )
+    return str(Path(name).resolve())
 
 
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
@@ -55,6 +55,18 @@ class WriterJob(Handoff[T]):
             self.value = self.work(connection)
         except HoldfastError as error:
             self.error = error
+
+
+class JobQueue(Protocol):
+    """Performs jobs with a connection to the file."""
+
+    def submit(self, job: WriterJob[T]) -> WriterJob[T]:
+        """Queue a job. Raises JournalError."""
+        ...
+
+    def close(self) -> None:
+        """Finish the queued jobs."""
+        ...
 
 
 class Writer:
@@ -137,8 +149,9 @@ def _run_writer(
     try:
         checkpoint = watch.allows_checkpoint()
         watch.close()
-        log.close(keep_note=not checkpoint)
+        log.close()
         opening.close(connection, checkpoint=checkpoint)
+        log.remove_old_note()
     finally:
         lock.release()
 

@@ -77,9 +77,9 @@ async def _from_journal(journal: Journal, run: str | None, place: str) -> Record
 
 async def _from_file(path: Path, run: str | None) -> Recording:
     if _is_sqlite(path):
-        from holdfast.journal.sqlite import SqliteJournal
+        from holdfast.journal.read_only import ReadOnlySqliteJournal
 
-        with SqliteJournal(path) as journal:
+        with ReadOnlySqliteJournal(path) as journal:
             return await _from_journal(journal, run, str(path))
     runs = _read_export(path)
     run = run or _find_only_session(list(runs), str(path))

@@ -1,0 +1,142 @@
+"""Commands that only read work while another process writes, after it was killed, and while it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.journal.writing_process import WritingProcess, run_command
+
+from holdfast import Agent, SqliteJournal
+from holdfast.errors import JournalCorruptError, JournalReadOnlyError
+from holdfast.journal import ReadOnlySqliteJournal
+from holdfast.testing import ScriptedModel
+from holdfast.testing.journal_conformance import make_turn_opened
+
+READS = [
+    ["sessions", "list"],
+    ["sessions", "show", "s1"],
+    ["sessions", "search", "question"],
+    ["sessions", "export", "s1"],
+    ["replay", "s1"],
+    ["journal", "show"],
+    ["journal", "verify"],
+    # stats
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "talk.db"
+
+
+def run_read(words: list[str], path: Path) -> str:
+    at = 1 if words[0] == "replay" else 2
+    done = run_command(*words[:at], path, *words[at:])
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+def test_every_command_that_reads_works_while_a_process_writes(path: Path) -> None:
+    with WritingProcess(path) as process:
+        while process.read_turn()[1] < 10:
+            continue
+        for words in READS:
+            assert run_read(words, path), words
+        process.kill()
+        for words in READS:
+            assert run_read(words, path), words
+    with SqliteJournal(path) as journal:
+        entries = asyncio.run(journal.runs())
+    assert len(entries) == 7
+    assert sorted(file.name for file in path.parent.iterdir()) == ["talk.db", "talk.db.lock"]
+    for words in READS:
+        assert run_read(words, path), words
+    assert sorted(file.name for file in path.parent.iterdir()) == ["talk.db", "talk.db.lock"]
+
+
+def test_a_reader_sees_every_acknowledged_turn(path: Path) -> None:
+    with WritingProcess(path, 20_000) as process:
+        process.read_turn()
+        with ReadOnlySqliteJournal(path) as reader:
+            for _ in range(60):
+                session, number = process.read_turn()
+                text = "".join(
+                    str(record.event)
+                    for entry in asyncio.run(reader.runs())
+                    for record in asyncio.run(reader.read(entry.run))
+                )
+                assert f"answer {number} " in text, session
+
+
+def test_a_process_opens_kills_and_closes_the_file_while_others_read(path: Path) -> None:
+    async def read_until(done: asyncio.Event) -> int:
+        count = 0
+        with ReadOnlySqliteJournal(path) as reader:
+            while not done.is_set():
+                runs = await reader.runs()
+                assert {entry.run for entry in runs} >= {"first"}
+                await reader.find_words(["question"])
+                count += 1
+                await asyncio.sleep(0)
+        return count
+
+    async def write() -> None:
+        for _ in range(8):
+            with WritingProcess(path) as process:
+                await asyncio.to_thread(process.read_turn)
+                await asyncio.to_thread(process.read_turn)
+            with await asyncio.to_thread(SqliteJournal, path, wait=5) as journal:
+                await journal.delete("s1")
+
+    async def main() -> None:
+        with SqliteJournal(path) as journal:
+            await journal.append("first", make_turn_opened(1))
+        done = asyncio.Event()
+        readers = [asyncio.create_task(read_until(done)) for _ in range(2)]
+        await write()
+        done.set()
+        assert min(await asyncio.gather(*readers)) > 5
+
+    asyncio.run(main())
+
+
+def test_a_reader_changes_nothing(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        Agent(ScriptedModel("Hello!"), journal=journal).run_sync("Hi.", session="ada")
+    before = path.read_bytes()
+    with ReadOnlySqliteJournal(path) as reader:
+        for change in (
+            reader.append("ada", make_turn_opened(2)),
+            reader.delete("ada"),
+            reader.restore({}),
+            reader.save_snapshot("ada", 1, b""),
+        ):
+            with pytest.raises(JournalReadOnlyError, match="for reading only"):
+                asyncio.run(change)
+        assert len(asyncio.run(reader.read("ada"))) > 2
+    assert path.read_bytes() == before
+    assert sorted(file.name for file in path.parent.iterdir()) == ["talk.db", "talk.db.lock"]
+
+
+def test_a_copy_of_the_file_without_its_log_does_not_verify_as_empty(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        Agent(ScriptedModel("Hello!"), journal=journal).run_sync("Hi.", session="ada")
+        copy = path.with_name("copy.db")
+        shutil.copy(path, copy)
+    done = run_command("journal", "verify", copy)
+    assert done.returncode == 1
+    assert "-wal" in done.stderr
+    with pytest.raises(JournalCorruptError):
+        ReadOnlySqliteJournal(copy)
+
+
+def test_a_copy_of_the_file_with_its_log_is_read(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        Agent(ScriptedModel("Hello!"), journal=journal).run_sync("Hi.", session="ada")
+        for ending in ("", "-wal"):
+            shutil.copy(f"{path}{ending}", f"{path.with_name('copy.db')}{ending}")
+    with ReadOnlySqliteJournal(path.with_name("copy.db")) as reader:
+        assert [entry.run for entry in asyncio.run(reader.runs())] == ["ada"]
