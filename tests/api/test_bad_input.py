@@ -204,7 +204,10 @@ TAKES_ANYTHING_OR_NOTHING = {
 }
 EMULATOR = set(emulator.__all__) - {"Emulator"}
 ELSEWHERE = {
-    "ReadOnlySqliteJournal",  # needs a file
+    # These need a file or a journal.
+    *("ReadOnlySqliteJournal", "backup_file", "restore_backup", "mark_restored"),
+    *("JournalCopy", "PruneResult"),
+    "Retention",
     "Agent",
     "AgentResponse",
     "ReRegistrationAgentResponse",

@@ -12,6 +12,7 @@ from typing import Self
 _PROGRAM = """
 import asyncio, sys
 from holdfast import Agent, SqliteJournal
+from holdfast.journal import Retention
 from holdfast.testing import ScriptedModel
 
 async def main():
@@ -23,9 +24,8 @@ async def main():
             session = f"s{number % 7}"
             await agent.run(f"question {number}", session=session)
             print(session, number, flush=True)
-            if number % 20 == 0 and sys.argv[3] == "delete":
-                await agent.sessions.delete(session)
-                print(session, 0, flush=True)
+            if number % 5 == 0 and sys.argv[3] == "prune":
+                await agent.sessions.prune(Retention(sessions=3))
 
 asyncio.run(main())
 """
@@ -37,11 +37,11 @@ class WritingProcess:
     Args:
         path: the journal.
         size: the length of each answer.
-        deletes: whether it deletes a session now and then.
+        prunes: whether it deletes all but the last three sessions now and then.
     """
 
-    def __init__(self, path: Path, size: int = 200, *, deletes: bool = False) -> None:
-        arguments = [str(path), str(size), "delete" if deletes else "keep"]
+    def __init__(self, path: Path, size: int = 200, *, prunes: bool = False) -> None:
+        arguments = [str(path), str(size), "prune" if prunes else "keep"]
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, *arguments], stdout=subprocess.PIPE, text=True
         )

@@ -37,8 +37,8 @@ def export_runs(journal: SqliteJournal | PostgresJournal, runs: Sequence[str]) -
 
 
 def verify_journal(journal: SqliteJournal | PostgresJournal) -> int:
-    """Check the records of all runs of all tenants; return 1 if one is damaged."""
-    count, problems = 0, []
+    """Check the file and the records of all runs of all tenants; return 1 if one is damaged."""
+    count, problems = 0, list(_find_file_problems(journal))
     for tenant in asyncio.run(journal.tenants()):
         view = journal.for_tenant(tenant)
         runs = asyncio.run(view.names())
@@ -63,6 +63,17 @@ def _report(count: int, problems: Sequence[str]) -> int:
         return 1
     print(f"{count} runs: every record is complete, readable and in order")
     return 0
+
+
+def _find_file_problems(journal: SqliteJournal | PostgresJournal) -> Iterator[str]:
+    from holdfast.journal.journal_errors import JournalError
+    from holdfast.journal.read_only import ReadOnlySqliteJournal
+
+    if isinstance(journal, ReadOnlySqliteJournal):
+        try:
+            asyncio.run(journal.check_pages())
+        except JournalError as error:
+            yield str(error)
 
 
 def _find_problems(journal: SqliteJournal | PostgresJournal, run: str) -> Iterator[str]:

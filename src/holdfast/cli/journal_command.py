@@ -1,16 +1,18 @@
-"""`holdfast journal show|export|verify JOURNAL [RUN]`: the records of a journal.
+"""`holdfast journal WORD JOURNAL ...`: look into a journal, check it, copy it and make it smaller.
 
-It changes no record. Control characters in texts of models and tools are replaced.
+The words that only read work beside a process that has the journal open. Control characters in
+texts of models and tools are replaced.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from holdfast.cli import upkeep_words
 from holdfast.cli.journal_checks import export_runs, verify_journal, verify_runs
 from holdfast.cli.run_printer import shorten
 from holdfast.cli.times import format_time
@@ -24,28 +26,69 @@ if TYPE_CHECKING:
     from holdfast.journal.sqlite import SqliteJournal
 
 WORDS = {
-    "show": "list the runs, or the records of one run, one per line",
-    "export": "write the records as JSON, one per line",
-    "verify": "read all records of all tenants and report damaged ones",
+    "show": ("list the runs, or the records of one run, one per line", "show talk.db ada"),
+    "export": ("write the records as JSON, one per line", "export talk.db > all.jsonl"),
+    "verify": (
+        "read the records of all tenants and the whole file, and report what is damaged",
+        "verify talk.db",
+    ),
+    "stats": ("show how many runs and records there are, and their size", "stats talk.db"),
+    "backup": (
+        "copy a SQLite journal to a new file while it is used, and verify the copy",
+        "backup talk.db /backups/talk.db",
+    ),
+    "restore": (
+        "make a new journal of a backup; tools of its open turns count as in doubt",
+        "restore /backups/talk.db talk.db",
+    ),
+    "prune": (
+        "delete old sessions, and give the space back; never one that is open or waits",
+        "prune talk.db --days 90 --keep ada",
+    ),
 }
+
+_JOURNAL = "a SqliteJournal file, or sqlite:///... or postgresql://..."
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments for the action, the journal and the run."""
-    words = "; ".join(f"{word}: {about}" for word, about in WORDS.items())
-    sub.add_argument("word", choices=WORDS, help=words)
-    about = "a SqliteJournal file, or sqlite:///... or postgresql://..."
-    sub.add_argument("path", metavar="journal", help=about)
-    sub.add_argument("run", nargs="?", help="a run, or the name of a session; default: all runs")
-    sub.add_argument("--tenant", help="the tenant of the runs; default: the one without a name")
+    """Add a parser for each action."""
+    words = sub.add_subparsers(dest="word", required=True, metavar="WORD")
+    for word, (about, example) in WORDS.items():
+        parser = words.add_parser(
+            word,
+            help=about,
+            description=about,
+            epilog=f"example: holdfast journal {example}",
+        )
+        _ADD.get(word, _add_run)(parser)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="journal", help=_JOURNAL)
+    about = "a run, or the name of a session; default: all runs"
+    parser.add_argument("run", nargs="?", help=about)
+    upkeep_words.add_tenant(parser)
+
+
+_ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "stats": upkeep_words.add_stats,
+    "backup": upkeep_words.add_backup,
+    "restore": upkeep_words.add_restore,
+    "prune": upkeep_words.add_prune,
+}
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if `verify` or `export` finds damage."""
-    with open_journal_at(args.path, "read") as opened:
+    if args.word in upkeep_words.FILES:
+        return upkeep_words.FILES[args.word](args)
+    access: Access = "change" if args.word == "prune" and not args.dry_run else "read"
+    with open_journal_at(args.path, access) as opened:
         if args.word == "verify" and args.run is args.tenant is None:
             return verify_journal(opened)
         journal = opened.for_tenant(args.tenant or DEFAULT_TENANT)
+        if args.word in upkeep_words.JOURNALS:
+            return upkeep_words.JOURNALS[args.word](journal, args)
         runs = _select_runs(journal, args.run)
         if args.word == "verify":
             return verify_runs(journal, runs)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from holdfast.core.effects import CloseTurn as CloseTurn
     from holdfast.core.effects import Effect as Effect
     from holdfast.core.effects import RunTool as RunTool
+    from holdfast.journal.backup import JournalCopy as JournalCopy
+    from holdfast.journal.backup import backup_file as backup_file
     from holdfast.journal.encoding import Line as Line
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
     from holdfast.journal.port import Journal as Journal
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from holdfast.journal.port import SharedJournal as SharedJournal
     from holdfast.journal.postgres import PostgresJournal as PostgresJournal
     from holdfast.journal.read_only import ReadOnlySqliteJournal as ReadOnlySqliteJournal
+    from holdfast.journal.restoring import mark_restored as mark_restored
+    from holdfast.journal.restoring import restore_backup as restore_backup
+    from holdfast.journal.retention import Retention as Retention
     from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
     from holdfast.journal.url import open_journal as open_journal
 
@@ -33,18 +38,23 @@ _HOME: dict[str, str] = {
     "CloseTurn": "holdfast.core.effects",
     "Effect": "holdfast.core.effects",
     "Journal": "holdfast.journal.port",
+    "JournalCopy": "holdfast.journal.backup",
     "Lease": "holdfast.journal.port",
     "Line": "holdfast.journal.encoding",
     "MemoryJournal": "holdfast.journal.memory",
     "PostgresJournal": "holdfast.journal.postgres",
     "ReadOnlySqliteJournal": "holdfast.journal.read_only",
     "Record": "holdfast.journal.port",
+    "Retention": "holdfast.journal.retention",
     "RunEntry": "holdfast.journal.port",
     "RunLog": "holdfast.journal.port",
     "RunTool": "holdfast.core.effects",
     "SharedJournal": "holdfast.journal.port",
     "SqliteJournal": "holdfast.journal.sqlite",
+    "backup_file": "holdfast.journal.backup",
+    "mark_restored": "holdfast.journal.restoring",
     "open_journal": "holdfast.journal.url",
+    "restore_backup": "holdfast.journal.restoring",
 }
 """Public name -> the module that defines it. Sorted."""
 

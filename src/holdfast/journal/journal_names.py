@@ -1,13 +1,16 @@
-"""Checks the names of runs, tenants and requests, and digests the names of runs for PostgreSQL."""
+"""Checks the names of files, runs, tenants and requests, and digests the names of runs for PostgreSQL."""
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import Constraint
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.redaction import quote_setting
 
 DEFAULT_TENANT = ""
 """The tenant of a journal that was opened without naming one."""
@@ -51,3 +54,16 @@ def check_text(text: str, argument: str) -> str:
             argument, "contains a NUL character, which PostgreSQL cannot store"
         )
     return text
+
+
+def resolve_path(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a journal, without symbolic links. Raises ConfigurationError."""
+    name = os.fspath(path)
+    check_value("path", name, str)
+    if not name or name.startswith(("file:", ":")):
+        raise ConfigurationError(
+            "path",
+            f"must name a file, got {quote_setting(name)}",
+            fix="For memory use MemoryJournal()",
+        )
+    return str(Path(name).resolve())

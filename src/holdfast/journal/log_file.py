@@ -204,6 +204,22 @@ class LogKeeper:
                 self._is_folded = _fold(connection, "PASSIVE")
         return is_long
 
+    def truncate(self, connection: sqlite3.Connection) -> bool:
+        """Copy the log into the file and empty it, unless a process that reads needs it.
+
+        Nobody waits for that process: the caller tries again later.
+        """
+        (timeout,) = connection.execute("PRAGMA busy_timeout").fetchone()
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            statement = "PRAGMA wal_checkpoint(TRUNCATE)"
+            busy, frames, copied = connection.execute(statement).fetchone()
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {timeout}")
+        # Also if the log was only copied: the next transaction then begins a new log.
+        self._is_folded = self._is_folded or frames == copied
+        return not busy
+
     def close(self) -> None:
         """Close the log, before SQLite deletes it."""
         if self._log is not None:

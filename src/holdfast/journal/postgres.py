@@ -202,6 +202,11 @@ class PostgresJournal:
             for row in rows
         ]
 
+    async def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of the events and of the snapshot of each run."""
+        rows = await self._fetch_rows(sql.SIZES, {"tenant": self.tenant})
+        return {str(run): int(str(size)) for run, size in rows}
+
     async def tenants(self) -> Sequence[str]:
         """Return the tenants that have runs, sorted."""
         return [str(tenant) for (tenant,) in await self._fetch_rows(sql.TENANTS, {})]

@@ -84,6 +84,12 @@ SELECT run, records, opened_at, changed_at, turn_open, agent,
 FROM holdfast_runs WHERE tenant = %(tenant)s AND records > 0 ORDER BY run COLLATE "C"
 """
 
+SIZES: Final = """
+SELECT run, SUM(octet_length(event)) + COALESCE(MAX(octet_length(state)), 0)
+FROM holdfast_runs JOIN holdfast_records ON run_id = id LEFT JOIN holdfast_snapshots USING (run_id)
+WHERE tenant = %(tenant)s GROUP BY holdfast_runs.id
+"""
+
 OPEN_RUNS: Final = """
 SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)

@@ -5,33 +5,42 @@ When `append` returns, the record is committed and the file synchronised to the 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
-from holdfast.core.argument_checks import check_arguments, check_value
+from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.effects import Effect
-from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
-from holdfast.core.redaction import quote_setting
-from holdfast.journal import sqlite_changes, sqlite_queries
+from holdfast.journal import file_space, sqlite_changes, sqlite_queries
 from holdfast.journal.encoding import Line, check_time, corrupt_record
 from holdfast.journal.journal_errors import JournalCorruptError, conflict_error
-from holdfast.journal.journal_names import DEFAULT_TENANT, check_name, check_unicode
+from holdfast.journal.journal_names import (
+    DEFAULT_TENANT,
+    check_name,
+    check_unicode,
+    resolve_path,
+)
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.rows import Row, RowReader, encode_append, encode_row
 from holdfast.journal.tenants import TenantViews
-from holdfast.journal.writer import JobQueue, Writer, WriterJob
+from holdfast.journal.writer import JobQueue, LogTruncation, Writer, WriterJob
+
+if TYPE_CHECKING:
+    from holdfast.journal.backup import JournalCopy
 
 T = TypeVar("T")
+
+_TRUNCATIONS = 50
+_PAUSE = 0.1  # seconds between two attempts to empty the log
 
 
 class SqliteJournal:
@@ -161,13 +170,36 @@ class SqliteJournal:
         return await self._read(sqlite_queries.count_orphans)
 
     async def delete(self, *runs: str) -> int:
-        """Delete runs from the file and its log; return the number of their records."""
+        """Delete runs from the file and its log; return the number of their records.
+
+        The deleted data is overwritten. If a reader in another process still needs the log, this
+        waits for up to five seconds; after that, the log is emptied later.
+        """
         for run in runs:
             check_unicode(run)
         delete = partial(sqlite_changes.delete_runs, self.tenant, runs)
         count = await self._writer.submit(WriterJob(delete, writes=True))
-        await self._writer.submit(WriterJob(sqlite_changes.truncate_log, writes=False))
+        await self._truncate_log()
         return count
+
+    async def _truncate_log(self) -> None:
+        for _ in range(_TRUNCATIONS):
+            if await self._writer.submit(LogTruncation()):
+                return
+            await asyncio.sleep(_PAUSE)
+
+    async def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of the events and of the snapshot of each run. No turn waits."""
+        from holdfast.journal.file_reading import read_beside
+
+        select = partial(file_space.select_sizes, self.tenant)
+        return await asyncio.to_thread(read_beside, self.path, select)
+
+    async def release_space(self) -> None:
+        """Give the space of deleted runs back to the file system. Turns continue meanwhile."""
+        while await self._writer.submit(WriterJob(file_space.vacuum_pages, writes=True)):
+            continue
+        await self._truncate_log()
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return the keys of a run, in order of the records."""
@@ -223,6 +255,19 @@ class SqliteJournal:
         keep = partial(sqlite_changes.insert_snapshot, self.tenant, run, records, state)
         await self._writer.submit(WriterJob(keep, writes=True))
 
+    async def backup(self, destination: str | os.PathLike[str]) -> JournalCopy:
+        """Copy the journal to a new file while it is used, and verify the copy. No turn waits.
+
+        The copy has the runs of all tenants.
+
+        Raises:
+            ConfigurationError: the destination exists.
+            JournalError: the copy cannot be written.
+        """
+        from holdfast.journal.backup import backup_file
+
+        return await asyncio.to_thread(backup_file, self.path, destination)
+
     def close(self) -> None:
         """Wait until all queued records are saved, and close the file. A second call does nothing."""
         self._finalizer()
@@ -246,19 +291,6 @@ class SqliteJournal:
     def __repr__(self) -> str:
         tenant = f", tenant={self.tenant!r}" if getattr(self, "tenant", "") else ""
         return f"SqliteJournal({getattr(self, 'path', 'not open')!r}{tenant})"
-
-
-def resolve_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a journal, without symbolic links. Raises ConfigurationError."""
-    name = os.fspath(path)
-    check_value("path", name, str)
-    if not name or name.startswith(("file:", ":")):
-        raise ConfigurationError(
-            "path",
-            f"must name a file, got {quote_setting(name)}",
-            fix="For memory use MemoryJournal()",
-        )
-    return str(Path(name).resolve())
 
 
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:

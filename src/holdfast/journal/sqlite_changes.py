@@ -157,8 +157,3 @@ def insert_snapshot(
         connection.execute(
             "INSERT OR REPLACE INTO snapshots (run, state) VALUES (?, ?)", (head[0], state)
         )
-
-
-def truncate_log(connection: sqlite3.Connection) -> None:
-    """Empty the log, which still contains the deleted data."""
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

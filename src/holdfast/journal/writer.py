@@ -57,6 +57,19 @@ class WriterJob(Handoff[T]):
             self.error = error
 
 
+class LogTruncation(WriterJob[bool]):
+    """Empties the log, which still contains deleted data; False if a reader needs the log."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(_refuse_job, writes=False)
+
+
+def _refuse_job(_: sqlite3.Connection) -> bool:
+    return False
+
+
 class JobQueue(Protocol):
     """Performs jobs with a connection to the file."""
 
@@ -200,7 +213,7 @@ def _perform_group(
         if group[0].writes:
             _write(connection, watch, log, path, group)
         else:
-            _read(connection, watch, path, group)
+            _read(connection, watch, log, path, group)
     except Exception as error:  # noqa: BLE001  # REASON: the thread must survive, or all callers would wait for ever
         _roll_back(connection)
         with suppress(JournalError):
@@ -259,14 +272,21 @@ def _perform_until_failure(
 
 
 def _read(
-    connection: sqlite3.Connection, watch: FileWatch, path: str, group: list[WriterJob[object]]
+    connection: sqlite3.Connection,
+    watch: FileWatch,
+    log: LogKeeper,
+    path: str,
+    group: list[WriterJob[object]],
 ) -> None:
     # Changed files are still read, because their records may exist nowhere else. Sizes are observed
     # afterwards, because the second part of a deletion empties the log.
     intact = watch.is_intact()
     for job in group:
         try:
-            job.perform(connection)
+            if isinstance(job, LogTruncation):
+                job.value = log.truncate(connection)
+            else:
+                job.perform(connection)
         except Exception as error:  # noqa: BLE001  # REASON: it fails this job only
             _set_error(job, error, path)
     if intact:

@@ -11,6 +11,7 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.sessions.overview import SessionInfo as SessionInfo
+    from holdfast.sessions.pruning import PruneResult as PruneResult
     from holdfast.sessions.search import SearchHit as SearchHit
     from holdfast.sessions.session_history import History as History
     from holdfast.sessions.session_history import Point as Point
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _HOME: dict[str, str] = {
     "History": "holdfast.sessions.session_history",
     "Point": "holdfast.sessions.session_history",
+    "PruneResult": "holdfast.sessions.pruning",
     "SearchHit": "holdfast.sessions.search",
     "SessionInfo": "holdfast.sessions.overview",
     "Sessions": "holdfast.sessions.sessions",

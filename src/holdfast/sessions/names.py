@@ -19,6 +19,7 @@ from holdfast.core.errors import ConfigurationError
 TITLES = "/:title"
 
 _OF_TOOLS = re.compile(r"(/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?)+")
+_OF_TOOLS_AT_END = re.compile(_OF_TOOLS.pattern + r"\Z")
 
 
 def title_run(session: str) -> str:
@@ -37,6 +38,18 @@ def is_session(run: str) -> bool:
     [True, True, False, False]
     """
     return not run.endswith(TITLES) and not is_nested_run(run)
+
+
+def owner_of(run: str) -> str:
+    """Return the session to which a run belongs; the run itself, if it is a session.
+
+    >>> [owner_of(run) for run in ("ada", "ada/notes", "ada/:title", "ada/t1.i0.tool.0")]
+    ['ada', 'ada/notes', 'ada', 'ada']
+    """
+    if run.endswith(TITLES):
+        return run.removesuffix(TITLES)
+    of_tools = _OF_TOOLS_AT_END.search(run)
+    return run if of_tools is None else run[: of_tools.start()]
 
 
 def find_related_runs(session: str, runs: Iterable[str]) -> list[str]:

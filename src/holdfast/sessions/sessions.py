@@ -17,11 +17,13 @@ from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyE
 from holdfast.core.events import HistoryCompacted, SessionRewound, SessionTitled
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
-from holdfast.sessions import overview, session_export
+from holdfast.journal.retention import Retention, StoredSession
+from holdfast.sessions import overview, pruning, session_export
 from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
 from holdfast.sessions.copied_answers import detach_answers
 from holdfast.sessions.names import check_session_name, find_related_runs, new_name, title_run
 from holdfast.sessions.overview import SessionInfo
+from holdfast.sessions.pruning import PruneResult
 from holdfast.sessions.search import SearchHit, search_sessions
 from holdfast.sessions.session_history import History, Replay, fold_history
 from holdfast.sessions.session_index import to_index
@@ -271,6 +273,31 @@ class Sessions:
                 raise _unknown_session_error(session)
             # A title that is set meanwhile is deleted too.
             return await self._journal.delete(session, *{title_run(session), *related})
+
+    async def prune(self, retention: Retention, *, dry_run: bool = False) -> PruneResult:
+        """Delete the sessions that a retention no longer keeps, and give their space back.
+
+        A session is deleted with its titles and the runs of agents that it used as tools. A session
+        whose last turn has not ended stays, and so does one that changes meanwhile.
+
+        Args:
+            retention: the limits.
+            dry_run: whether to return what would be deleted, and delete nothing.
+        """
+        check_value("retention", retention, Retention)
+        expired = await pruning.find_expired(self._journal, retention, self._now())
+        deleted = [one for one in expired if dry_run or await self._delete_expired(one)]
+        if deleted and not dry_run:
+            await pruning.release_space(self._journal)
+        names = tuple(one.session for one in deleted)
+        return PruneResult(names, sum(one.bytes for one in deleted))
+
+    async def _delete_expired(self, stored: StoredSession) -> bool:
+        try:
+            async with self._hold(stored.session):
+                return await pruning.delete_if_unchanged(self._journal, stored)
+        except SessionBusyError:
+            return False
 
     async def export(self, session: str) -> AsyncIterator[str]:
         """Yield the session as lines of JSON, without line ends, for `import_`.
