@@ -7,7 +7,7 @@ one raises ConflictError. Turns are run by `agent.run(session=...)`.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from holdfast.core.argument_checks import check_arguments, check_value
@@ -16,6 +16,7 @@ from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
 from holdfast.core.events import HistoryCompacted, SessionRewound, SessionTitled
 from holdfast.core.session_state import Phase
+from holdfast.journal.encoding import corrupt_record
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
 from holdfast.journal.retention import Retention, StoredSession
 from holdfast.sessions import overview, pruning, session_export
@@ -322,6 +323,8 @@ class Sessions:
     ) -> str:
         """Import an exported session; return its id. On an error nothing is imported.
 
+        The imported records are read again, and each one is compared with its line.
+
         Args:
             lines: the exported lines, such as an open text file.
             session: the id of the session; default: the exported id.
@@ -343,7 +346,18 @@ class Sessions:
             new + run[len(old) :]: records for run, records in runs.items()
         }
         await self._restore_runs(renamed, "session")
+        await self._compare_runs(renamed)
         return new
+
+    async def _compare_runs(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        """Read imported runs and compare each record; delete them if one differs."""
+        for run, records in runs.items():
+            saved = await self._journal.read(run)
+            if list(saved[: len(records)]) != list(records):
+                await self._journal.delete(*runs)
+                raise corrupt_record(
+                    f"run {run!r}", "the journal does not return what was imported"
+                )
 
     async def _restore_runs(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
         first = next(iter(runs))
