@@ -31,5 +31,5 @@ async def test_no_record_of_another_session_is_read(
         lines = [line async for line in agent.sessions.export("ada")]
         await agent.sessions.import_(lines, session="ivy")
         assert await agent.sessions.delete("ada") == 4
-        assert set(read) == {"ada", "ada/:title"}
+        assert set(read) == {"ada", "ada/:title", "ivy", "ivy/:title"}  # an import is read again
         assert {info.session for info in await agent.sessions.list()} == {"bob", "eve", "ivy"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ READS = [
     ["replay", "s1"],
     ["journal", "show"],
     ["journal", "verify"],
-    # stats
+    ["journal", "stats"],
 ]
 
 
@@ -121,16 +122,55 @@ def test_a_reader_changes_nothing(path: Path) -> None:
     assert sorted(file.name for file in path.parent.iterdir()) == ["talk.db", "talk.db.lock"]
 
 
-def test_a_copy_of_the_file_without_its_log_does_not_verify_as_empty(path: Path) -> None:
-    with SqliteJournal(path) as journal:
-        Agent(ScriptedModel("Hello!"), journal=journal).run_sync("Hi.", session="ada")
-        copy = path.with_name("copy.db")
-        shutil.copy(path, copy)
+def check_copy(copy: Path) -> None:
     done = run_command("journal", "verify", copy)
+    assert done.returncode == 1
+    assert f"its log, {copy}-wal, is missing" in done.stdout
+
+
+@pytest.mark.parametrize("turns", [0, 1, 60])
+async def test_a_copy_of_an_open_file_without_its_log_does_not_verify(
+    turns: int, path: Path
+) -> None:
+    copy = path.with_name("copy.db")
+    with SqliteJournal(path) as journal:
+        agent = Agent(ScriptedModel(*["x" * 40_000] * turns), journal=journal)
+        for number in range(turns):
+            await agent.run("Hi.", session=f"{number}")
+        shutil.copy(path, copy)
+        check_copy(copy)
+    assert run_command("journal", "verify", path).returncode == 0
+    with SqliteJournal(path) as journal:  # opened again
+        await journal.append("again", make_turn_opened(1))
+        shutil.copy(path, copy)
+        check_copy(copy)
+    assert run_command("journal", "verify", path).returncode == 0
+    shutil.copy(path, copy)  # a closed file
+    assert run_command("journal", "verify", copy).returncode == 0
+
+
+def test_a_file_that_lost_its_log_after_a_kill_does_not_verify(path: Path) -> None:
+    with WritingProcess(path) as process:
+        process.read_turn()
+        process.kill()
+    assert run_command("journal", "verify", path).returncode == 0
+    Path(f"{path}-wal").unlink()
+    check_copy(path)
+    done = run_command("journal", "restore", path, path.with_name("rest.db"))
+    assert done.returncode == 0, done.stderr
+    assert run_command("journal", "verify", path.with_name("rest.db")).returncode == 0
+
+
+def test_a_copy_of_the_first_page_alone_is_refused(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    assert path.stat().st_size == 4096
+    done = run_command("journal", "verify", path)
     assert done.returncode == 1
     assert "-wal" in done.stderr
     with pytest.raises(JournalCorruptError):
-        ReadOnlySqliteJournal(copy)
+        ReadOnlySqliteJournal(path)
 
 
 def test_a_copy_of_the_file_with_its_log_is_read(path: Path) -> None:

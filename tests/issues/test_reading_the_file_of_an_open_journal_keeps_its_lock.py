@@ -69,11 +69,13 @@ async def test_a_second_process_is_refused_afterwards(
         assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
-@pytest.mark.parametrize("words", [("sessions", "list"), ("journal", "show")])
-def test_the_command_line_is_refused_afterwards(tmp_path: Path, words: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "words", [("sessions", "delete", "r", "--yes"), ("journal", "prune", "--days", "1")]
+)
+def test_a_change_is_refused_afterwards(tmp_path: Path, words: tuple[str, ...]) -> None:
     path = tmp_path / "talk.db"
     with SqliteJournal(path):
         read(path)
-        done = holdfast(*words, str(path))
+        done = holdfast(*words[:2], str(path), *words[2:])
     assert done.returncode != 0
     assert f"is open in process {os.getpid()}" in done.stderr

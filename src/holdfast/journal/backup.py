@@ -24,12 +24,13 @@ from holdfast.journal.file_lock import ENDING
 from holdfast.journal.file_reading import read_beside
 from holdfast.journal.journal_errors import JournalBusyError, JournalStorageError
 from holdfast.journal.journal_names import resolve_path
-from holdfast.journal.log_file import LOG, ROLLBACK
+from holdfast.journal.log_file import CLOSED, LOG, ROLLBACK
 from holdfast.journal.opening import to_journal_error
 
 if sys.platform != "win32":
     import fcntl
 
+_MARK_CLOSED = "UPDATE identity SET base = log, log = ? || lower(hex(randomblob(16)))"
 _COUNTS = "SELECT (SELECT COUNT(*) FROM runs), (SELECT COUNT(*) FROM records)"
 
 
@@ -138,6 +139,7 @@ def copy_pages(part: str, target: str, source: sqlite3.Connection) -> None:
     with closing(sqlite3.connect(part, isolation_level=None)) as copy:
         try:
             source.backup(copy)
+            copy.execute(_MARK_CLOSED, (CLOSED,))
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                 raise

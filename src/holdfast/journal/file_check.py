@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
+from holdfast.journal.log_file import CLOSED
 from holdfast.journal.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION
 
 RESTORE = "Keep the file as it is for an attempt to recover it, and restore a backup elsewhere"
@@ -122,10 +123,7 @@ def check_database(connection: sqlite3.Connection, path: str, *, all_pages: bool
     problems = [str(row[0]) for row in check if row[0] != "ok"]
     if problems:
         raise JournalCorruptError(path, "is damaged: " + "; ".join(problems), fix=RESTORE)
-    try:
-        read_identity(connection)
-    except msgspec.ValidationError as error:
-        raise JournalCorruptError(path, f"is damaged: identity: {error}", fix=RESTORE) from error
+    check_identity(connection, path)
 
 
 def check_schema(connection: sqlite3.Connection, path: str) -> int:
@@ -199,6 +197,34 @@ def read_identity(connection: sqlite3.Connection) -> JournalIdentity | None:
         " FROM identity"
     ).fetchall()
     return msgspec.convert(rows, tuple[JournalIdentity])[0]
+
+
+def check_identity(connection: sqlite3.Connection, path: str) -> None:
+    """Raise JournalCorruptError if the table `identity` is not as the schema describes it."""
+    try:
+        read_identity(connection)
+    except msgspec.ValidationError as error:
+        raise JournalCorruptError(path, f"is damaged: identity: {error}", fix=RESTORE) from error
+
+
+def check_log_exists(connection: sqlite3.Connection, path: str, log: str) -> None:
+    """Refuse a file that was not closed and has no log beside it: its last records are missing.
+
+    Args:
+        connection: a connection to the file.
+        path: the file.
+        log: the path of the log.
+
+    Raises:
+        JournalCorruptError: the log is missing.
+    """
+    identity = read_identity(connection)
+    if identity is not None and not identity.log.startswith(CLOSED) and not Path(log).exists():
+        raise JournalCorruptError(
+            path,
+            f"its log, {log}, is missing, and the last records with it",
+            fix="Restore that file or a backup; `holdfast journal restore` saves what is left",
+        )
 
 
 def read_last_numbers(connection: sqlite3.Connection) -> dict[str, int]:

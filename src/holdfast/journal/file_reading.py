@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
-from holdfast.journal.file_check import check_schema
+from holdfast.journal.file_check import check_identity, check_schema
 from holdfast.journal.file_lock import take_lock
 from holdfast.journal.journal_errors import (
     JournalBusyError,
@@ -146,6 +146,7 @@ def _check_tables(connection: sqlite3.Connection, path: str) -> None:
             f"holds no tables: it was never used, or its {LOG} file is missing",
             fix="Copy a journal with `holdfast journal backup`; a copy of an open file is not whole",
         )
+    check_identity(connection, path)
 
 
 def _stamp_of(path: str) -> Stamp:

@@ -3,7 +3,8 @@
 After SQLite has copied the whole log into the file, it restarts the log with new salts (random
 numbers in its header). The first transaction of each log writes a new name for the log into the
 table `identity`, together with the name of the log before it, which the file then contains
-completely. A small file, `<journal>-wal.json`, notes the salts of the log and the state of the
+completely. When the journal is closed, the name in the file begins with `closed-`: without a log
+beside it, a file with another name has lost its last records. A small file, `<journal>-wal.json`, notes the salts of the log and the state of the
 file, so that the log need not be read to identify it. The note only saves time: without a current
 note, the log is applied to a copy.
 """
@@ -27,6 +28,9 @@ NOTE = "-wal.json"
 ROLLBACK = "-journal"
 FRAMES_TO_FOLD = 1000
 """The length of a log, in pages, at which it is copied into the file; the default of SQLite."""
+
+CLOSED = "closed-"
+"""How the name of the log in a file begins while the file needs no log: after it was closed."""
 
 _HEADER = 32
 _FRAME = 24
@@ -166,23 +170,52 @@ class LogKeeper:
         self._log: BinaryIO | None = None
         self._is_folded = False
         self._begins_log = False
+        self._is_marked = False
 
     def start(self, connection: sqlite3.Connection) -> None:
         """Start after the file was opened: copy the log of a killed process into the file."""
         try:
-            self._journal = connection.execute("SELECT journal FROM identity").fetchone()[0]
+            statement = "SELECT journal, log FROM identity"
+            self._journal, log = connection.execute(statement).fetchone()
+            self._is_marked = not log.startswith(CLOSED)
             if self._found_log:
                 self._is_folded = _fold(connection, "TRUNCATE")
-            elif size_of(self._path + LOG):  # the statements of the schema wrote it, and named it
-                self._note()
+            elif size_of(self._path + LOG):  # the statements of the schema wrote it
+                self._is_folded = _fold(connection, "PASSIVE")
         except (OSError, sqlite3.Error):
             return
+
+    def mark_open(self, connection: sqlite3.Connection) -> bool:
+        """Before the first transaction, note in the file itself that it needs its log from now on.
+
+        So a copy of the file without the log is recognised.
+
+        Returns:
+            Whether the file may have been written to.
+        """
+        if self._is_marked:
+            return False
+        self._rename_log(connection, "")
+        self._is_marked = True
+        self._is_folded = _fold(connection, "PASSIVE")
+        return True
+
+    def mark_closed(self, connection: sqlite3.Connection) -> None:
+        """Note that the file needs no log; SQLite copies the log into the file afterwards."""
+        if self._is_marked:
+            with suppress(sqlite3.Error):
+                self._rename_log(connection, CLOSED)
+
+    def _rename_log(self, connection: sqlite3.Connection, beginning: str) -> None:
+        connection.execute(
+            "UPDATE identity SET base = log, log = ? || lower(hex(randomblob(16)))", (beginning,)
+        )
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Name the log, if this transaction begins a new one."""
         self._begins_log = self._is_folded or self._is_empty()
         if self._begins_log:
-            connection.execute("UPDATE identity SET base = log, log = lower(hex(randomblob(16)))")
+            self._rename_log(connection, "")
 
     def finish(self, connection: sqlite3.Connection) -> bool:
         """After a commit, note a new log and copy a long one into the file.

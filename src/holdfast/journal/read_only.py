@@ -8,9 +8,10 @@ from functools import partial
 from typing import cast
 
 from holdfast.core.argument_checks import check_arguments
-from holdfast.journal.file_check import check_database
+from holdfast.journal.file_check import check_database, check_log_exists
 from holdfast.journal.file_reading import FileReader, check_left_log, read_beside
 from holdfast.journal.journal_names import resolve_path
+from holdfast.journal.log_file import LOG
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.writer import WriterJob
 
@@ -50,9 +51,12 @@ class ReadOnlySqliteJournal(SqliteJournal):
         return cast("ReadOnlySqliteJournal", super().for_tenant(tenant))
 
     async def check_pages(self) -> None:
-        """Check the whole file. Raises JournalCorruptError if a part of it is damaged."""
-        check = partial(check_database, path=self.path, all_pages=True)
-        await self._writer.submit(WriterJob(check, writes=False))
+        """Check the whole file. Raises JournalCorruptError if a part is damaged or missing."""
+        for check in (
+            partial(check_database, path=self.path, all_pages=True),
+            partial(check_log_exists, path=self.path, log=self.path + LOG),
+        ):
+            await self._writer.submit(WriterJob(check, writes=False))
 
     def __repr__(self) -> str:
         return f"ReadOnlySqliteJournal({self.path!r})"

@@ -162,6 +162,8 @@ def _run_writer(
     try:
         checkpoint = watch.allows_checkpoint()
         watch.close()
+        if checkpoint:
+            log.mark_closed(connection)
         log.close()
         opening.close(connection, checkpoint=checkpoint)
         log.remove_old_note()
@@ -237,6 +239,8 @@ def _write(
     group: list[WriterJob[object]],
 ) -> None:
     watch.check()
+    if log.mark_open(connection):
+        watch.observe()
     left = group
     while left:
         connection.execute("BEGIN IMMEDIATE")
