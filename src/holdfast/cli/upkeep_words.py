@@ -82,7 +82,7 @@ def print_stats(journal: OpenedJournal, _: argparse.Namespace) -> int:
         first = min(entry.opened_at for entry in entries)
         last = max(entry.changed_at for entry in entries)
         print(f"from {format_time(first)} to {format_time(last)}")
-    print(f"{sum(sizes.values())} bytes of events and snapshots")
+    print(f"{sum(sizes.values())} bytes of events, snapshots and media")
     for name, size in _file_sizes(journal.path).items():
         print(f"{size} bytes in {name}")
     for run in sorted(sizes, key=lambda run: (-sizes[run], run))[:_MOST_LISTED]:
@@ -147,7 +147,9 @@ def prune(journal: OpenedJournal, args: argparse.Namespace) -> int:
     for session in pruned.sessions:
         print(shorten(session, 500))
     done = "would be deleted" if args.dry_run else "deleted"
-    print(f"{len(pruned.sessions)} sessions {done}, {pruned.bytes} bytes of events and snapshots")
+    print(
+        f"{len(pruned.sessions)} sessions {done}, {pruned.bytes} bytes of events, snapshots and media"
+    )
     return 0
 
 

@@ -10,12 +10,14 @@ VACUUMED_AT_ONCE = 100
 _SIZES = (
     "SELECT name, SUM(LENGTH(CAST(event AS BLOB)))"
     " + COALESCE((SELECT LENGTH(state) FROM snapshots WHERE snapshots.run = runs.id), 0)"
+    " + COALESCE((SELECT SUM(LENGTH(data)) FROM media_uses JOIN media USING (digest)"
+    " WHERE media_uses.run = runs.id), 0)"
     " FROM records JOIN runs ON runs.id = records.run WHERE tenant = ? GROUP BY records.run"
 )
 
 
 def select_sizes(tenant: str, connection: sqlite3.Connection) -> dict[str, int]:
-    """Select the bytes of the events and of the snapshot of each run."""
+    """Select the bytes of the events, the media and the snapshot of each run."""
     return dict(connection.execute(_SIZES, (tenant,)).fetchall())
 
 

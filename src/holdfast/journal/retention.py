@@ -23,7 +23,7 @@ class Retention(Struct, frozen=True, kw_only=True):
     Args:
         days: the days after its last change.
         sessions: the maximum number of sessions; those that changed last stay.
-        bytes: the maximum size of all events and snapshots; the sessions that changed last stay.
+        bytes: the maximum size of all events, snapshots and media; the sessions that changed last stay.
         keep: sessions that always stay; they count for the other limits.
 
     Raises:
@@ -55,7 +55,7 @@ class StoredSession(Struct, frozen=True):
     Args:
         session: its id.
         changed_at: the time of its latest record, in seconds since the epoch.
-        bytes: the size of its events and snapshots.
+        bytes: the size of its events, snapshots and media.
         is_protected: whether one of its turns has not ended, or a process has a lease of it.
         records: the number of records of each run that belongs to it.
     """

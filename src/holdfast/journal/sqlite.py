@@ -189,7 +189,7 @@ class SqliteJournal:
             await asyncio.sleep(_PAUSE)
 
     async def sizes(self) -> Mapping[str, int]:
-        """Return the bytes of the events and of the snapshot of each run. No turn waits."""
+        """Return the bytes of the events, the media and the snapshot of each run. No turn waits."""
         from holdfast.journal.file_reading import read_beside
 
         select = partial(file_space.select_sizes, self.tenant)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
+from holdfast.journal.media_store import delete_media, move_media_out
 from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, number_checksum
 from holdfast.journal.run_summary import summarize_run
@@ -103,6 +104,7 @@ def _get_id(cursor: sqlite3.Cursor) -> int:
 
 def _insert_row(run: int, seq: int, row: EncodedRow, connection: sqlite3.Connection) -> None:
     line, event, checksum = row
+    event = move_media_out(event, run, connection)
     columns = (line.key, line.digest, line.type, line.at, line.schema, event)
     connection.execute(_INSERT, (run, seq, *columns, number_checksum(checksum, seq)))
 
@@ -143,6 +145,7 @@ def delete_runs(tenant: str, runs: Sequence[str], connection: sqlite3.Connection
             continue
         count += connection.execute("DELETE FROM records WHERE run = ?", head[:1]).rowcount
         connection.execute("DELETE FROM snapshots WHERE run = ?", head[:1])
+        delete_media(head[0], connection)
         connection.execute("DELETE FROM requests WHERE run = ?", head[:1])
         connection.execute("DELETE FROM runs WHERE id = ?", head[:1])
     return count
@@ -154,6 +157,8 @@ def insert_snapshot(
     """Replace the snapshot of a run, unless the run was deleted meanwhile."""
     head = select_head(tenant, run, connection)
     if head is not None and head[1] >= records:
+        text = state.decode(errors="surrogateescape")  # JSON, if Holdfast made it
+        small = move_media_out(text, head[0], connection).encode(errors="surrogateescape")
         connection.execute(
-            "INSERT OR REPLACE INTO snapshots (run, state) VALUES (?, ?)", (head[0], state)
+            "INSERT OR REPLACE INTO snapshots (run, state) VALUES (?, ?)", (head[0], small)
         )

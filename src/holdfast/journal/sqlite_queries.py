@@ -9,10 +9,12 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
+from holdfast.journal.media_store import has_media, put_media_back
 from holdfast.journal.rows import SAID, Row
 
 _HEAD = "SELECT id, records FROM runs WHERE tenant = ? AND name = ?"
 _COLUMNS = "schema, name, seq, key, digest, type, at, event, checksum"
+_EVENT = 7
 _JOINED = "FROM records{} JOIN runs ON runs.id = run"
 _LINES = f"SELECT {_COLUMNS} {_JOINED} WHERE run = ? AND seq > ? ORDER BY seq"  # REASON: names of our own
 _BY_SEQ = _LINES.format(" INDEXED BY records_by_seq")
@@ -60,7 +62,16 @@ def select_records(
     head = select_head(tenant, run, connection)
     if head is None:
         return [], 0
-    return _select_undamaged(connection, (_BY_SEQ, _BY_KEY), (head[0], after)), head[1]
+    rows = _select_undamaged(connection, (_BY_SEQ, _BY_KEY), (head[0], after))
+    return _put_media_back(rows, connection), head[1]
+
+
+def _put_media_back(rows: list[Row], connection: sqlite3.Connection) -> list[Row]:
+    for index, row in enumerate(rows):
+        event = row[_EVENT]
+        if isinstance(event, str) and has_media(event):
+            rows[index] = (*row[:_EVENT], put_media_back(event, connection), *row[_EVENT + 1 :])
+    return rows
 
 
 def select_runs(tenant: str, connection: sqlite3.Connection, *, turn_open: bool) -> list[Row]:
@@ -113,7 +124,10 @@ def select_by_keys(
 ) -> list[Row]:
     """Select the rows of a run that have one of these keys, in order."""
     head = select_head(tenant, run, connection)
-    return connection.execute(_PICK, (head[0], json.dumps(wanted))).fetchall() if head else []
+    if head is None:
+        return []
+    rows = connection.execute(_PICK, (head[0], json.dumps(wanted))).fetchall()
+    return _put_media_back(rows, connection)
 
 
 def find_words(
@@ -143,4 +157,7 @@ def select_snapshot(tenant: str, run: str, connection: sqlite3.Connection) -> by
     if head is None:
         return None
     found = connection.execute("SELECT state FROM snapshots WHERE run = ?", head[:1]).fetchone()
-    return found[0] if found and isinstance(found[0], bytes) else None
+    if not found or not isinstance(found[0], bytes):
+        return None
+    text = found[0].decode(errors="surrogateescape")
+    return put_media_back(text, connection).encode(errors="surrogateescape")

@@ -60,6 +60,16 @@ SCHEMA: tuple[str, ...] = (
     "CREATE INDEX requests_by_run ON requests (run)",
     # What was folded of a long session, so that it opens quickly; nothing is lost without it.
     "CREATE TABLE snapshots (run INTEGER PRIMARY KEY, state BLOB NOT NULL)",
+    # Large bytes of pictures and files, once each, and which runs use them; see `journal.media_store`.
+    "CREATE TABLE media (digest TEXT NOT NULL UNIQUE, data BLOB NOT NULL)",
+    (
+        "CREATE TABLE media_uses ("
+        " run INTEGER NOT NULL,"
+        " digest TEXT NOT NULL,"
+        " PRIMARY KEY (run, digest)"
+        ") WITHOUT ROWID"
+    ),
+    "CREATE INDEX media_uses_by_digest ON media_uses (digest)",
     # Which journal it is, and where in its history, so that a log of another file or of an older state
     # is known. `log` names the log that SQLite writes now, and `base` the one before, which the file
     # holds completely. `last_id` is the largest id of a record that was deleted or is there, as of the

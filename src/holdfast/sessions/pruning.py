@@ -21,7 +21,7 @@ class PruneResult(Struct, frozen=True):
 
     Args:
         sessions: the ids of the sessions, the oldest first.
-        bytes: the size of their events and snapshots.
+        bytes: the size of their events, snapshots and media.
     """
 
     sessions: tuple[str, ...]
@@ -33,7 +33,7 @@ class HasSizes(Protocol):
     """A journal that knows the size of its runs without reading them here."""
 
     async def sizes(self) -> Mapping[str, int]:
-        """Return the bytes of the events and of the snapshot of each run."""
+        """Return the bytes of the events, the media and the snapshot of each run."""
         ...
 
 

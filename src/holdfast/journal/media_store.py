@@ -1,0 +1,78 @@
+r"""Keeps the bytes of pictures and files once in a SQLite journal, however many records contain them.
+
+In the text of an event or a snapshot, large bytes are replaced by a reference to their digest:
+
+    "data":"\u0040 and the digest in hexadecimal"
+
+This cannot be confused with other data: Holdfast writes the character `@` itself and never as this
+escape. Reading puts the bytes back, before the checksum of the record is compared. Bytes that no run
+uses any more are deleted with the last run that used them.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from base64 import b64decode, b64encode
+from functools import partial
+from hashlib import blake2b
+
+LEAST = 4096
+"""The least number of characters of encoded bytes that are kept apart."""
+
+_BYTES = re.compile(rf'"data":"([A-Za-z0-9+/]{{{LEAST},}}={{0,2}})"')
+_MARK = '"data":"\\u0040'
+_REFERENCE = re.compile(r'"data":"\\u0040([0-9a-f]{64})"')
+
+_DELETE_UNUSED = """
+DELETE FROM media WHERE digest IN (SELECT digest FROM media_uses WHERE run = ?1)
+AND NOT EXISTS (SELECT 1 FROM media_uses AS u WHERE u.digest = media.digest AND u.run <> ?1)
+"""
+
+
+def move_media_out(text: str, run: int, connection: sqlite3.Connection) -> str:
+    """Save the large bytes in a JSON text, and return the text with references to them.
+
+    Args:
+        text: the text of an event or a snapshot.
+        run: the id of the run that uses them.
+        connection: a connection in a transaction.
+    """
+    if len(text) < LEAST:
+        return text
+    return _BYTES.sub(partial(_save_bytes, run, connection), text)
+
+
+def _save_bytes(run: int, connection: sqlite3.Connection, found: re.Match[str]) -> str:
+    data = b64decode(found[1]) if len(found[1]) % 4 == 0 else b""
+    if b64encode(data).decode() != found[1]:
+        return found[0]  # not what Holdfast writes for bytes: it could not be put back
+    digest = blake2b(data, digest_size=32).hexdigest()
+    connection.execute("INSERT OR IGNORE INTO media (digest, data) VALUES (?, ?)", (digest, data))
+    connection.execute(
+        "INSERT OR IGNORE INTO media_uses (run, digest) VALUES (?, ?)", (run, digest)
+    )
+    return f'{_MARK}{digest}"'
+
+
+def has_media(text: str) -> bool:
+    """Whether a JSON text has references to bytes."""
+    return _MARK in text
+
+
+def put_media_back(text: str, connection: sqlite3.Connection) -> str:
+    """Replace the references in a JSON text by the bytes; a missing one stays as it is."""
+    return _REFERENCE.sub(partial(_load_bytes, connection), text)
+
+
+def _load_bytes(connection: sqlite3.Connection, found: re.Match[str]) -> str:
+    row = connection.execute("SELECT data FROM media WHERE digest = ?", (found[1],)).fetchone()
+    if row is None or not isinstance(row[0], bytes):
+        return found[0]  # the checksum of the record then does not match
+    return f'"data":"{b64encode(row[0]).decode()}"'
+
+
+def delete_media(run: int, connection: sqlite3.Connection) -> None:
+    """Delete the bytes that only this run uses."""
+    connection.execute(_DELETE_UNUSED, (run,))
+    connection.execute("DELETE FROM media_uses WHERE run = ?", (run,))
