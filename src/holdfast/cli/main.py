@@ -22,7 +22,7 @@ COMMANDS = {
     "demo": "watch an agent answer a question about a folder while its provider fails",
     "run": "ask one question and print the answer",
     "chat": "chat in the terminal; Ctrl-C stops the turn but not the program",
-    "journal": "show, export or verify the journal in which conversations are saved",
+    "journal": "show, verify, back up, restore or prune the journal in which conversations are saved",
     "sessions": "list, search, fork, rewind, compact, move or delete conversations",
     "replay": "show what happened in a recorded run and how long each part took",
     "emulate": "serve a provider that fails by script, for any framework",

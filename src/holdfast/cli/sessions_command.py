@@ -37,6 +37,18 @@ WORDS = {
     "compact": "replace older turns by a summary; the original stays in the journal",
 }
 
+_EXAMPLES = {
+    "list": "list talk.db --limit 20",
+    "show": "show talk.db ada",
+    "search": "search talk.db 'to London'",
+    "fork": "fork talk.db ada 1 --to ada-again",
+    "rewind": "rewind talk.db ada 1",
+    "rename": "rename talk.db ada 'Who is Ada?'",
+    "delete": "delete talk.db ada",
+    "export": "export talk.db ada -o ada.jsonl",
+    "import": "import other.db ada.jsonl",
+    "compact": "compact talk.db ada --keep 2 --drop",
+}
 _JOURNAL = "a SqliteJournal file, or sqlite:///... or postgresql://..."
 _ACCESS: dict[str, Access] = {
     "list": "read",
@@ -52,7 +64,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     """Add a parser for each action."""
     words = sub.add_subparsers(dest="word", required=True, metavar="WORD")
     for word, about in WORDS.items():
-        parser = words.add_parser(word, help=about, description=about)
+        example = f"example: holdfast sessions {_EXAMPLES[word]}"
+        parser = words.add_parser(word, help=about, description=about, epilog=example)
         parser.add_argument("journal", help=_JOURNAL)
         about_tenant = "the tenant of the sessions; default: the one without a name"
         parser.add_argument("--tenant", default=DEFAULT_TENANT, help=about_tenant)
