@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,17 @@ def test_a_process_opens_kills_and_closes_the_file_while_others_read(path: Path)
     asyncio.run(main())
 
 
+def test_a_reader_waits_for_a_journal_that_is_just_created(path: Path) -> None:
+    for number in range(5):
+        new = path.with_name(f"{number}.db")
+        with WritingProcess(new) as process:
+            while not new.exists():
+                continue
+            with ReadOnlySqliteJournal(new) as reader:
+                assert len(asyncio.run(reader.runs())) >= 0
+            process.read_turn()
+
+
 def test_a_reader_changes_nothing(path: Path) -> None:
     with SqliteJournal(path) as journal:
         Agent(ScriptedModel("Hello!"), journal=journal).run_sync("Hi.", session="ada")
@@ -171,6 +184,33 @@ def test_a_copy_of_the_first_page_alone_is_refused(path: Path) -> None:
     assert "-wal" in done.stderr
     with pytest.raises(JournalCorruptError):
         ReadOnlySqliteJournal(path)
+
+
+_FORK = """
+import asyncio, os, sys
+from holdfast.errors import JournalClosedError
+from holdfast.journal import ReadOnlySqliteJournal
+reader = ReadOnlySqliteJournal(sys.argv[1])
+asyncio.run(reader.runs())
+if os.fork():
+    _, status = os.wait()
+    assert len(asyncio.run(reader.runs())) == 1
+    sys.exit(status)
+try:
+    asyncio.run(reader.runs())
+except JournalClosedError:
+    with ReadOnlySqliteJournal(sys.argv[1]) as own:
+        assert len(asyncio.run(own.runs())) == 1
+    os._exit(0)
+os._exit(1)
+"""
+
+
+def test_a_forked_child_opens_a_reader_of_its_own(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        asyncio.run(journal.append("ada", make_turn_opened(1)))
+    words = [sys.executable, "-c", _FORK, str(path)]
+    assert subprocess.run(words, timeout=30, check=False).returncode == 0
 
 
 def test_a_copy_of_the_file_with_its_log_is_read(path: Path) -> None:

@@ -9,6 +9,7 @@ writes, and SQLite reads the file alone: the read is repeated if the file change
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -39,6 +40,7 @@ Stamp = tuple[int, int, int, bool]
 _INDEX = "-shm"
 _WAIT = 2.0  # seconds for which a read is repeated while the files change
 _PAUSE = 0.01
+_NO_TABLES = "holds no tables"
 _WHILE_OPENING = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL)
 """What SQLite reports while another process makes or removes the index of the log."""
 
@@ -52,10 +54,17 @@ class FileReader:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, "holdfast-reader")
 
     def submit(self, job: WriterJob[T]) -> WriterJob[T]:
         """Queue a read. Raises JournalReadOnlyError for a change."""
+        if os.getpid() != self._process:
+            raise JournalClosedError(
+                self.path,
+                "was opened before this process was forked",
+                fix="Open a ReadOnlySqliteJournal in the child",
+            )
         if job.writes:
             raise JournalReadOnlyError(
                 self.path, "is open for reading only", fix="Open it as SqliteJournal to change it"
@@ -68,7 +77,8 @@ class FileReader:
 
     def close(self) -> None:
         """Finish the queued reads."""
-        self._thread.shutdown()
+        if os.getpid() == self._process:
+            self._thread.shutdown()
 
     def _perform(self, job: WriterJob[T]) -> None:
         if not job.claim():
@@ -93,7 +103,7 @@ def read_beside(path: str, work: Callable[[sqlite3.Connection], T]) -> T:
     deadline = time.monotonic() + _WAIT
     while True:
         stamp = _stamp_of(path)
-        failure: Exception
+        failure: JournalError
         try:
             with (
                 opening.index_guard,
@@ -118,9 +128,11 @@ def read_beside(path: str, work: Callable[[sqlite3.Connection], T]) -> T:
         time.sleep(_PAUSE)
 
 
-def _may_pass(failure: Exception) -> bool:
+def _may_pass(failure: JournalError) -> bool:
+    """Whether a failure may be the state of files that another process is just creating."""
     code = getattr(failure.__cause__, "sqlite_errorcode", 0) & 0xFF
-    return code in _WHILE_OPENING or isinstance(failure, JournalBusyError)
+    is_new = failure.problem.startswith(_NO_TABLES)
+    return is_new or code in _WHILE_OPENING or isinstance(failure, JournalBusyError)
 
 
 def _connect(path: str, *, has_log: bool) -> sqlite3.Connection:
@@ -143,7 +155,7 @@ def _check_tables(connection: sqlite3.Connection, path: str) -> None:
     if check_schema(connection, path) == 0:
         raise JournalCorruptError(
             path,
-            f"holds no tables: it was never used, or its {LOG} file is missing",
+            f"{_NO_TABLES}: it was never used, or its {LOG} file is missing",
             fix="Copy a journal with `holdfast journal backup`; a copy of an open file is not whole",
         )
     check_identity(connection, path)

@@ -197,7 +197,8 @@ class LogKeeper:
             return False
         self._rename_log(connection, "")
         self._is_marked = True
-        self._is_folded = _fold(connection, "PASSIVE")
+        with suppress(sqlite3.Error):
+            self._is_folded = _fold(connection, "PASSIVE")
         return True
 
     def mark_closed(self, connection: sqlite3.Connection) -> None:
