@@ -175,7 +175,7 @@ class Sessions:
         lengths = _count_records(records)
         number = len(lengths) - 1 if at is None else at
         _check_number("at", number, 1, len(lengths) - 1)
-        await self._restore_runs({name: records[: lengths[number]]}, "to")
+        await self._restore_runs({name: detach_answers(records[: lengths[number]])}, "to")
         return name
 
     async def rewind(self, session: str, to: int) -> int:
@@ -343,7 +343,7 @@ class Sessions:
         if others:
             raise ConfigurationError("lines", f"contain another session as well: {min(others)!r}")
         renamed: dict[str, Sequence[Record]] = {
-            new + run[len(old) :]: records for run, records in runs.items()
+            new + run[len(old) :]: detach_answers(records) for run, records in runs.items()
         }
         await self._restore_runs(renamed, "session")
         await self._compare_runs(renamed)
@@ -365,9 +365,7 @@ class Sessions:
         if existing & {first, *runs, *find_related_runs(first, existing)}:
             raise _session_exists_error(first, argument)
         try:
-            await self._journal.restore(
-                {run: detach_answers(records) for run, records in runs.items()}
-            )
+            await self._journal.restore(runs)
         except ConflictError as error:
             raise _session_exists_error(first, argument) from error
 
