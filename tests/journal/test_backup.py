@@ -135,8 +135,8 @@ def test_a_damaged_backup_is_not_restored(path: Path, tmp_path: Path) -> None:
             asyncio.run(journal.append("ada", make_turn_opened(number, "x" * 4_000)))
     backup_file(path, tmp_path / "copy.db")
     with (tmp_path / "copy.db").open("r+b") as file:
-        file.seek(4096 * 12)
-        file.write(os.urandom(4096))
+        file.seek(4096 * 2)
+        file.write(os.urandom(4096 * 20))
     done = run_command("journal", "restore", tmp_path / "copy.db", tmp_path / "new.db")
     assert done.returncode == 1
     assert "damaged" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.journal.writing_process import run_command
 from tests.postgres_server import PostgresServer
-from tests.sessions.talks import talk
+from tests.sessions.conversations import talk
 
 from holdfast import PostgresJournal, SqliteJournal
 from holdfast.errors import JournalCorruptError
