@@ -54,6 +54,29 @@ def test_a_history_that_alternates_is_not_copied() -> None:
     assert alternate_roles(history) is history
 
 
+def test_messages_that_are_known_to_alternate_are_not_read_again() -> None:
+    known = [user("a"), user("b"), assistant("c"), user("d")]
+    assert alternate_roles(known, known_count=4) is known
+    assert len(alternate_roles([assistant("a"), user("b"), user("c")], known_count=2)) == 2
+
+
+def test_a_history_that_another_provider_has_encoded_is_checked() -> None:
+    strict = PRESETS["vllm"].quirks
+    request = ModelRequest(model="m", messages=Transcript([user("a"), user("b")]))
+    OpenAIChat(msgspec.structs.replace(strict, alternating_roles=False)).encode(request)
+    body = msgspec.json.decode(OpenAIChat(strict).encode(request).body)
+    assert [entry["role"] for entry in body["messages"]] == ["user"]
+
+
+def test_a_message_after_an_encoded_history_is_checked() -> None:
+    codec, history = OpenAIChat(PRESETS["vllm"].quirks), Transcript([assistant("a"), user("b")])
+    request = ModelRequest(model="m", messages=history)
+    codec.encode(request)
+    history.append(user("c"))
+    body = msgspec.json.decode(codec.encode(request).body)
+    assert [entry["content"] for entry in body["messages"]] == ["a", "b\n\nc"]
+
+
 def test_a_picture_keeps_its_place() -> None:
     (joined,) = alternate_roles([user("Look:"), PICTURE, user("What is it?")])
     assert joined.parts == (Text("Look:"), *PICTURE.parts, Text("What is it?"))

@@ -58,11 +58,12 @@ class ChatEncoder:
             raise ConfigurationError(
                 "messages", "is empty", fix="add a user message to the history"
             )
-        if self._quirks.alternating_roles:
-            messages = alternate_roles(messages)
-        head = self._heads.get(request, (), lambda: self._encode_head(request))
         form = self._history.form
-        check_tail_pairs(messages, count_encoded(messages, form.key))
+        known_count = count_encoded(messages, form.key)
+        if self._quirks.alternating_roles:
+            messages = alternate_roles(messages, known_count)
+        head = self._heads.get(request, (), lambda: self._encode_head(request))
+        check_tail_pairs(messages, known_count)
         tail = self._encode_tail(request) if request.prefill else b"]}"
         body = encode_history(messages, form, head, tail)
         return EncodedRequest("chat/completions", body, _HEADERS)

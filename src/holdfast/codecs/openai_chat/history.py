@@ -79,6 +79,7 @@ class HistoryEncoder:
                 ",".join(quirks.state_fields),
                 str(quirks.call_id_length),
                 str(quirks.media_in_results),
+                str(quirks.alternating_roles),
             )
         )
         self.form = Form(key, self.encode)

@@ -19,15 +19,20 @@ NO_ANSWER = assistant("(No answer was given.)")
 """What is sent between the results of tools and a user message."""
 
 
-def alternate_roles(messages: Sequence[Message]) -> Sequence[Message]:
+def alternate_roles(messages: Sequence[Message], known_count: int = 0) -> Sequence[Message]:
     r"""Return the messages with alternating roles; the same object if they alternate already.
+
+    Args:
+        messages: the history.
+        known_count: how many messages, from the first, are known to alternate. They are not read
+            again, so that an iteration of a long run stays cheap.
 
     >>> from holdfast.core.messages import user
     >>> [message.text for message in alternate_roles([user("Hello?"), user("Are you there?")])]
     ['Hello?\n\nAre you there?']
     """
     last = ""
-    for message in messages:
+    for message in messages[max(known_count - 1, 0) :]:
         if message.role == "user" and last in ("user", "tool"):
             break
         last = message.role
