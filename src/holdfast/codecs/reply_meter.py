@@ -25,16 +25,18 @@ class ReplyMeter:
 
     Args:
         limits: the limits of the reply.
+        safe_size: what `find_safe_size` returns for the limits.
         assembler: builds the reply.
     """
 
-    __slots__ = ("_assembler", "_due", "_limits", "_received")
+    __slots__ = ("_assembler", "_due", "_limits", "_received", "_safe_size")
 
-    def __init__(self, limits: ReplyLimits, assembler: Assembler) -> None:
+    def __init__(self, limits: ReplyLimits, safe_size: int, assembler: Assembler) -> None:
         self._limits = limits
+        self._safe_size = safe_size
         self._assembler = assembler
         self._received = 0
-        self._due = self._smallest_growth(0, 0, 0)
+        self._due = safe_size
 
     def note_bytes(self, count: int) -> None:
         """Add the size of a piece of the body.
@@ -52,7 +54,7 @@ class ReplyMeter:
         Raises:
             ReplyTooLargeError: the reply exceeds a limit.
         """
-        if self._received >= self._smallest_growth(0, 0, 0):
+        if self._received >= self._safe_size:
             self._check()
 
     def _check(self) -> None:
@@ -62,17 +64,24 @@ class ReplyMeter:
         _check_limit("text", "bytes of text", text, limits.text)
         _check_limit("arguments", "bytes of arguments", arguments, limits.arguments)
         _check_limit("calls", "tool calls", calls, limits.calls)
-        growth = self._smallest_growth(text, arguments, calls)
+        growth = _smallest_growth(limits, self._received, text, arguments, calls)
         self._due = self._received + max(growth, _STEP)
 
-    def _smallest_growth(self, text: int, arguments: int, calls: int) -> int:
-        """Return how many bytes the body must grow before the reply can exceed a limit."""
-        limits = self._limits
-        left = [_NEVER if limits.body is None else limits.body - self._received]
-        for limit, size in ((limits.text, text), (limits.arguments, arguments)):
-            left += [] if limit is None else [(limit - size) // _GROWTH]
-        left += [] if limits.calls is None else [(limits.calls - calls) * _SMALLEST_CALL]
-        return max(min(left), 1)
+
+def find_safe_size(limits: ReplyLimits) -> int:
+    """Return a size of the body; a reply with a smaller body cannot exceed a limit."""
+    return _smallest_growth(limits, 0, 0, 0, 0)
+
+
+def _smallest_growth(
+    limits: ReplyLimits, received: int, text: int, arguments: int, calls: int
+) -> int:
+    """Return how many bytes the body must grow before the reply can exceed a limit."""
+    left = [_NEVER if limits.body is None else limits.body - received]
+    for limit, size in ((limits.text, text), (limits.arguments, arguments)):
+        left += [] if limit is None else [(limit - size) // _GROWTH]
+    left += [] if limits.calls is None else [(limits.calls - calls) * _SMALLEST_CALL]
+    return max(min(left), 1)
 
 
 def _check_limit(name: str, unit: str, size: int, limit: int | None) -> None:

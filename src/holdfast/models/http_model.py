@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.output_mode import OutputMethod, choose_output_method
-from holdfast.codecs.reply_meter import ReplyMeter
+from holdfast.codecs.reply_meter import ReplyMeter, find_safe_size
 from holdfast.codecs.retry_after import LimitHeaders, parse_exhausted_wait
 from holdfast.codecs.stitching import StitchingDecoder, can_continue_reply, prefill_request
 from holdfast.codecs.wire import Codec, Decoder, EncodedRequest, Failure
@@ -181,6 +181,7 @@ class HttpModel:
         "_codec",
         "_endpoint",
         "_reply_limits",
+        "_safe_size",
         "_timeouts",
         "_transport",
         "_whole_timeouts",
@@ -207,6 +208,7 @@ class HttpModel:
         self._transport = transport
         self._timeouts = timeouts
         self._reply_limits = reply_limits
+        self._safe_size = find_safe_size(reply_limits)
         self._whole_timeouts = timeouts.for_whole_response()
 
     @property
@@ -250,17 +252,16 @@ class HttpModel:
         )
         if request.stream is not stream:
             request = replace(request, stream=stream)
-        outcome = await self._send_request(request, call)
+        outcome = await self._send_request(request, call, partial)
         if stream and isinstance(outcome, Failed) and is_stream_refusal(outcome.info):
-            outcome = await self._send_request(replace(request, stream=False), call)
+            outcome = await self._send_request(replace(request, stream=False), call, partial)
             if isinstance(outcome, Done):
                 STREAM_REFUSALS.remember(self._account, self.model)
         return outcome
 
     async def _send_request(
-        self, request: ModelRequest, call: CallContext[ModelRequest]
+        self, request: ModelRequest, call: CallContext[ModelRequest], partial: Reply | None
     ) -> Outcome[Reply]:
-        partial = read_carry(call).reply_so_far
         assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, partial)
         resumes_at: float | None = None
         outcome: Outcome[Reply] | DetachedError
@@ -273,7 +274,8 @@ class HttpModel:
                     outcome = await self._read_error(response, call)
                 else:
                     resumes_at = _find_resume_time(response, self._codec.limit_headers, call)
-                    await self._read_response(response, assembler, call)
+                    decoder = self._make_decoder(response, partial)
+                    await self._read_response(response, decoder, assembler, call)
                     outcome = _assembled_outcome(assembler.finish())
         except HoldfastError as error:
             outcome = _broken_outcome(assembler, error)
@@ -314,12 +316,15 @@ class HttpModel:
         return outcome
 
     async def _read_response(
-        self, response: Response, assembler: Assembler, call: CallContext[ModelRequest]
+        self,
+        response: Response,
+        decoder: Decoder,
+        assembler: Assembler,
+        call: CallContext[ModelRequest],
     ) -> None:
-        decoder = self._make_decoder(response, call)
         feed, publish, ready = assembler.feed, call.execution.publish, call.execution.ready
         slow_to_begin = self._timeouts.first_content is not None
-        meter = ReplyMeter(self._reply_limits, assembler)
+        meter = ReplyMeter(self._reply_limits, self._safe_size, assembler)
         try:
             while data := await response.read():
                 meter.note_bytes(len(data))
@@ -341,10 +346,9 @@ class HttpModel:
         _feed_deltas(decoder.close(), feed, publish)
         meter.check_end()
 
-    def _make_decoder(self, response: Response, call: CallContext[ModelRequest]) -> Decoder:
+    def _make_decoder(self, response: Response, partial: Reply | None) -> Decoder:
         preset = self._endpoint.preset
         decoder = self._codec.make_decoder(response.headers.get("content-type", ""), preset.name)
-        partial = read_carry(call).reply_so_far
         if partial is None:
             return decoder
         return StitchingDecoder(
