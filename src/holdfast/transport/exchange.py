@@ -7,7 +7,7 @@ only two reads of the clock are added.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
@@ -146,7 +146,7 @@ class _Headers(Mapping[str, str]):
         self._library_headers = library_headers
 
     def __getitem__(self, name: str) -> str:
-        return _join_values(self._library_headers.getall(name))
+        return ", ".join(self._library_headers.getall(name))
 
     @overload
     def get(self, name: str, /) -> str | None: ...
@@ -155,7 +155,7 @@ class _Headers(Mapping[str, str]):
     def get(self, name: str, /, default: T | None = None) -> str | T | None:
         """Return a header or the default; without an exception, because most names are missing."""
         values = self._library_headers.getall(name, None)
-        return default if values is None else _join_values(values)
+        return default if values is None else ", ".join(values)
 
     def __contains__(self, name: object) -> bool:
         return name in self._library_headers
@@ -165,10 +165,6 @@ class _Headers(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(set(self))
-
-
-def _join_values(values: Sequence[str]) -> str:
-    return values[0] if len(values) == 1 else ", ".join(values)
 
 
 class Exchange:

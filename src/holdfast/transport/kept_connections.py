@@ -8,7 +8,7 @@ closed meanwhile looks the same: its socket is readable.
 from __future__ import annotations
 
 import select
-from weakref import WeakSet
+from weakref import ref
 
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
@@ -24,22 +24,22 @@ class UsedConnections:
     __slots__ = ("_used",)
 
     def __init__(self) -> None:
-        self._used: WeakSet[ResponseHandler] = WeakSet()
+        self._used: set[ref[ResponseHandler]] = set()
 
     def check_connection(self, connection: Connection) -> None:
         """Raise UnusableConnectionError if bytes wait on a connection that was used before."""
         protocol = connection.protocol
         if protocol is None:
             return
-        if protocol not in self._used:
-            self._used.add(protocol)
-        elif protocol.should_close or _has_waiting_bytes(connection):
+        if ref(protocol) not in self._used:
+            self._used.add(ref(protocol, self._used.discard))
+        elif protocol.should_close or _has_waiting_bytes(protocol):
             raise UnusableConnectionError
 
 
-def _has_waiting_bytes(connection: Connection) -> bool:
+def _has_waiting_bytes(protocol: ResponseHandler) -> bool:
     """Whether the socket has bytes that the event loop has not read yet, or its end."""
-    transport = connection.transport
+    transport = protocol.transport
     sock = None if transport is None else transport.get_extra_info("socket")
     if sock is None:
         return False
