@@ -15,12 +15,18 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Part, Text, user
 from holdfast.core.transcript import Transcript
+from holdfast.core.type_checks import compile_check
 from holdfast.journal.journal_names import check_name
 from holdfast.sessions.names import check_session_name
 from holdfast.tools.context import UsageSink
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
 """The message of a user: a text, a `Message`, or a list of texts and media."""
+
+
+# Compiled once: to make a type and to look up its check takes longer than the check.
+_LIMITS_CHECK = compile_check(Limits | None)
+_HISTORY_CHECK = compile_check(Sequence[Message])
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
@@ -44,9 +50,10 @@ class TurnInput(Struct, frozen=True, kw_only=True):
             )
         if self.request is not None and not check_name("request", self.request).strip():
             raise ConfigurationError("request", "is empty", fix="Leave it out, or pass a key")
-        check_value("limits", self.limits, Limits | None)
-        if not isinstance(self.history, Transcript):  # whose messages are checked already
-            check_value("history", self.history, Sequence[Message])
+        _LIMITS_CHECK.check("limits", self.limits)
+        # The messages of a transcript are checked already.
+        if type(self.history) is not Transcript and self.history != ():
+            _HISTORY_CHECK.check("history", self.history)
 
 
 def to_message(prompt: object) -> Message:
