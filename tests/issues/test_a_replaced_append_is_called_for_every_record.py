@@ -19,9 +19,11 @@ async def test_it_is_asked_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with SqliteJournal(tmp_path / "talk.db") as journal:
         append = journal.append
 
-        async def counting(run: str, event: Event, effect: Effect | None = None) -> None:
+        async def counting(
+            run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+        ) -> None:
             seen.append(event.key)
-            await append(run, event, effect)
+            await append(run, event, effect, marker=marker)
 
         monkeypatch.setattr(journal, "append", counting)
         await Agent(ScriptedModel("Hi."), journal=journal).run("Hello")

@@ -12,10 +12,10 @@ from holdfast.core.events import TurnInterrupted
 from holdfast.testing import ScriptedModel
 
 class Slow(MemoryJournal):
-    async def append(self, run, event, effect=None):
+    async def append(self, run, event, effect=None, *, marker=None):
         if isinstance(event, TurnInterrupted):
             await asyncio.sleep(0.3)
-        await super().append(run, event, effect)
+        await super().append(run, event, effect, marker=marker)
 
 async def interrupted(request):
     os.kill(os.getpid(), signal.SIGINT)

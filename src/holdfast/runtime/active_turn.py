@@ -6,7 +6,7 @@ An `ActiveTurn` belongs to one task. The state of a turn must not be stored anyw
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from weakref import ref
 
@@ -182,14 +182,14 @@ class ActiveTurn:
             pausable_timeout=pausable_timeout,
         )
 
-    async def open_turn(
+    def open_turn(
         self,
         message: Message | None,
         instructions: str | None = None,
         *,
         end: TurnStopped | None = None,
-    ) -> None:
-        """Begin the next turn.
+    ) -> Awaitable[None]:
+        """Begin the next turn; it has begun when the returned object was awaited.
 
         Args:
             message: the message of the user; None tries the last turn again, under its limits.
@@ -214,7 +214,7 @@ class ActiveTurn:
             history=tuple(self.context.history),
             request=self.context.request,
         )
-        await self.log.commit(opened, marker=end)
+        return self.log.commit(opened, marker=end)
 
     def take_over(self) -> None:
         """Continue a turn that no process drove. The time since its last event does not count."""

@@ -7,6 +7,7 @@ the journal and used when the run continues. This module must never run a tool o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.machine import SessionMachine
@@ -55,10 +56,10 @@ class Answering:
         """Register a turn while it is in progress, so that answers are delivered to it directly."""
         self.active_turns[run.run_id] = run
 
-    async def unregister_turn(self, run: ActiveTurn) -> None:
-        """Note that a turn is no longer in progress."""
+    def unregister_turn(self, run: ActiveTurn) -> Awaitable[None]:
+        """Note that a turn is no longer in progress; await the end of its questions."""
         del self.active_turns[run.run_id]
-        await run.questions.close()
+        return run.questions.close()
 
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """See `Agent.questions`."""

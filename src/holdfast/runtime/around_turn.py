@@ -6,6 +6,8 @@ and is not sent to a model. This module must never inspect an effect.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import msgspec
 
 from holdfast.core.effects import closed_key, model_key, turn_key
@@ -47,14 +49,14 @@ async def try_again(run: ActiveTurn) -> None:
     await _open_turn(run, None)
 
 
-async def _open_turn(run: ActiveTurn, message: Message | None) -> None:
+def _open_turn(run: ActiveTurn, message: Message | None) -> Awaitable[None]:
     hooks = run.hooks
     own = hooks.instructions if hooks.instructions != run.plan.instructions else None
     end = None
     if hooks.stop is not None:
         # Saved together, so that a turn that is stopped here cannot continue after a crash.
         end = hooks.stop_event(hooks.facts.turn, run.plan.clock.now())
-    await run.open_turn(message, own, end=end)
+    return run.open_turn(message, own, end=end)
 
 
 async def continue_turn(run: ActiveTurn) -> None:

@@ -20,7 +20,7 @@ from holdfast.runtime.hooks.between_effects import (
     marker_after,
 )
 from holdfast.runtime.parallel import run_parallel
-from holdfast.runtime.suspension import find_next_effects, mark_suspended
+from holdfast.runtime.suspension import find_runnable, has_suspended, mark_suspended
 from holdfast.transport.silence import read_silence_notes
 
 
@@ -43,7 +43,9 @@ async def drive_turn(run: ActiveTurn) -> None:
 async def _perform_pending(run: ActiveTurn) -> None:
     """Loop until the turn is over or all of its pending effects wait for an answer."""
     while True:
-        effects = await find_next_effects(run)
+        effects = run.machine.pending_effects()
+        if effects and has_suspended(run):
+            effects = await find_runnable(run, effects)
         if not effects:
             return
         if not hooks_idle(run):

@@ -63,22 +63,14 @@ def find_suspended_keys(error: BaseException | None) -> frozenset[str] | None:
     return frozenset().union(*keys) if keys and not fatal else None
 
 
-async def find_next_effects(run: ActiveTurn) -> tuple[Effect, ...]:
-    """Return the pending effects that can be performed now; none if the turn is over or waits."""
-    pending = run.machine.pending_effects()
-    if pending and _has_suspended(run):
-        return await _find_runnable(run, pending)
-    return pending
-
-
-def _has_suspended(run: ActiveTurn) -> bool:
+def has_suspended(run: ActiveTurn) -> bool:
     """Whether an effect is suspended or left open, or an answer was not used yet."""
     if run.recovery is not None and run.recovery.left_open is not None:
         return True
     return run.effects.has_suspended or bool(run.machine.questions.due_askers)
 
 
-async def _find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
+async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """Return the effects that can be performed now; none when all of them wait.
 
     Args:

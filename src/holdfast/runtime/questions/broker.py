@@ -220,13 +220,14 @@ class QuestionBroker:
             *self._late_answers.values(),
             *filter(None, self._other_loop_tasks),
         ]
+        if not keeping:
+            return
         for key in self._late_answers:
             self._open_questions[key].settle("closed")
         self._late_answers.clear()
         for task in keeping:
             task.cancel()
-        if keeping:
-            await asyncio.wait(keeping)
+        await asyncio.wait(keeping)
 
     async def _find_or_ask(self, run: AskingTurn, asking: PendingQuestion) -> object:
         """Return the saved answer to a question, or ask it."""

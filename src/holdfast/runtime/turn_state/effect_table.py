@@ -6,6 +6,7 @@ event or finish an effect.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -38,40 +39,34 @@ class EffectTable:
     __slots__ = ("_stages", "_suspended_count")
 
     def __init__(self) -> None:
-        self._stages: dict[str, EffectStage] = {}
+        self._stages: defaultdict[str, EffectStage] = defaultdict(EffectStage)
         self._suspended_count = 0
 
     def __getitem__(self, key: str) -> EffectStage:
         """Return the stage of an effect. The caller must not change it."""
         return self._stages.get(key, _UNKNOWN)
 
-    def _stage_of(self, key: str) -> EffectStage:
-        stage = self._stages.get(key)
-        if stage is None:
-            stage = self._stages[key] = EffectStage()
-        return stage
-
     def start(self, key: str) -> None:
         """Note that the effect starts."""
-        self._stage_of(key).is_started = True
+        self._stages[key].is_started = True
 
     def finish(self, key: str) -> None:
         """Note that the outcome of the effect is saved."""
-        self._stage_of(key).is_started = False
+        self._stages[key].is_started = False
 
     def note_call(self, key: str) -> None:
         """Note that the tool or model of the effect is called."""
-        self._stage_of(key).is_called = True
+        self._stages[key].is_called = True
 
     def leave(self, keys: Iterable[str]) -> None:
         """Note that these effects started earlier and were left unfinished."""
         for key in keys:
-            self._stage_of(key).is_left = True
+            self._stages[key].is_left = True
 
     def put_in_doubt(self, keys: Iterable[str]) -> None:
         """Note that another process may have called the tools of these effects."""
         for key in keys:
-            self._stage_of(key).is_in_doubt = True
+            self._stages[key].is_in_doubt = True
 
     def suspend(self, key: str, questions: frozenset[str]) -> None:
         """Suspend an effect; it is performed again when there is an answer.
@@ -80,7 +75,7 @@ class EffectTable:
             key: the key of the effect.
             questions: the keys of the questions that it has asked.
         """
-        stage = self._stage_of(key)
+        stage = self._stages[key]
         self._suspended_count += stage.waits_for is None
         if not stage.is_called:
             stage.is_started = False

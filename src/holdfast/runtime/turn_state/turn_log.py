@@ -109,7 +109,10 @@ class TurnLog:
         self._pending_events += events
         self._only_results = is_result
         try:
-            await self._save(event, ended, marker)
+            await self._journal.append(self._run_id, event, ended, marker=marker)
+        except asyncio.CancelledError:
+            await self._apply_saved()
+            raise
         except Exception as error:
             self.error = error
             raise
@@ -137,17 +140,17 @@ class TurnLog:
         self.machine.check_event(event)
         return event
 
-    async def _save(self, event: Event, ended: Effect | None, marker: Event | None) -> None:
+    async def _apply_saved(self) -> None:
+        """Apply the pending events that were saved although their append was cancelled.
+
+        They are applied in the order of the journal, or the next event would not fit. An outcome of
+        another driver is skipped.
+        """
         try:
-            if marker is None:
-                await self._journal.append(self._run_id, event, ended)
-            else:
-                await self._journal.append(self._run_id, event, ended, marker=marker)
-        except asyncio.CancelledError:
-            # The event may have been saved. The pending events that the journal has are applied in
-            # its order, or the next event would not fit. An outcome of another driver is skipped.
             for record in await _finish_uncancelled(self._journal.read(self._run_id)):
                 self._apply(record.event)
+        except Exception as error:
+            self.error = error
             raise
 
     def _apply(self, event: Event, *, is_checked: bool = False) -> None:
