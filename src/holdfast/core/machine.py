@@ -76,7 +76,7 @@ class SessionMachine:
     )  # fmt: skip
 
     def __init__(self, history: Iterable[Message] = ()) -> None:
-        self.transcript = history.fork() if isinstance(history, Transcript) else Transcript(history)
+        self.transcript = history.fork() if type(history) is Transcript else Transcript(history)
         self._versions = HistoryVersions(len(self.transcript))
         self._turn_history = TurnHistory()
         self.phase = Phase.IDLE
@@ -172,22 +172,22 @@ class SessionMachine:
         kind = type(event)
         if kind not in TRANSITIONS[self.phase]:
             raise IllegalEventError(
-                f"{type(event).__name__} {event.key} cannot happen while the run waits for "
+                f"{kind.__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
             )
         if isinstance(event, _QUESTIONS):
             self._check_question(event)
             return
+        if kind is ev.ModelReplied and self.is_over_limit:
+            raise IllegalEventError(f"{event.key} is over the limit of iterations")
+        if event.key in self._planned:
+            return
         if kind in _CHANGES:
             check_change(event, self.turn, self.transcript)
         if isinstance(event, ev.TurnOpened) and event.message is None and not self.can_try_again:
             raise IllegalEventError(f"{event.key} has no message, and no turn to try again")
-        if kind is ev.ModelReplied and self.is_over_limit:
-            raise IllegalEventError(f"{event.key} is over the limit of iterations")
-        if event.key not in self._planned and event.key != self._key_without_effect(event):
-            raise IllegalEventError(
-                f"{type(event).__name__} has the key {event.key!r}, which is not pending"
-            )
+        if event.key != self._key_without_effect(event):
+            raise IllegalEventError(f"{kind.__name__} has a key that is not pending: {event.key!r}")
 
     def _check_question(
         self, event: ev.QuestionAsked | ev.QuestionAnswered | ev.QuestionUnanswered
@@ -239,8 +239,7 @@ class SessionMachine:
         if self._planned and self.phase in phases:
             return
         for phase in phases:
-            condition = _CONDITIONS.get(phase)
-            if condition is None or condition(self):
+            if phase is phases[-1] or _CONDITIONS[phase](self):
                 break
         self.phase = phase
         self._planned = _PLANS[phase](self)
@@ -290,15 +289,15 @@ class SessionMachine:
         else:
             self._take_output(reply, event.at)
 
-    def allows_tools(self, reply: Reply) -> bool:
-        """Whether the tools of this reply are what comes after it."""
-        most, calls = self.limits.tool_calls, len(reply.calls)
-        return bool(calls) and (most is None or self.tools_run + calls <= most)
+    def allows_tools(self, calls: tuple[ToolCall, ...]) -> bool:
+        """Whether the tools of a reply with these calls are what comes after it."""
+        most = self.limits.tool_calls
+        return bool(calls) and (most is None or self.tools_run + len(calls) <= most)
 
     def _take_calls(self, reply: Reply, calls: tuple[ToolCall, ...]) -> None:
         unfinished = reply.kind is ReplyKind.TRUNCATED
         self._batch = Batch(self.turn, self.iteration, calls, unfinished=unfinished)
-        if not self.allows_tools(reply):
+        if not self.allows_tools(calls):
             self._fill_results(OVER_LIMIT_TEXT, ())
             self._end_at_limit("tool_calls")
 
@@ -468,7 +467,7 @@ _CONDITIONS: dict[Phase, Callable[[SessionMachine], bool]] = {
     Phase.TOOLS: lambda machine: not machine._batch.is_whole,
     Phase.OUTPUT: lambda machine: machine._awaits_check,
 }
-"""What the state must be for a phase to follow; the others follow in any state."""
+"""What the state must be for a phase to follow; the last one of a row follows in any state."""
 
 _PLANS: dict[Phase, Callable[[SessionMachine], dict[str, Effect]]] = {
     Phase.IDLE: lambda _: {},

@@ -106,7 +106,7 @@ class Message(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The text parts, joined; reasoning is not text."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        return "".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -129,7 +129,8 @@ def user(*content: str | Text | Media) -> Message:
     >>> user("What is this?").role
     'user'
     """
-    return Message("user", tuple(Text(part) if isinstance(part, str) else part for part in content))
+    parts = [Text(part) if isinstance(part, str) else part for part in content]
+    return Message("user", tuple(parts))
 
 
 def assistant(*content: str | Part) -> Message:
@@ -215,7 +216,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The text parts, joined; reasoning is not text."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        return "".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -206,10 +206,10 @@ class Transcript(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        if index == -1 and self._newest:
-            return self._newest[-1]
         messages = self._older.messages
         older = len(messages)
+        if not older or (index == -1 and self._newest):
+            return self._newest[index]
         if isinstance(index, slice):
             start, stop, stride = index.indices(len(self))
             if stride != 1:

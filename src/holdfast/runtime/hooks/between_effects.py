@@ -85,7 +85,7 @@ def make_marker(run: ActiveTurn) -> ToolsBegun:
 
 def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | None:
     """Return the marker to save with this event, if it is a reply whose tools begin directly."""
-    if type(event) is not ModelReplied or not run.machine.allows_tools(event.reply):
+    if type(event) is not ModelReplied or not run.machine.allows_tools(event.reply.calls):
         return None
     return None if has_hooks_before_tools(run) else make_marker(run)
 
