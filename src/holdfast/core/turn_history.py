@@ -38,11 +38,12 @@ class TurnHistory:
         if message is not None:
             self._start = len(history)
             history.append(message)
+            self._unanswered = self._start + 1
         else:
             history.truncate(self._unanswered)
             # The message belongs to this turn now. Results of tools stay whatever happens.
-            self._start = len(history) - (history[-1].role == "user")
-        self._unanswered = len(history)
+            self._unanswered = len(history)
+            self._start = self._unanswered - (history[-1].role == "user")
 
     def add_results(self, history: Transcript, results: Message) -> None:
         """Add the results of tools, which need an answer now."""

@@ -8,14 +8,14 @@ suppressed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import msgspec
 
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.detached_errors import clean_error, clean_info
-from holdfast.core.effects import CallModel, CheckOutput, Effect, RunTool
+from holdfast.core.effects import CallModel, CheckOutput, CloseTurn, Effect, RunTool
 from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
@@ -74,13 +74,7 @@ IN_DOUBT_NOTE = " It may have taken effect: check before calling it again."
 
 def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
     """Perform any effect."""
-    if isinstance(effect, RunTool):
-        return run_tool(run, effect)
-    if isinstance(effect, CallModel):
-        return call_model(run, effect)
-    if isinstance(effect, CheckOutput):
-        return check_output(run, effect)
-    return close_turn(run, effect)
+    return _FUNCTIONS[type(effect)](run, effect)
 
 
 async def call_model(
@@ -353,3 +347,11 @@ def _clean_failure(run: ActiveTurn, failure: Failed) -> Failed:
 
 def _log_detail(outcome: Failed) -> str:
     return outcome.info.private or outcome.info.safe
+
+
+_FUNCTIONS: dict[type[Effect], Callable[..., Awaitable[Event]]] = {
+    CallModel: call_model,
+    RunTool: run_tool,
+    CheckOutput: check_output,
+    CloseTurn: close_turn,
+}

@@ -60,7 +60,7 @@ def check_arguments(
         return validated
     values, set_fields = validated.__dict__, validated.__pydantic_fields_set__
     try:
-        data = fields_data((name, values[at], at in set_fields) for name, at in signature.fields)
+        data = fields_data([(name, values[at], at in set_fields) for name, at in signature.fields])
     except (NotShowableError, UnknownKindError):
         fallback = _field_by_field(signature, text, validated)
         if isinstance(fallback, RefusedCall):
