@@ -96,7 +96,8 @@ class TurnLog:
         """
         is_result = type(event) is ToolFinished
         try:
-            await self._wait_for_place(is_result=is_result)
+            if self._pending_events:
+                await self._wait_for_place(is_result=is_result)
             event = self._prepare_event(event)
         except BaseException:
             self._wake_next()  # in the place of this event
