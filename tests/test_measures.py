@@ -48,6 +48,7 @@ def test_many_arguments_are_passed_by_name() -> None:
 
 
 def test_a_call_passes_through_few_frames() -> None:
-    # The last one sends a request, since a request may be sent again without streaming.
-    assert measures.own_frames(wrapped=False) <= 12
-    assert measures.own_frames(wrapped=True) <= 14
+    # Two of them do something twice: a request is sent again without streaming, and a turn whose
+    # request is being run elsewhere is looked up again.
+    assert measures.own_frames(wrapped=False) <= 13
+    assert measures.own_frames(wrapped=True) <= 15

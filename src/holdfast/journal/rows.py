@@ -67,11 +67,11 @@ def compute_checksum(tenant: str, line: Line, event: str) -> int:
     """Compute the checksum of a row without its number, as a signed number of 64 bits."""
     at = repr(line.at + 0.0)  # a database makes 0.0 of 0 and of -0.0
     return _hash_columns(
-        tenant, line.run, line.key, line.digest, line.type, at, str(line.schema), event
+        (tenant, line.run, line.key, line.digest, line.type, at, str(line.schema), event)
     )
 
 
-def _hash_columns(*columns: str) -> int:
+def _hash_columns(columns: tuple[str, ...]) -> int:
     digest = blake2b("\0".join(columns).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
@@ -207,7 +207,7 @@ class RowReader:
             return None
         if type(run) is not str or type(seq) is not int or not is_time(at):
             return None
-        found = _hash_columns(self._tenant, run, key, digest, tag, repr(at), str(schema), event)
+        found = _hash_columns((self._tenant, run, key, digest, tag, repr(at), str(schema), event))
         if checksum != number_checksum(found, seq):
             return None
         try:

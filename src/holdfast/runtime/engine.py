@@ -45,7 +45,6 @@ from holdfast.runtime.around_turn import (
 from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
-from holdfast.runtime.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -60,6 +59,7 @@ from holdfast.runtime.recovery import (
 )
 from holdfast.runtime.result import Result
 from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.sessions.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_pool import (
     NewRun,
