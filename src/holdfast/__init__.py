@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from holdfast.middleware.continuation_permission import (
         ContinuationPermission as ContinuationPermission,
     )
+    from holdfast.middleware.hook_contexts import InstructionsContext as InstructionsContext
     from holdfast.middleware.hooks import Middleware as Middleware
     from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
     from holdfast.models.resolve import ModelAt as ModelAt
@@ -103,6 +104,7 @@ _HOME: dict[str, str] = {
     "Event": "holdfast.core.events",
     "FinishReason": "holdfast.core.messages",
     "HoldfastError": "holdfast.core.errors",
+    "InstructionsContext": "holdfast.middleware.hook_contexts",
     "LimitError": "holdfast.core.errors",
     "Limits": "holdfast.core.limits",
     "Media": "holdfast.core.messages",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.retry.options import RetryOptions
     from holdfast.runtime.compile import AgentKeywords
+    from holdfast.runtime.instructions import Instructions
     from holdfast.runtime.output.structured_output import StructuredOutput
     from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
@@ -52,7 +53,8 @@ class Agent(Generic[T]):
         model: `"provider:model"`, such as "openai:gpt-5.2" or "ollama:llama3.2"; a ModelAt with an
             address of its own; or a Model.
         name: names the agent in logs and events.
-        instructions: the system prompt.
+        instructions: the system prompt: a text, a function that returns one, or a list of these. A
+            function is called for each new turn, with or without an `InstructionsContext`.
         tools: functions, or tools made by `@tool`.
         output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
             list of types, of which the output has one; or a StructuredOutput.
@@ -98,7 +100,7 @@ class Agent(Generic[T]):
         model: str | ModelAt | Model,
         *,
         name: str = "agent",
-        instructions: str = "",
+        instructions: Instructions = "",
         tools: Iterable[Callable[..., object] | Tool] = (),
         output: type[T] | Sequence[type[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         settings: ModelSettings | None = None,

@@ -279,7 +279,7 @@ class StoppedError(HoldfastError):
 
 
 class MiddlewareError(HoldfastError):
-    """A hook of a middleware raised, timed out, or returned something that is not a decision.
+    """A hook, or a function of the instructions, raised, timed out or returned a wrong value.
 
     >>> str(MiddlewareError("Guard", "before_tool", "raised KeyError"))
     'Guard.before_tool raised KeyError'

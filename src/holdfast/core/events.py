@@ -52,7 +52,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
 
     Without a message, the turn tries the last one again: it continues after the user's message or
     the results of tools with which the history ends. `agent` is the name of the agent.
-    `instructions` are those of this turn when a hook changed the agent's, and `history` holds the
+    `instructions` are those of this turn when a function or a hook wrote them, and `history` holds the
     messages before the first turn of a run without a session; a process that resumes the turn needs
     both. `request` is the idempotency key of the caller: a journal accepts one turn with it.
     """

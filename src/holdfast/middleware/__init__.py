@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.middleware.hook_contexts import BeforeTurn as BeforeTurn
     from holdfast.middleware.hook_contexts import Folding as Folding
     from holdfast.middleware.hook_contexts import HookContext as HookContext
+    from holdfast.middleware.hook_contexts import InstructionsContext as InstructionsContext
     from holdfast.middleware.hook_contexts import ModelCall as ModelCall
     from holdfast.middleware.hook_contexts import OnError as OnError
     from holdfast.middleware.hook_contexts import RunFacts as RunFacts
@@ -77,6 +78,7 @@ _HOME: dict[str, str] = {
     "Guidance": "holdfast.middleware.guidance",
     "HistoryReduction": "holdfast.middleware.history_reduction",
     "HookContext": "holdfast.middleware.hook_contexts",
+    "InstructionsContext": "holdfast.middleware.hook_contexts",
     "IterationCache": "holdfast.middleware.iteration_cache",
     "IterationLogging": "holdfast.middleware.iteration_logging",
     "LiveFilter": "holdfast.middleware.live",

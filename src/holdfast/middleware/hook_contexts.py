@@ -135,6 +135,13 @@ class HookContext(Struct, frozen=True):
         return self.facts.clock()
 
 
+class InstructionsContext(HookContext, frozen=True):
+    """A turn is about to begin: what a function in `Agent(instructions=...)` can learn about it."""
+
+    message: Message
+    messages: Sequence[Message]
+
+
 class BeforeTurn(HookContext, frozen=True):
     """A user message arrived; nothing of it is saved yet."""
 

@@ -163,7 +163,8 @@ class ActiveTurn:
             keep_partial=self.partial_reply.save,
             note_retry=note_retry,
         )
-        self.hooks = TurnHooks(plan.chain, opened.folds, self._collect_facts(), plan.instructions)
+        written = plan.instructions.fixed or ""
+        self.hooks = TurnHooks(plan.chain, opened.folds, self._collect_facts(), written)
 
     def _collect_facts(self) -> RunFacts:
         """Collect what hooks can learn about the turn."""

@@ -18,7 +18,7 @@ from holdfast.core.session_state import Phase
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Deny, Patch, Stop
 from holdfast.middleware.hook_calls import call_after, call_hook, has_enabled_hooks
-from holdfast.middleware.hook_contexts import AfterTurn, BeforeTurn
+from holdfast.middleware.hook_contexts import AfterTurn, BeforeTurn, InstructionsContext
 from holdfast.resilience.pipeline import Done
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.turn_state.turn_hooks import Iteration
@@ -29,10 +29,12 @@ async def start_turn(run: ActiveTurn, message: Message) -> None:
 
     Raises:
         StoppedError: a hook denied the message and forbids to save it; nothing was saved.
-        MiddlewareError: a hook failed; nothing was saved.
+        MiddlewareError: a hook or a function of the instructions failed; nothing was saved.
     """
     hooks = run.hooks
     hooks.set_turn(run.machine.turn + 1)
+    if run.plan.instructions.fixed is None:
+        hooks.instructions = await _write_instructions(run, message)
     if has_enabled_hooks(hooks.chain.before_turn, hooks.facts):
         context = await _call_before_turn(run, message)
         message, hooks.instructions = context.message, context.instructions
@@ -51,7 +53,7 @@ async def try_again(run: ActiveTurn) -> None:
 
 def _open_turn(run: ActiveTurn, message: Message | None) -> Awaitable[None]:
     hooks = run.hooks
-    own = hooks.instructions if hooks.instructions != run.plan.instructions else None
+    own = hooks.instructions if hooks.instructions != run.plan.instructions.fixed else None
     end = None
     if hooks.stop is not None:
         # Saved together, so that a turn that is stopped here cannot continue after a crash.
@@ -72,15 +74,34 @@ async def continue_turn(run: ActiveTurn) -> None:
     run.hooks.iteration = _restore_iteration(run)
 
 
+async def _write_instructions(run: ActiveTurn, message: Message) -> str:
+    """Call the functions of the instructions. Raises MiddlewareError when one of them fails."""
+    facts = run.hooks.facts
+    context = InstructionsContext(facts, turn_key(facts.turn), message, run.machine.transcript)
+    return await run.plan.instructions.write_text(context)
+
+
 async def _read_instructions(run: ActiveTurn) -> str:
-    """Return the instructions of the last turn, as its hooks set them when it was opened."""
-    if not run.hooks.chain.before_turn:
-        return run.plan.instructions
+    """Return the instructions of the last turn, as they were when it was opened."""
+    fixed = run.plan.instructions.fixed
+    if fixed is not None and not run.hooks.chain.before_turn:
+        return fixed
     for record in reversed(await run.log.read()):
-        event = record.event
-        if isinstance(event, TurnOpened):
-            return run.plan.instructions if event.instructions is None else event.instructions
-    return run.plan.instructions
+        if isinstance(record.event, TurnOpened):
+            return await _restore_instructions(run, record.event)
+    return fixed or ""
+
+
+async def _restore_instructions(run: ActiveTurn, opened: TurnOpened) -> str:
+    """Return the instructions that a turn was opened with; None stands for those of the agent."""
+    if opened.instructions is not None:
+        return opened.instructions
+    if run.plan.instructions.fixed is not None:
+        return run.plan.instructions.fixed
+    # The turn began when the instructions of the agent were a text, which the journal does not have.
+    said = (one for one in reversed(run.machine.transcript) if one.role == "user")
+    message = opened.message or next(said, Message("user", ()))
+    return await _write_instructions(run, message)
 
 
 def _restore_iteration(run: ActiveTurn) -> Iteration | None:

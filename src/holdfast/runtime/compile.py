@@ -30,6 +30,7 @@ from holdfast.resilience.endpoint_states import PROCESS
 from holdfast.resilience.pipeline import Operation
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.system_clock import SystemClock, system_rng
+from holdfast.runtime.instructions import Instructions, compile_instructions
 from holdfast.runtime.plan import AgentPlan, ToolCallOptions
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.sessions.session_pool import OnBusy
@@ -52,7 +53,7 @@ class AgentKeywords(TypedDict, total=False):
 
     model: str | ModelAt | Model
     name: str
-    instructions: str
+    instructions: Instructions
     tools: Iterable[Callable[..., object] | Tool]
     # Any: only the signature of `Agent` can connect this type with the type of the result.
     output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
@@ -106,7 +107,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     return AgentPlan(
         name=keywords["name"],
         models=tuple(models),
-        instructions=keywords["instructions"],
+        instructions=compile_instructions(keywords["instructions"]),
         registry=registry,
         output=output,
         settings=keywords["settings"] or ModelSettings(),
@@ -200,7 +201,7 @@ _RECORDS = (
 
 
 def _check_types(keywords: AgentKeywords) -> None:
-    for argument, wanted in (("name", str), ("instructions", str), *_RECORDS):
+    for argument, wanted in (("name", str), *_RECORDS):
         value = keywords.get(argument)
         if not isinstance(value, wanted) and not (value is None and wanted is not str):
             raise ConfigurationError(

@@ -26,6 +26,7 @@ from holdfast.models.reply_carry import ReplyCarry
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.pipeline import Operation, Pipeline
 from holdfast.resilience.retry.options import RetryOptions
+from holdfast.runtime.instructions import AgentInstructions
 from holdfast.runtime.tool_attempt import ToolAttempt
 from holdfast.telemetry.observers import Observation
 from holdfast.tools.registry import Registry
@@ -57,7 +58,7 @@ class AgentPlan:
 
     name: str
     models: tuple[Model, ...]
-    instructions: str
+    instructions: AgentInstructions
     registry: Registry
     output: Output | None
     settings: ModelSettings
