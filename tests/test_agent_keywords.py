@@ -21,8 +21,10 @@ NOT_IN_FILES = {
 
 
 def test_the_record_and_the_signature_have_the_same_names_and_types() -> None:
-    # Only the signature can connect the type of the output with the type of the agent.
-    declared = {name: re.sub(r"\bT\b", "Any", one.annotation) for name, one in SIGNATURE.items()}
+    # Only the signature can connect the types of the output and of the deps with the agent.
+    declared = {
+        name: re.sub(r"\b(T|D_contra)\b", "Any", one.annotation) for name, one in SIGNATURE.items()
+    }
     record = {name: kind.__forward_arg__ for name, kind in AgentKeywords.__annotations__.items()}
     assert list(declared.items()) == list(record.items())
 

@@ -7,7 +7,7 @@ and must not import the engine before the first agent is made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NoReturn, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -43,10 +43,14 @@ if TYPE_CHECKING:
     from holdfast.transport.port import Timeouts, Transport
 
 T = TypeVar("T", default=str)
+D_contra = TypeVar("D_contra", default=None, contravariant=True)
 A = TypeVar("A")
 
+NO_DEPS: Any = None
+"""The default of `deps`, whatever their type is: a run checks whether they are missing."""
 
-class Agent(Generic[T]):
+
+class Agent(Generic[T, D_contra]):
     """A model with instructions, tools and settings; runs turns.
 
     Args:
@@ -58,6 +62,8 @@ class Agent(Generic[T]):
         tools: functions, or tools made by `@tool`.
         output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
             list of types, of which the output has one; or a StructuredOutput.
+        deps_type: the type of `run(deps=...)`, which tools, hooks and functions of the instructions
+            read from their context; with it, every run must pass such an object.
         settings: temperature, output limit and other settings of the model.
         limits: the iterations, seconds and tokens of one turn.
         retry: which failures are retried, how often and after which wait; see `RetryOptions`.
@@ -100,9 +106,10 @@ class Agent(Generic[T]):
         model: str | ModelAt | Model,
         *,
         name: str = "agent",
-        instructions: Instructions = "",
+        instructions: Instructions[D_contra] = "",
         tools: Iterable[Callable[..., object] | Tool] = (),
         output: type[T] | Sequence[type[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
+        deps_type: type[D_contra] | None = None,
         settings: ModelSettings | None = None,
         limits: Limits | None = None,
         retry: RetryOptions | None = None,
@@ -136,7 +143,7 @@ class Agent(Generic[T]):
         session: str | None = None,
         history: Sequence[Message] = (),
         limits: Limits | None = None,
-        deps: object = None,
+        deps: D_contra = NO_DEPS,
         request: str | None = None,
     ) -> Result[T]:
         """Run one turn to its end.
@@ -146,7 +153,7 @@ class Agent(Generic[T]):
             session: the name of the session to continue.
             history: the messages to continue instead of a session.
             limits: the limits of this turn, instead of the agent's.
-            deps: any object; tools read it as `ToolContext.deps`.
+            deps: an object of the agent's `deps_type`; tools read it as `ToolContext.deps`.
             request: an idempotency key of yours, for a message that may be sent twice. If the
                 journal has a turn with this key, no new turn is run: that turn is finished if it
                 was interrupted, and its result is returned or its error raised. The prompt is then
@@ -167,7 +174,7 @@ class Agent(Generic[T]):
         session: str | None = None,
         history: Sequence[Message] = (),
         limits: Limits | None = None,
-        deps: object = None,
+        deps: D_contra = NO_DEPS,
         request: str | None = None,
     ) -> RunStream[T]:
         """Run one turn and stream it: `async with agent.stream(...) as run: async for item in run`.
@@ -185,7 +192,7 @@ class Agent(Generic[T]):
         session: str | None = None,
         history: Sequence[Message] = (),
         limits: Limits | None = None,
-        deps: object = None,
+        deps: D_contra = NO_DEPS,
         request: str | None = None,
     ) -> Result[T]:
         """Call `run` from synchronous code; this works in scripts, threads and notebooks."""
@@ -197,7 +204,7 @@ class Agent(Generic[T]):
             )
         )
 
-    async def resume(self, run_id: str, *, deps: object = None) -> Result[T]:
+    async def resume(self, run_id: str, *, deps: D_contra = NO_DEPS) -> Result[T]:
         """Continue a run that a crash interrupted, that waited for an answer, or that failed.
 
         A turn that failed, was cancelled or reached a limit is tried again where it failed, unless
@@ -218,7 +225,7 @@ class Agent(Generic[T]):
         """
         return await self._engine.resume(run_id, deps)
 
-    def resume_stream(self, run_id: str, *, deps: object = None) -> RunStream[T]:
+    def resume_stream(self, run_id: str, *, deps: D_contra = NO_DEPS) -> RunStream[T]:
         """Continue a run and stream it: `async with agent.resume_stream("ada") as run`.
 
         Saved events are not streamed again, except a question that is still open. If the turn has
@@ -243,7 +250,7 @@ class Agent(Generic[T]):
         self,
         *,
         runs: Sequence[str] | None = None,
-        deps: object = None,
+        deps: D_contra = NO_DEPS,
         parallel: int = 8,
         seconds: float | None = 300.0,
     ) -> list[RecoveredRun[T]]:
@@ -372,7 +379,7 @@ class Agent(Generic[T]):
         return self._engine.as_tool(name, description, limits, own_budget=own_budget)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Agent[object]:
+    def from_file(cls, path: str | os.PathLike[str]) -> Agent[object, Any]:
         """Make the agent that a TOML file describes. Raises ConfigurationError with file and line.
 
         The keys are the keywords of `Agent`, with tables for `settings`, `limits`, `timeouts`,
@@ -388,8 +395,8 @@ class Agent(Generic[T]):
         # Imported late, since most agents are made in code.
         from holdfast.agent_file.load_agent import load_agent
 
-        # Only the file knows the type of the output.
-        return load_agent(path, cast("Callable[..., Agent[object]]", cls))
+        # Only the file knows the types of the output and of the deps.
+        return load_agent(path, cast("Callable[..., Agent[object, Any]]", cls))
 
     def describe(self) -> str:
         """Return the pipeline of a run as text, outermost first, with its settings."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import Status
@@ -24,6 +25,9 @@ from holdfast.core.questions import AnyQuestion, Question, Timeout
 S_co = TypeVar("S_co", covariant=True)
 S = TypeVar("S")
 A = TypeVar("A")
+D_co = TypeVar("D_co", covariant=True, default=object)
+"""The type of the `deps` of a run: the `deps_type` of the agent."""
+
 Ask: TypeAlias = Callable[[str, AnyQuestion, Timeout], Awaitable[object]]
 """Asks a question: takes the key of the effect that asks, the question, and the timeout."""
 
@@ -76,7 +80,7 @@ class RunFacts(Struct, frozen=True):
         return f"RunFacts(agent={self.agent!r}, run_id={self.run_id!r}, turn={self.turn})"
 
 
-class HookContext(Struct, frozen=True):
+class HookContext(Struct, Generic[D_co], frozen=True):
     """The base of all hook contexts; `key` names the effect or turn, such as `t1.i0.model`."""
 
     facts: RunFacts
@@ -98,9 +102,10 @@ class HookContext(Struct, frozen=True):
         return self.facts.session
 
     @property
-    def deps(self) -> object:
+    def deps(self) -> D_co:
         """The object that was passed as `agent.run(deps=...)`."""
-        return self.facts.deps
+        deps: Any = self.facts.deps
+        return deps  # type: ignore[no-any-return]  # REASON: as in `state_of`
 
     @property
     def turn(self) -> int:
@@ -135,14 +140,14 @@ class HookContext(Struct, frozen=True):
         return self.facts.clock()
 
 
-class InstructionsContext(HookContext, frozen=True):
+class InstructionsContext(HookContext[D_co], Generic[D_co], frozen=True):
     """A turn is about to begin: what a function in `Agent(instructions=...)` can learn about it."""
 
     message: Message
     messages: Sequence[Message]
 
 
-class BeforeTurn(HookContext, frozen=True):
+class BeforeTurn(HookContext[D_co], Generic[D_co], frozen=True):
     """A user message arrived; nothing of it is saved yet."""
 
     message: Message
@@ -150,7 +155,7 @@ class BeforeTurn(HookContext, frozen=True):
     instructions: str
 
 
-class AfterTurn(HookContext, frozen=True):
+class AfterTurn(HookContext[D_co], Generic[D_co], frozen=True):
     """The turn is over. `error` has the details of a failure, `exception` is the object itself."""
 
     status: Status
@@ -162,7 +167,7 @@ class AfterTurn(HookContext, frozen=True):
     stop_reason: str = ""
 
 
-class BeforeIteration(HookContext, frozen=True):
+class BeforeIteration(HookContext[D_co], Generic[D_co], frozen=True):
     """The model is about to be called. `reply` is the reply that an earlier hook gave instead."""
 
     iteration: int
@@ -180,11 +185,11 @@ class BeforeIteration(HookContext, frozen=True):
         return self.iteration == 0
 
 
-class ModelCall(BeforeIteration, frozen=True):
+class ModelCall(BeforeIteration[D_co], Generic[D_co], frozen=True):
     """A model call with all its attempts: what `wrap_model` passes to `call_next`."""
 
 
-class AfterReply(HookContext, frozen=True):
+class AfterReply(HookContext[D_co], Generic[D_co], frozen=True):
     """The model call succeeded, or its last attempt failed; no tool has run yet.
 
     `replaced` means that a hook gave the reply. `exception` is the failure.
@@ -210,7 +215,7 @@ class AfterReply(HookContext, frozen=True):
         return self.exception is None and self.reply is not None and not self.reply.calls
 
 
-class AfterIteration(HookContext, frozen=True):
+class AfterIteration(HookContext[D_co], Generic[D_co], frozen=True):
     """A model call and the tools that it asked for have ended, with or without errors.
 
     `calls` are the calls as the model wrote them.
@@ -230,7 +235,7 @@ class AfterIteration(HookContext, frozen=True):
         return self.exception is None and self.reply is not None and not self.calls
 
 
-class BeforeTools(HookContext, frozen=True):
+class BeforeTools(HookContext[D_co], Generic[D_co], frozen=True):
     """The model asked for tools, and none of them has run.
 
     `calls` are the calls with their validated arguments, in the order of the reply. `invalid` has the
@@ -243,7 +248,7 @@ class BeforeTools(HookContext, frozen=True):
     invalid: frozenset[int] = frozenset()
 
 
-class BeforeTool(HookContext, frozen=True):
+class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
     """One tool is about to run. `result` is the result that an earlier hook gave instead.
 
     `call` has the validated arguments: what the tool receives, by the names of its parameters, with
@@ -271,11 +276,11 @@ class BeforeTool(HookContext, frozen=True):
         return arguments_of(self.call)
 
 
-class ToolUse(BeforeTool, frozen=True):
+class ToolUse(BeforeTool[D_co], Generic[D_co], frozen=True):
     """The call of one tool with all its attempts: what `wrap_tool` passes to `call_next`."""
 
 
-class AfterTool(HookContext, frozen=True):
+class AfterTool(HookContext[D_co], Generic[D_co], frozen=True):
     """One call has its result. `exception` is the complete object, which the model never sees.
 
     `call` has the arguments that the tool received. `valid` is false when they were refused and the
@@ -303,7 +308,7 @@ class AfterTool(HookContext, frozen=True):
         return arguments_of(self.call) if self.valid else None
 
 
-class OnError(HookContext, frozen=True):
+class OnError(HookContext[D_co], Generic[D_co], frozen=True):
     """A model call or a tool failed after all attempts; `call` is None for a model call."""
 
     iteration: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, Literal, Self, TypeAlias
+from typing import Any, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -150,50 +150,54 @@ class Middleware(Generic[S]):
         other.hook_timeout = hook_timeout if hook_timeout is not None else self.hook_timeout
         return other
 
-    async def before_turn(self, context: at.BeforeTurn) -> Patch | Deny | Stop | None:
+    async def before_turn(self, context: at.BeforeTurn[Any]) -> Patch | Deny | Stop | None:
         """Called once for each user message, before anything of it is saved."""
 
-    async def after_turn(self, context: at.AfterTurn) -> None:
+    async def after_turn(self, context: at.AfterTurn[Any]) -> None:
         """Called once for each turn that has begun, unless it was cancelled."""
 
-    async def before_iteration(self, context: at.BeforeIteration) -> Patch | UseReply | Stop | None:
+    async def before_iteration(
+        self, context: at.BeforeIteration[Any]
+    ) -> Patch | UseReply | Stop | None:
         """Called before each model call."""
 
     async def wrap_model(
-        self, context: at.ModelCall, call_next: Callable[[at.ModelCall], Awaitable[Reply]]
+        self, context: at.ModelCall[Any], call_next: Callable[[at.ModelCall[Any]], Awaitable[Reply]]
     ) -> Reply:
         """Called around a model call and all its attempts; `call_next` raises the final error."""
         return await call_next(context)
 
-    def live(self, context: at.ModelCall) -> LiveFilter | None:  # noqa: ARG002  # REASON: for overriding
+    def live(self, context: at.ModelCall[Any]) -> LiveFilter | None:  # noqa: ARG002  # REASON: for overriding
         """Return a filter of the deltas of this call while they are streamed; None for no filter."""
         return None
 
-    async def on_context_window(self, context: at.ModelCall) -> Patch | None:
+    async def on_context_window(self, context: at.ModelCall[Any]) -> Patch | None:
         """Called once when the context window is too small: may return what to send instead."""
 
-    async def after_reply(self, context: at.AfterReply) -> UseReply | Stop | None:
+    async def after_reply(self, context: at.AfterReply[Any]) -> UseReply | Stop | None:
         """Called after each model call, before its tools; also when it failed or was replaced."""
 
-    async def after_iteration(self, context: at.AfterIteration) -> Stop | None:
+    async def after_iteration(self, context: at.AfterIteration[Any]) -> Stop | None:
         """Called after the tools of an iteration, or after a reply without tool calls."""
 
-    async def before_tools(self, context: at.BeforeTools) -> Deny | Stop | None:
+    async def before_tools(self, context: at.BeforeTools[Any]) -> Deny | Stop | None:
         """Called once when the model asked for tools, before any of them runs."""
 
-    async def before_tool(self, context: at.BeforeTool) -> Replace | Deny | Stop | None:
+    async def before_tool(self, context: at.BeforeTool[Any]) -> Replace | Deny | Stop | None:
         """Called before each tool."""
 
     async def wrap_tool(
-        self, context: at.ToolUse, call_next: Callable[[at.ToolUse], Awaitable[ToolResult]]
+        self,
+        context: at.ToolUse[Any],
+        call_next: Callable[[at.ToolUse[Any]], Awaitable[ToolResult]],
     ) -> ToolResult:
         """Called around one tool and all its attempts; `call_next` raises what the tool raised."""
         return await call_next(context)
 
-    async def after_tool(self, context: at.AfterTool) -> Replace | Stop | None:
+    async def after_tool(self, context: at.AfterTool[Any]) -> Replace | Stop | None:
         """Called after each tool; also when it failed, was denied or was replaced."""
 
-    async def on_error(self, context: at.OnError) -> Stop | None:
+    async def on_error(self, context: at.OnError[Any]) -> Stop | None:
         """Called when a model call or a tool failed after all attempts, before its after hooks."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, get_origin
 
 import msgspec
 
@@ -53,10 +53,11 @@ class AgentKeywords(TypedDict, total=False):
 
     model: str | ModelAt | Model
     name: str
-    instructions: Instructions
+    instructions: Instructions[Any]
     tools: Iterable[Callable[..., object] | Tool]
     # Any: only the signature of `Agent` can connect this type with the type of the result.
     output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
+    deps_type: type[Any] | None
     settings: ModelSettings | None
     limits: Limits | None
     retry: RetryOptions | None
@@ -110,6 +111,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         instructions=compile_instructions(keywords["instructions"]),
         registry=registry,
         output=output,
+        deps_type=_check_deps_type(keywords["deps_type"]),
         settings=keywords["settings"] or ModelSettings(),
         limits=limits if output is None else output.cap_limits(limits),
         tool_calls=tools,
@@ -221,6 +223,13 @@ def _check_types(keywords: AgentKeywords) -> None:
     if not keywords["name"].strip():
         raise ConfigurationError("name", "is empty")
     check_value("parallel_tools", keywords["parallel_tools"], PositiveInt)
+
+
+def _check_deps_type(given: type[Any] | None) -> type[Any] | None:
+    """Return the class of `deps`, without the type arguments of `dict[str, int]`."""
+    kind = get_origin(given) or given
+    check_value("deps_type", kind, type | None)
+    return kind
 
 
 def _check_access(keywords: AgentKeywords) -> None:

@@ -104,8 +104,8 @@ class Engine(Generic[T]):
         self.session_pool = SessionPool(journal or MemoryJournal(), self.plan.chain)
         self.answering = Answering(self.plan, self.session_pool, journal)
 
-    @staticmethod
     def make_turn(
+        self,
         prompt: Prompt,
         session: str | None,
         history: Sequence[Message],
@@ -115,6 +115,7 @@ class Engine(Generic[T]):
         request: str | None,
     ) -> TurnInput:
         """Build the input of a turn. Raises ConfigurationError."""
+        self.plan.check_deps(deps)
         return TurnInput(
             message=to_message(prompt),
             session=session,
@@ -159,6 +160,7 @@ class Engine(Generic[T]):
         """
         require_asyncio()
         journal = self._require_journal("resume")
+        self.plan.check_deps(deps)
         context = TurnContext(
             channel=channel,
             questions=self._make_broker() if questions is None else questions,
@@ -202,6 +204,7 @@ class Engine(Generic[T]):
         """Resume every interrupted run of this agent; see `Agent.recover`."""
         require_asyncio()
         journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
+        self.plan.check_deps(deps)
         check_value("runs", chosen, Sequence[str] | None)
         runs = [
             entry.run
@@ -353,6 +356,7 @@ class Engine(Generic[T]):
 
         The plan is that of this agent, with the rules of its caller.
         """
+        plan.check_deps(turn.deps)
         if child_run is None:
             return await self.run(turn, channel, questions, plan)
         context = TurnContext(

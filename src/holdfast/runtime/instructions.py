@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
@@ -21,13 +21,15 @@ from holdfast.core.redaction import redact
 from holdfast.middleware.hook_contexts import InstructionsContext
 from holdfast.middleware.hooks import HOOK_TIMEOUT
 
+D = TypeVar("D")
+
 InstructionsText: TypeAlias = str | Awaitable[str | None] | None
 InstructionsFunction: TypeAlias = (
-    Callable[[], InstructionsText] | Callable[[InstructionsContext], InstructionsText]
+    Callable[[], InstructionsText] | Callable[[InstructionsContext[D]], InstructionsText]
 )
 """Returns a part of the instructions, or None for none; sync or async, with or without a context."""
 
-Instructions: TypeAlias = str | InstructionsFunction | Sequence[str | InstructionsFunction]
+Instructions: TypeAlias = str | InstructionsFunction[D] | Sequence[str | InstructionsFunction[D]]
 """A text, a function, or a list of these, whose texts are joined by blank lines."""
 
 _Item: TypeAlias = str | Callable[..., InstructionsText]
@@ -43,7 +45,7 @@ class AgentInstructions(Struct, frozen=True):
         fixed: the whole text if no part is a function, otherwise None.
     """
 
-    parts: tuple[str | tuple[InstructionsFunction, bool], ...]
+    parts: tuple[str | tuple[InstructionsFunction[Any], bool], ...]
     fixed: str | None
 
     async def write_text(self, context: InstructionsContext) -> str:
@@ -77,7 +79,7 @@ def _join_texts(texts: Sequence[str]) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-def _compile_part(argument: str, part: _Item) -> str | tuple[InstructionsFunction, bool]:
+def _compile_part(argument: str, part: _Item) -> str | tuple[InstructionsFunction[Any], bool]:
     if isinstance(part, str):
         return part
     return part, _takes_context(argument, part)
@@ -103,7 +105,7 @@ def _takes_context(argument: str, function: Callable[..., object]) -> bool:
 
 
 async def _call_function(
-    function: InstructionsFunction, takes_context: bool, context: InstructionsContext
+    function: InstructionsFunction[Any], takes_context: bool, context: InstructionsContext
 ) -> str:
     """Return the text of one function, or raise MiddlewareError with its name."""
     from holdfast.calls.guard import run_callable  # only for functions

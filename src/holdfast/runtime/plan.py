@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from types import NoneType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_fields
+from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import PositiveFloat
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.model_request import ModelRequest, ModelSettings
@@ -61,6 +63,7 @@ class AgentPlan:
     instructions: AgentInstructions
     registry: Registry
     output: Output | None
+    deps_type: type[object] | None
     settings: ModelSettings
     limits: Limits
     tool_calls: ToolCallOptions
@@ -77,6 +80,16 @@ class AgentPlan:
     def cap_limits(self, limits: Limits) -> Limits:
         """Return the limits of a turn, adjusted by the options of the output."""
         return limits if self.output is None else self.output.cap_limits(limits)
+
+    def check_deps(self, deps: object) -> None:
+        """Raise ConfigurationError unless `deps` has the type that the agent declares."""
+        if self.deps_type is None:
+            return
+        if deps is None and self.deps_type is not NoneType:
+            name = self.deps_type.__name__
+            problem = f"is missing; the agent has deps_type={name}"
+            raise ConfigurationError("deps", problem, fix=f"Pass deps=, a {name}")
+        check_value("deps", deps, self.deps_type)
 
     @property
     def model(self) -> Model:

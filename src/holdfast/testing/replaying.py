@@ -72,7 +72,7 @@ class ReplayResult(Struct, frozen=True):
 
 async def replay(
     source: Source,
-    agent: Agent[Any],
+    agent: Agent[Any, Any],
     *,
     run: str | None = None,
     limits: Limits | None = None,

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     A = TypeVar("A")
-    D = TypeVar("D", default=object)
+    D_co = TypeVar("D_co", covariant=True, default=object)
 else:
     # The default of a type variable is for type checkers; Python has it from 3.13.
     from typing import TypeVar
 
     A = TypeVar("A")
-    D = TypeVar("D")
+    D_co = TypeVar("D_co", covariant=True)
 
 Asker: TypeAlias = Callable[[str, int, AnyQuestion, Timeout], Awaitable[object]]
 """Asks a question for the effect with this key and attempt, and waits until the timeout."""
@@ -62,7 +62,7 @@ class EventSink(Struct, frozen=True):
     live: bool = True
 
 
-class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
+class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     """The tool call that is running.
 
     Args:
@@ -89,7 +89,7 @@ class ToolContext(Struct, Generic[D], frozen=True, kw_only=True):
     tool: str = ""
     attempt: int = 1
     session: str | None = None
-    deps: D = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D is
+    deps: D_co = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D_co is
     remaining: float | None = None
     asker: Asker | None = None
     event_sink: EventSink | None = None

@@ -16,13 +16,13 @@ from typing import (
     Generic,
     Literal,
     TypedDict,
-    TypeVar,
     Unpack,
     overload,
 )
 
 import msgspec
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import PositiveFloat, PositiveInt
@@ -34,6 +34,8 @@ from holdfast.core.output import OutputType, ParseResult, Valid
 from holdfast.core.output_parser import parse_output
 
 T = TypeVar("T")
+U = TypeVar("U")
+D_co = TypeVar("D_co", covariant=True, default=object)
 
 Validator = Callable[..., Any]
 """A function that takes the output, or the output and an `OutputContext`; it may be async."""
@@ -55,7 +57,7 @@ class _OutputOptions(TypedDict, total=False):
     validators: Sequence[Validator]
 
 
-class OutputContext(Struct, frozen=True, kw_only=True):
+class OutputContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     """What an output validator can learn about the output that it checks.
 
     Args:
@@ -70,7 +72,7 @@ class OutputContext(Struct, frozen=True, kw_only=True):
     run_id: str
     key: str
     session: str | None
-    deps: Any
+    deps: D_co
     text: str
     failures: int
 
@@ -127,8 +129,8 @@ class StructuredOutput(Generic[T]):
         ) -> None: ...
         @overload
         def __init__(
-            self: StructuredOutput[T | str],
-            kind: type[T] | Sequence[type[T]],
+            self: StructuredOutput[U | str],
+            kind: type[U] | Sequence[type[U]],
             *,
             raw_on_failure: Literal[True],
             **rest: Unpack[_OutputOptions],
