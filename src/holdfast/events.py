@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.core.notices import FromAgent as FromAgent
     from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
     from holdfast.core.notices import Notice as Notice
+    from holdfast.core.notices import ReplyReplaced as ReplyReplaced
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
@@ -73,6 +74,7 @@ _HOME: dict[str, str] = {
     "QuestionUnanswered": "holdfast.core.events",
     "ReasoningDelta": "holdfast.core.deltas",
     "RefusalDelta": "holdfast.core.deltas",
+    "ReplyReplaced": "holdfast.core.notices",
     "RetryScheduled": "holdfast.core.notices",
     "SessionRewound": "holdfast.core.events",
     "SessionTitled": "holdfast.core.events",

@@ -215,7 +215,7 @@ async def test_an_attempt_that_failed_leaves_nothing_behind() -> None:
         retry=RetryOptions(max_retries=1),
     )
     async with agent.stream("go") as run:
-        live = [text async for text in run.text(live=True)]
+        live = [item.text async for item in run if isinstance(item, TextDelta)]
     assert live[0] == "Mail "
     assert "".join(live[1:]) == "mple is all."
 
@@ -290,7 +290,8 @@ async def test_each_call_of_a_wrap_hook_has_its_own_filters() -> None:
         Pieces("a bob@exa", "mple.org b"), middleware=[PIIProtection(on_output=True), Twice()]
     )
     async with agent.stream("go") as run:
-        assert "".join([text async for text in run.text(live=True)]) == "a bob@example.org b"
+        live = [item.text async for item in run if isinstance(item, TextDelta)]
+    assert "".join(live) == "a bob@example.org b"
 
 
 async def test_without_a_reader_no_filter_is_made() -> None:

@@ -44,6 +44,15 @@ class AttemptAbandoned(Struct, frozen=True):
     error: ErrorInfo
 
 
+class ReplyReplaced(Struct, frozen=True, gc=False):
+    """A hook replaced the reply of the model call `key`: discard the text that was streamed of it.
+
+    The `ModelReplied` that follows has the reply that counts.
+    """
+
+    key: str
+
+
 class RetryScheduled(Struct, frozen=True):
     """Another attempt follows after `delay` seconds."""
 
@@ -127,6 +136,7 @@ Notice: TypeAlias = (
     | CharactersReplaced
     | AttemptStarted
     | AttemptAbandoned
+    | ReplyReplaced
     | RetryScheduled
     | BreakerChanged
     | ToolStarted

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Generic, TypeVar, overload
 
-from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied
 from holdfast.core.model_request import OutputSchema
@@ -22,6 +21,7 @@ from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.result import Result
+from holdfast.runtime.shown_text import ShownText
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -36,7 +36,7 @@ class RunStream(Generic[T]):
         output: the schema of the output; None for text.
     """
 
-    __slots__ = ("_channel", "_is_cancelled", "_output", "_questions", "_start", "_task")
+    __slots__ = ("_channel", "_is_cancelled", "_output", "_questions", "_shown", "_start", "_task")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class RunStream(Generic[T]):
         self._start = start
         self._questions = questions
         self._channel = Channel()
+        self._shown = ShownText()
         self._task: asyncio.Task[Result[T]] | None = None
         self._is_cancelled = False  # by `cancel()`
 
@@ -101,13 +102,23 @@ class RunStream(Generic[T]):
         """Yield the text of the replies, reply by reply or live; the end raises what the run raised.
 
         Args:
-            live: yield text as it arrives, including text of attempts that fail later.
+            live: yield text piece by piece while the model writes it. The text may become void.
+
+        Raises:
+            TextWithdrawn: with `live`, text that was yielded is void: the attempt failed, a hook
+                replaced the reply, or the output does not fit. Discard it and call this again.
+            HoldfastError: the run failed. It is raised after the last piece.
         """
+        replacement = self._shown.take_next() if live else ""
+        if replacement:
+            yield replacement
         async for item in self:
-            if live and type(item) is TextDelta:
-                yield item.text
-            elif not live and isinstance(item, ModelReplied) and item.reply.text:
-                yield item.reply.text
+            if live:
+                text = self._shown.feed(item)
+            else:
+                text = item.reply.text if isinstance(item, ModelReplied) else ""
+            if text:
+                yield text
 
     async def partials(self) -> AsyncIterator[object]:
         """Yield the structured output while it is streamed, as unchecked dicts and lists.

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.effects import CallModel
 from holdfast.core.errors import ErrorCategory, MiddlewareError
 from holdfast.core.messages import Reply
+from holdfast.core.notices import ReplyReplaced
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
 from holdfast.middleware.hook_calls import (
@@ -93,7 +94,29 @@ def wrap_model_call(run: ActiveTurn, ask: AskModel) -> ModelOperation:
     operation = with_live_filters(run, ask) if chain.live else partial(ask, run.env)
     if chain.on_context_window:
         operation = partial(_ask_with_less, run.hooks, operation)
-    return wrap_with_hooks(chain.wrap_model, operation)
+    return partial(_call_wrapped, run.hooks, operation) if chain.wrap_model else operation
+
+
+async def _call_wrapped(hooks: TurnHooks, ask: ModelOperation, call: ModelCall) -> Outcome[Reply]:
+    """Call the model with the wrap hooks around it, and notice when they replace its reply."""
+    asked: list[Outcome[Reply]] = []
+
+    async def ask_and_remember(inner: ModelCall) -> Outcome[Reply]:
+        asked.append(await ask(inner))
+        return asked[-1]
+
+    outcome = await wrap_with_hooks(hooks.chain.wrap_model, ask_and_remember)(call)
+    if asked and isinstance(outcome, Done):
+        last = asked[-1]
+        if not isinstance(last, Done) or last.value is not outcome.value:
+            _emit_replacement(hooks, call)
+    return outcome
+
+
+def _emit_replacement(hooks: TurnHooks, call: ModelCall) -> None:
+    """Tell the reader of the stream that the streamed text is void, unless a live filter edited it."""
+    if not hooks.chain.live:
+        hooks.facts.emit(ReplyReplaced(call.key))
 
 
 async def _ask_with_less(hooks: TurnHooks, ask: ModelOperation, call: ModelCall) -> Outcome[Reply]:
@@ -144,6 +167,7 @@ async def call_after_reply(
         return failed_outcome(error)
     if seen.reply is None or seen.reply is context.reply:
         return outcome
+    _emit_replacement(hooks, call)
     return Done(seen.reply, outcome.attempts, outcome.tried, outcome.carry)
 
 
