@@ -15,6 +15,7 @@ from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
     BreakerChanged,
+    ReplyReplaced,
     RetryScheduled,
     ToolStarted,
 )
@@ -41,6 +42,7 @@ NOTES: list[tuple[Item, str]] = [
     (finished("Error: Function 'tool' failed.", bad=True), "✗ tool failed."),
     (finished(LONG, bad=True), "✗ tool: x"),
     (AttemptAbandoned("k", 1, DOWN), "⟲ discard the text above: down"),
+    (ReplyReplaced("k"), "⟲ discard the text above: a hook replaced the reply"),
     (RetryScheduled("k", 1, 3, 0.25, DOWN), "↻ retry in 0.2 s (1 of 3): down"),
     (BreakerChanged("openai:x", "closed", "open", 30.0), "⊘ openai:x fails too often and is not"),
     (OutputChecked("k", 0.0, "", (Problem("a", LONG),)), "⟲ the output is invalid: a: x"),
@@ -125,3 +127,8 @@ def test_shorten_costs_the_same_for_a_huge_text() -> None:
 def test_printable_keeps_letters_tabs_and_line_ends() -> None:
     assert make_printable("Grüße\t👋\n") == "Grüße\t👋\n"
     assert make_printable("a\rb\x00\x9b1m") == "a\\x0db\\x00\\x9b1m"
+
+
+def test_a_reply_that_a_hook_replaced_is_printed_after_the_void_text() -> None:
+    items = (TextDelta("go away"), ReplyReplaced("t1.i0.model"), replied("Good day"))
+    assert shown(Screen(), *items) == "go away\nGood day\n"

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast import Agent, Middleware, Reply, RunStream
+from holdfast import Agent, Middleware, Reply, RunStream, StructuredOutput
 from holdfast.core.errors import ProviderError, TruncatedError
 from holdfast.errors import TextWithdrawn
 from holdfast.events import ReplyReplaced
 from holdfast.middleware import ModelCall, UseReply
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
-from holdfast.testing.emulator import DropAfter
+from holdfast.testing.emulator import DropAfter, call
 
 Shown = list[str | None]
 AskModel = Callable[[ModelCall], Awaitable[Reply]]
@@ -119,6 +119,19 @@ async def test_an_output_that_does_not_fit_is_withdrawn() -> None:
         shown = await read_live(run)
     assert shown[0] is None
     assert "".join(one for one in shown if one) == '{"a": 1}'
+
+
+async def test_an_output_that_was_never_shown_is_not_withdrawn() -> None:
+    """A call of the tool for the output does not stream as text."""
+    wanted = StructuredOutput(dict[str, int], mode="tool")
+    async with Emulator(
+        [call("final_answer", {"a": "no"}), call("final_answer", {"a": 1})]
+    ) as provider:
+        agent = Agent("openai:m", base_url=provider.base_url, api_key="k", output=wanted)
+        async with agent.stream("Hi") as run:
+            shown = await read_live(run)
+    assert run.result.output == {"a": 1}
+    assert shown == []
 
 
 async def test_pieces_arrive_while_the_model_still_writes() -> None:

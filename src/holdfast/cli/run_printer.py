@@ -19,6 +19,7 @@ from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
     BreakerChanged,
+    ReplyReplaced,
     RetryScheduled,
     ToolStarted,
 )
@@ -97,6 +98,8 @@ class RunPrinter:
             return
         if isinstance(item, OutputChecked) and not item.parsed_by:
             self._pending_reply = ""
+        if isinstance(item, ReplyReplaced):
+            self._text_printed = False
         if self._pending_reply:
             self.finish_line()
         if isinstance(item, ModelReplied):
@@ -151,6 +154,8 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
         return shorten(_describe_result(item), width)
     if isinstance(item, AttemptAbandoned):
         return shorten(f"⟲ discard the text above: {item.error.safe}", width)
+    if isinstance(item, ReplyReplaced):
+        return "⟲ discard the text above: a hook replaced the reply"
     if isinstance(item, CharactersReplaced):
         return "⚠ \ufffd stands for bytes of the reply that are no characters"
     if isinstance(item, OutputChecked) and item.problems:

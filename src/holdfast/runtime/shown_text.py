@@ -29,14 +29,14 @@ class TextWithdrawn(HoldfastError):
 class ShownText:
     """The text that a reader was shown of the reply in progress."""
 
-    __slots__ = ("_blocks", "_checked", "_is_replaced", "_next")
+    __slots__ = ("_blocks", "_is_replaced", "_last_reply", "_next")
 
     def __init__(self) -> None:
         self._blocks: dict[
             int, str
         ] = {}  # by the index of the delta, because blocks may interleave
         self._is_replaced = False
-        self._checked = ""  # the text of the last reply, until its check as an output
+        self._last_reply = ""  # what was shown of the last reply, until its check as an output
         self._next = ""
 
     def take_next(self) -> str:
@@ -64,18 +64,19 @@ class ShownText:
         elif isinstance(item, ModelFailed):
             self._take_shown()
         elif isinstance(item, OutputChecked) and not item.parsed_by:
-            self._withdraw(self._checked, _NOT_FITTING)
+            self._withdraw(self._last_reply, _NOT_FITTING)
         return ""
 
     def _end_reply(self, replied: ModelReplied) -> str:
         """Return the text of a reply that was not streamed because a hook gave it."""
         shown, final = self._take_shown(), replied.reply.text
         was_replaced, self._is_replaced = self._is_replaced, False
-        self._checked = final
         if was_replaced and shown and shown != final:
-            self._next = final
+            self._next = self._last_reply = final
             self._withdraw(shown, _REPLACED)
-        return final if (was_replaced or not replied.attempts) and not shown else ""
+        given = final if (was_replaced or not replied.attempts) and not shown else ""
+        self._last_reply = shown or given
+        return given
 
     def _take_shown(self) -> str:
         shown = "".join(text for _, text in sorted(self._blocks.items()))
