@@ -69,6 +69,7 @@ KEYWORDS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("with_model", (MODEL,), {"model": MODEL}),
     ("with_tools", (weather, mail), {"tools": (weather, mail)}),
     ("with_output", (int,), {"output": int}),
+    ("with_deps_type", (dict,), {"deps_type": dict}),
     (
         "with_error_handling_config",
         (ErrorHandling(max_retries=1, function_timeout=5, include_detailed_errors_in_chat=True),),
