@@ -63,16 +63,13 @@ async def test_committed_text_is_never_withdrawn() -> None:
             assert [text async for text in run.text()] == ["one two three four"]
 
 
-async def test_after_a_withdrawal_without_another_attempt_the_error_of_the_run_is_raised() -> None:
+async def test_a_run_that_fails_raises_its_own_error_after_the_text() -> None:
     cut = TruncatedError("Cut.", partial=UseReply("half a").as_reply())
     async with Agent(ScriptedModel(cut)).stream("Hi") as run:
-        with pytest.raises(TextWithdrawn) as caught:
-            async for _ in run.text(live=True):
-                pass
-        assert caught.value.text == "half a"
         with pytest.raises(TruncatedError):
-            async for _ in run.text(live=True):
-                pass
+            await read_live(run)
+        with pytest.raises(TruncatedError):
+            await anext(run.text(live=True))
 
 
 async def test_an_attempt_that_showed_nothing_withdraws_nothing() -> None:

@@ -105,7 +105,7 @@ class RunStream(Generic[T]):
             live: yield text piece by piece while the model writes it. The text may become void.
 
         Raises:
-            TextWithdrawn: with `live`, text that was yielded is void: the attempt failed, a hook
+            TextWithdrawn: with `live`, text that was yielded is void: the attempt is repeated, a hook
                 replaced the reply, or the output does not fit. Discard it and call this again.
             HoldfastError: the run failed. It is raised after the last piece.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.events import ModelFailed, ModelReplied, OutputChecked
-from holdfast.core.notices import AttemptAbandoned, AttemptStarted, ReplyReplaced
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted, ReplyReplaced, RetryScheduled
 from holdfast.runtime.channel import Item
 
 
@@ -16,7 +16,7 @@ class TextWithdrawn(HoldfastError):
     """Text that `run.text(live=True)` yielded is void; `.text` is that text.
 
     The run goes on: discard the text and call `run.text(live=True)` again. It yields the text that
-    comes instead, or raises the error of the run.
+    comes instead. A run that fails raises its own error, and its text stays as what was said.
     """
 
     default_category = ErrorCategory.TRANSIENT
@@ -29,12 +29,13 @@ class TextWithdrawn(HoldfastError):
 class ShownText:
     """The text that a reader was shown of the reply in progress."""
 
-    __slots__ = ("_blocks", "_is_replaced", "_last_reply", "_next")
+    __slots__ = ("_abandoned", "_blocks", "_is_replaced", "_last_reply", "_next")
 
     def __init__(self) -> None:
         self._blocks: dict[
             int, str
         ] = {}  # by the index of the delta, because blocks may interleave
+        self._abandoned: ErrorInfo | None = None
         self._is_replaced = False
         self._last_reply = ""  # what was shown of the last reply, until its check as an output
         self._next = ""
@@ -54,9 +55,12 @@ class ShownText:
             self._blocks[item.index] = self._blocks.get(item.index, "") + item.text
             return item.text
         if isinstance(item, AttemptAbandoned):
-            self._withdraw(self._take_shown(), item.error)
-        elif isinstance(item, AttemptStarted) and not item.continues:
-            self._withdraw(self._take_shown(), _ASKED_AGAIN)
+            self._abandoned = item.error  # the run may fail, and then its error is raised instead
+        elif isinstance(item, RetryScheduled) or (
+            isinstance(item, AttemptStarted) and not item.continues
+        ):
+            reason, self._abandoned = self._abandoned or _ASKED_AGAIN, None
+            self._withdraw(self._take_shown(), reason)
         elif isinstance(item, ReplyReplaced):
             self._is_replaced = True
         elif isinstance(item, ModelReplied):
