@@ -181,3 +181,18 @@ def test_calls_of_earlier_messages_are_found(
             history.has_call(frozenset("x"), len(history))
         before = min(before, len(plain))
         assert history.has_call(ids, before) is bool(ids & set(plain[:before]))
+
+
+def test_a_snapshot_does_not_change() -> None:
+    history = Transcript([user("a")])
+    history.append(user("b"))
+    snapshot = history.snapshot()
+    seen = list(snapshot)
+    history.append(user("c"))
+    history.fork()
+    history.truncate(1)
+    history.append(user("d"))
+    assert [*snapshot] == seen == snapshot[:] == [snapshot[0], snapshot[-1]]
+    assert len(snapshot) == 2
+    with pytest.raises(IndexError):
+        snapshot[2]

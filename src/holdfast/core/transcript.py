@@ -9,7 +9,7 @@ This module must never change a message, and must never interpret the bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import overload
 
 from msgspec import Struct
@@ -125,7 +125,8 @@ class Transcript(Sequence[Message]):
         older = self._older.messages
         if length < len(older):
             self._older = _SharedMessages(older[:length])
-        del self._newest[max(length - len(older), 0) :]
+        # A new list, because a snapshot may have the old one.
+        self._newest = self._newest[: max(length - len(older), 0)]
         for key, encoded in list(self._encoded.items()):
             if length < encoded.packed_count:
                 del self._encoded[key]
@@ -145,6 +146,10 @@ class Transcript(Sequence[Message]):
                 encoded.packed, encoded.packed_count, encoded.pieces.copy()
             )
         return other
+
+    def snapshot(self) -> TranscriptSnapshot:
+        """Return the messages that there are now; it copies nothing."""
+        return TranscriptSnapshot(self, self._older.messages, self._newest)
 
     def encode_messages(self, form: Form, head: bytes = b"", tail: bytes = b"") -> bytes:
         """Return the encoded messages, separated by commas; each is encoded once per `form.key`.
@@ -230,3 +235,45 @@ class Transcript(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"Transcript({len(self)} messages)"
+
+
+class TranscriptSnapshot(Sequence[Message]):
+    """The messages that a transcript has now, without those that are appended later.
+
+    >>> from holdfast.core.messages import user
+    >>> history = Transcript([user("Hello")])
+    >>> snapshot = history.snapshot()
+    >>> history.append(user("Again"))
+    >>> len(history), len(snapshot)
+    (2, 1)
+    """
+
+    __slots__ = ("_length", "_newest", "_older", "transcript")
+
+    def __init__(self, transcript: Transcript, older: list[Message], newest: list[Message]) -> None:
+        self.transcript = transcript
+        # The transcript only appends to these lists, and replaces them to drop messages.
+        self._older, self._newest = older, newest
+        self._length = len(older) + len(newest)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(f"there is no message {index}")
+        older = len(self._older)
+        return self._older[position] if position < older else self._newest[position - older]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(chain(self._older, self._newest), self._length)
+
+    def __repr__(self) -> str:
+        return f"TranscriptSnapshot({self._length} messages)"

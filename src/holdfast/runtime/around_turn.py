@@ -133,7 +133,7 @@ async def _call_before_turn(run: ActiveTurn, message: Message) -> BeforeTurn:
         facts=hooks.facts,
         key=turn_key(hooks.facts.turn),
         message=message,
-        messages=run.machine.transcript,
+        messages=run.machine.transcript.snapshot(),
         instructions=hooks.instructions,
     )
     for hook in hooks.chain.before_turn:

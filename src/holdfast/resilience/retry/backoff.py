@@ -20,12 +20,13 @@ Backoff: TypeAlias = Literal["exponential", "full_jitter", "pure", "decorrelated
 def exponential_delay(
     attempt: int, *, base: float, multiplier: float, cap: float, rng: Rng
 ) -> float:
-    """`min(base * multiplier^attempt, cap)`, plus or minus 10 percent.
+    """`base * multiplier^attempt`, at most `cap`, plus or minus 10 percent and never above `cap`.
 
     >>> exponential_delay(1, base=1.0, multiplier=2.0, cap=30.0, rng=lambda: 0.5)
     2.0
     """
-    return _clamp_delay(min(_scale_base(base, multiplier, attempt), cap) * (0.9 + 0.2 * rng()))
+    jittered = min(_scale_base(base, multiplier, attempt), cap) * (0.9 + 0.2 * rng())
+    return _clamp_delay(min(jittered, cap))
 
 
 def full_jitter_delay(attempt: int, *, base: float, cap: float, rng: Rng) -> float:

@@ -53,8 +53,9 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         max_retries: attempts after the first; 3 means up to 4 attempts.
         retry_delay: the first wait of the backoff, in seconds.
         backoff_multiplier: each wait of "exponential" is this many times the one before.
-        max_retry_delay: the longest wait of the backoff, in seconds, before jitter; also caps what
-            `custom_retry` and `provider_handler` return. "pure" has no cap.
+        max_retry_delay: the longest wait of the backoff, in seconds, with its jitter; also caps what
+            `custom_retry` and `provider_handler` return. "pure" has no cap, and a wait that the
+            provider asks for has `max_provider_delay`.
         backoff: "exponential" (with 10 percent jitter), "full_jitter", "pure" (1, 2, 4 times
             `retry_delay`, without jitter) or "decorrelated".
         max_retries_by_category: fewer or more retries for some categories; a category that is

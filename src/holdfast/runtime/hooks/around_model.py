@@ -39,7 +39,7 @@ def begin_iteration(run: ActiveTurn, effect: CallModel) -> tuple[Iteration, Mode
         facts=hooks.facts,
         key=effect.key,
         iteration=effect.iteration,
-        messages=machine.transcript,
+        messages=machine.transcript.snapshot(),
         instructions=hooks.instructions,
         settings=plan.settings,
         tools=plan.registry.specs,
@@ -157,7 +157,7 @@ async def call_after_reply(
         reply=outcome.value if isinstance(outcome, Done) else None,
         exception=outcome.error if isinstance(outcome, Failed) else None,
         seconds=hooks.facts.clock() - this.started_at,
-        replaced=call.reply is not None,
+        replaced=isinstance(outcome, Done) and not outcome.attempts,
     )
     failures: list[MiddlewareError] = []
     seen = await call_each(mine, context, partial(_apply_after_reply, hooks), failures)
