@@ -67,7 +67,9 @@ class Patch(Struct, frozen=True, kw_only=True):
 class Replace(Struct, frozen=True):
     """Give the model this result. Before the tool has run, the tool does not run.
 
-    Later hooks still run. The last decision wins.
+    Later hooks still run. The last decision wins. A text that replaces the result of a failed tool
+    stays marked as an error, so that the guards count the failure. To turn a failure into a success,
+    give a `ToolResult`.
     """
 
     result: ToolResult | str
@@ -75,11 +77,16 @@ class Replace(Struct, frozen=True):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def for_call(self, call: ToolCall) -> ToolResult:
-        """Return the result of `call`."""
+    def for_call(self, call: ToolCall, *, is_error: bool = False) -> ToolResult:
+        """Return the result of `call`.
+
+        Args:
+            call: the call.
+            is_error: whether a text is marked as an error; a `ToolResult` is used as it is.
+        """
         if isinstance(self.result, ToolResult):
             return self.result
-        return ToolResult(call.id, call.name, (Text(self.result),))
+        return ToolResult(call.id, call.name, (Text(self.result),), is_error=is_error)
 
 
 class Deny(Struct, frozen=True):

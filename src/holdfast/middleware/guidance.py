@@ -31,8 +31,9 @@ class Guidance(Middleware):
     """Adds a line about the progress of the turn to the instructions of each model call.
 
     Args:
-        max_iterations: the limit from which the remaining iterations are counted; None takes the
-            limit of the turn.
+        max_iterations: the iteration from which the model is asked to wrap up. The remaining
+            iterations are counted from the limit of the turn if that is lower, if the turn went on
+            beyond this number, or if it is None.
     """
 
     @check_arguments
@@ -44,10 +45,20 @@ class Guidance(Middleware):
         guidance = (
             FIRST if context.is_first_iteration else LATER.format(count=_count_results(context))
         )
-        most = self.max_iterations or context.limits.iterations
-        if most is not None and context.iteration >= most - NEAR:
-            guidance += WARNING.format(remaining=most - context.iteration)
+        remaining = self._count_remaining(context)
+        if remaining is not None and 0 < remaining <= NEAR:
+            guidance += WARNING.format(remaining=remaining)
         return Patch(instructions=context.instructions + guidance)
+
+    def _count_remaining(self, context: BeforeIteration) -> int | None:
+        """Return how many iterations remain, this one included; None without a limit.
+
+        0 means that the limit is reached and that somebody is asked to extend it.
+        """
+        own, limit = self.max_iterations, context.limits.iterations
+        if own is not None and context.iteration < own:
+            return min(own, limit or own) - context.iteration
+        return None if limit is None else max(0, limit - context.iteration)
 
     def describe(self) -> dict[str, object]:
         """The limit."""

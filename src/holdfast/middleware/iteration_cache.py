@@ -6,6 +6,7 @@ a complete reply is ever stored.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
@@ -18,13 +19,15 @@ from holdfast.core.messages import Reply, ReplyKind, Usage
 from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.middleware.hooks import Middleware
 
+_log = logging.getLogger("holdfast")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class IterationCache(Middleware):
     """Stores replies for a limited time; all runs of the agent share them.
 
-    A reply from the cache costs no tokens, so its usage is zero.
+    A reply from the cache costs no tokens, so its usage is zero. It is logged, `AfterReply.replaced`
+    is true, and its `ModelReplied` event has 0 attempts.
 
     Args:
         seconds: how long a reply is stored; 10 minutes by default.
@@ -46,6 +49,7 @@ class IterationCache(Middleware):
         entry = self._replies.get(key)
         if entry is not None and context.clock() < entry[0]:
             self._replies.move_to_end(key)
+            _log.info("Cache hit for iteration %d of run %s", context.iteration, context.run_id)
             return entry[1]
         reply = await call_next(context)
         if reply.kind is ReplyKind.COMPLETE:

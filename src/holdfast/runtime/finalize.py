@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from holdfast.core.deltas import TextDelta
 from holdfast.core.effects import (
     CloseTurn,
     RunTool,
@@ -31,12 +32,20 @@ from holdfast.runtime.usage_meter import UsageMeter
 
 async def close_turn(run: ActiveTurn, effect: CloseTurn) -> TurnClosed:
     """Build the closing event. A turn whose last hooks failed gets the status `failed`."""
+    _stream_closing_words(run)
     failure = run.hooks.failure
     if failure is not None and effect.error is None:
         run.error = failure
         info = failure.info.to_public()
         return TurnClosed(effect.key, run.plan.clock.now(), Status.FAILED, info)
     return TurnClosed(effect.key, run.plan.clock.now(), effect.status, effect.error)
+
+
+def _stream_closing_words(run: ActiveTurn) -> None:
+    """Stream the final text of a turn that a hook has stopped, which no model has streamed."""
+    stop, publish = run.machine.stop_event, run.env.publish
+    if stop is not None and stop.text and publish is not None:
+        publish(TextDelta(stop.text))
 
 
 async def finalize_turn(

@@ -34,12 +34,14 @@ from holdfast.core.events import (
     TurnStopped,
 )
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
-from holdfast.core.messages import Reply, Text, ToolResult, Usage
+from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.redaction import redact
+from holdfast.core.transcript import TranscriptSnapshot
 from holdfast.middleware.hook_calls import has_enabled_hooks
 from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.models.reply_carry import lost_usage
+from holdfast.resilience.cache.strategy import replay_reply
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
@@ -63,7 +65,7 @@ from holdfast.runtime.tool_attempt import ToolAttempt, make_event_sink
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import ToolContext, UsageSink
-from holdfast.tools.tool_failures import error_text
+from holdfast.tools.tool_failures import ToolError, error_text
 
 _log = logging.getLogger("holdfast")
 _log.addHandler(logging.NullHandler())  # silent until the application configures logging
@@ -101,10 +103,14 @@ async def call_model(
             outcome = await wrap_model_call(run, partial(_ask_model, run))(call)
     except MiddlewareError as error:
         outcome = failed_outcome(error)
+    asked = outcome.value if isinstance(outcome, Done) and outcome.attempts else None
     outcome = iteration.outcome = await call_after_reply(hooks, iteration, call, outcome)
     if isinstance(outcome, Done) and not outcome.attempts and run.machine.is_over_limit:
         outcome = _make_over_limit(run)  # a reply that a hook gives also counts toward the limit
     if isinstance(outcome, Done):
+        if asked is None:
+            # The hooks after the reply have seen it, so it needs no live filter.
+            replay_reply(run.env, outcome.value)
         return _record_reply(run, effect, outcome)
     return _record_failure(run, effect, outcome)
 
@@ -118,9 +124,12 @@ async def _ask_model(run: ActiveTurn, env: ExecutionContext, call: ModelCall) ->
     if left is not None and left <= 0:
         return _make_limit_failure(SHARED_LIMIT_TEXT, "tokens")
     run.effects.note_call(call.key)
+    messages = call.messages
+    if isinstance(messages, TranscriptSnapshot):
+        messages = messages.transcript  # it has the encoded form of the messages
     request = ModelRequest(
         model=plan.model.model,
-        messages=call.messages,
+        messages=messages,
         instructions=call.instructions,
         tools=call.tools,
         output=plan.output.schema if plan.output is not None else None,
@@ -279,13 +288,7 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     _log.warning(
         "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _log_detail(outcome)
     )
-    text: str = tool_failure_text(
-        call.name,
-        run.plan.secrets.remove_from(error_text(outcome.error)),
-        detailed=run.plan.tool_calls.detailed_errors,
-    )
-    if not outcome.may_repeat:
-        text += IN_DOUBT_NOTE
+    text = _failure_text(run, call, outcome)
     result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
     return ToolFinished(
         key=effect.key,
@@ -295,6 +298,24 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
         attempts=outcome.attempts,
         usage=usage,
     )
+
+
+def _failure_text(run: ActiveTurn, call: ToolCall, outcome: Failed) -> str:
+    """Return what the model reads about a failed tool, or about a failed hook of the tool."""
+    error: BaseException = outcome.error
+    if isinstance(error, MiddlewareError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    message = run.plan.secrets.remove_from(error_text(error))
+    if isinstance(error, ToolError):
+        text = message
+    else:
+        detailed = run.plan.tool_calls.detailed_errors
+        text = tool_failure_text(call.name, message, detailed=detailed)
+    tool = run.plan.registry.get(call.name)
+    acts = tool is not None and tool.effect not in ("read", "idempotent")
+    if outcome.may_repeat or not acts:
+        return text
+    return f"{text if text.endswith(('.', '!', '?')) else text + '.'}{IN_DOUBT_NOTE}"
 
 
 async def check_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Generic, TypeVar, overload
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import ModelReplied
+from holdfast.core.events import ModelReplied, TurnStopped
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.questions import Answer, AnyQuestion, Question
 from holdfast.runtime.channel import Channel, require_asyncio
@@ -101,6 +101,8 @@ class RunStream(Generic[T]):
     async def text(self, *, live: bool = False) -> AsyncIterator[str]:
         """Yield the text of the replies, reply by reply or live; the end raises what the run raised.
 
+        The final text of a turn that a middleware has stopped is yielded too.
+
         Args:
             live: yield text piece by piece while the model writes it. The text may become void.
 
@@ -115,8 +117,10 @@ class RunStream(Generic[T]):
         async for item in self:
             if live:
                 text = self._shown.feed(item)
+            elif isinstance(item, ModelReplied):
+                text = item.reply.text
             else:
-                text = item.reply.text if isinstance(item, ModelReplied) else ""
+                text = item.text if isinstance(item, TurnStopped) else ""
             if text:
                 yield text
 

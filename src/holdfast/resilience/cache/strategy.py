@@ -23,6 +23,7 @@ from holdfast.resilience.limiter.waiter import Waiter
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
+    ExecutionContext,
     Failed,
     Operation,
     Outcome,
@@ -165,7 +166,7 @@ class Cache(Struct, frozen=True):
             if known is None:
                 return await call_and_store(call, key)
             if isinstance(known, Done):
-                replay_reply(call, known.value)
+                replay_reply(call.execution, known.value)
                 known = Done(_without_usage(known.value), known.attempts, known.tried)
             # The key names the payload, so the value under it has the type of this operation.
             return cast("Outcome[T]", known)
@@ -193,10 +194,10 @@ def _without_usage(value: object) -> object:
     return replace(value, usage=Usage()) if isinstance(value, Reply) else value
 
 
-def replay_reply(call: CallContext[P], value: object) -> None:
-    """Stream a saved reply, as one delta for each text."""
-    if call.execution.publish is None or not isinstance(value, Reply):
+def replay_reply(execution: ExecutionContext, value: object) -> None:
+    """Stream a reply that no model has streamed, as one delta for each text."""
+    if execution.publish is None or not isinstance(value, Reply):
         return
     for index, part in enumerate(value.parts):
         if isinstance(part, Text) and part.text:
-            call.execution.publish(TextDelta(part.text, index))
+            execution.publish(TextDelta(part.text, index))

@@ -241,7 +241,8 @@ class HookedCall:
 
     def _apply_after(self, seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:
         if isinstance(decision, Replace):
-            return msgspec.structs.replace(seen, result=decision.for_call(seen.call), replaced=True)
+            result = decision.for_call(seen.call, is_error=seen.result.is_error)
+            return msgspec.structs.replace(seen, result=result, replaced=True)
         return self._hooks.apply_stop(seen, hook, decision)
 
     async def _call_on_error(self, outcome: Failed) -> None:

@@ -80,12 +80,13 @@ def _failed_wrap(hook: Hook, error: Exception, outcomes: Sequence[Outcome[T]]) -
     if not outcomes:
         return Failed(error, error.info, attempts=0)
     last = outcomes[-1]
-    # The operation may have taken effect before the hook failed.
+    # The operation may have taken effect before the hook failed, unless its own failure denies it.
+    had_no_effect = not last.attempts or (isinstance(last, Failed) and last.may_repeat)
     return Failed(
         error,
         error.info,
         last.attempts,
-        may_repeat=not last.attempts,
+        may_repeat=had_no_effect,
         tried=last.tried,
         carry=last.carry,
     )

@@ -1,0 +1,215 @@
+"""A text that a hook gives, in place of a reply or of the result of a tool, is seen as what it is."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from holdfast import Agent, HoldfastError, Limits, Middleware, ToolError, tool
+from holdfast.core.messages import ToolCall
+from holdfast.middleware import (
+    ContinuationPermission,
+    ErrorTracking,
+    Guidance,
+    IterationCache,
+    Replace,
+    Stop,
+    UseReply,
+)
+from holdfast.testing import ScriptedModel
+
+
+@tool(effect="read")
+def look() -> str:
+    """Look."""
+    raise RuntimeError("no route to db-7")
+
+
+@tool(effect="write")
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def calls(name: str, count: int) -> list[ToolCall | str]:
+    return [*(ToolCall(str(number), name, "{}") for number in range(count)), "done"]
+
+
+async def read(agent: Agent[str], *, live: bool) -> str:
+    async with agent.stream("go") as run:
+        return "".join([text async for text in run.text(live=live)])
+
+
+class OwnWords(Middleware):
+    async def after_tool(self, context: Any) -> Replace | None:
+        return Replace("It did not work.") if context.exception else None
+
+
+@pytest.mark.parametrize("formatter_first", [True, False])
+async def test_a_formatter_of_your_own_keeps_the_failure(*, formatter_first: bool) -> None:
+    pair: list[Middleware[Any]] = [OwnWords(), ErrorTracking(2)]
+    middleware = pair if formatter_first else pair[::-1]
+    agent = Agent(ScriptedModel(*calls("look", 4)), tools=[look], middleware=middleware)
+    result = await agent.run("go")
+    assert result.status == "stopped"
+    part: Any = result.messages[2].parts[0]
+    assert (part.text, part.is_error) == ("It did not work.", True)
+
+
+class Guard(Middleware):
+    def __init__(self, hook: str) -> None:
+        self.hook = hook
+
+    async def before_turn(self, context: Any) -> Stop | None:
+        return Stop("why", "Closed.") if self.hook == "before_turn" else None
+
+    async def before_iteration(self, context: Any) -> Stop | None:
+        return Stop("why", "Closed.") if self.hook == "before_iteration" else None
+
+    async def before_tools(self, context: Any) -> Stop | None:
+        return Stop("why", "Closed.") if self.hook == "before_tools" else None
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("hook", ["before_turn", "before_iteration", "before_tools"])
+async def test_the_closing_words_of_a_stopped_turn_are_streamed(hook: str, *, live: bool) -> None:
+    agent = Agent(ScriptedModel(*calls("pay", 1)), tools=[pay], middleware=[Guard(hook)])
+    assert await read(agent, live=live) == "Closed."
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_a_denied_continuation_streams_its_closing_words(*, live: bool) -> None:
+    middleware = [ContinuationPermission(1, timeout=0.01)]
+    agent = Agent(ScriptedModel(*calls("pay", 2)), tools=[pay], middleware=middleware)
+    assert (await read(agent, live=live)).startswith("Execution terminated: Maximum iteration")
+
+
+class Prepared(Middleware):
+    def __init__(self, hook: str) -> None:
+        self.hook = hook
+
+    async def before_iteration(self, context: Any) -> UseReply | None:
+        return UseReply("prepared") if self.hook == "before_iteration" else None
+
+    async def after_reply(self, context: Any) -> UseReply | None:
+        return UseReply("prepared") if self.hook == "after_reply" and context.exception else None
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("hook", ["before_iteration", "after_reply"])
+async def test_a_reply_that_a_hook_gives_is_streamed(hook: str, *, live: bool) -> None:
+    agent = Agent(ScriptedModel(HoldfastError("down")), middleware=[Prepared(hook)])
+    assert await read(agent, live=live) == "prepared"
+
+
+class Seen(Middleware):
+    def __init__(self) -> None:
+        self.replaced: list[bool] = []
+        self.messages: list[Any] = []
+
+    async def after_reply(self, context: Any) -> None:
+        self.replaced.append(context.replaced)
+        self.messages.append(context.messages)
+
+
+async def test_a_hit_of_the_iteration_cache_is_streamed_and_visible(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast")
+    seen = Seen()
+    agent = Agent(ScriptedModel("one"), middleware=[IterationCache(), seen])
+    assert [await read(agent, live=True) for _ in range(2)] == ["one", "one"]
+    assert seen.replaced == [False, True]
+    assert [line for line in caplog.messages if line.startswith("Cache hit for iteration 0")]
+
+
+async def test_the_messages_that_a_hook_keeps_do_not_change() -> None:
+    seen = Seen()
+    agent = Agent(ScriptedModel(*calls("pay", 1)), tools=[pay], middleware=[seen])
+    await agent.run("go")
+    assert [len(messages) for messages in seen.messages] == [1, 3]
+
+
+class Warnings(Middleware):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    async def before_iteration(self, context: Any) -> None:
+        _, _, warning = context.instructions.partition("WARNING: ")
+        self.lines.append(warning.partition(" iteration(s)")[0])
+
+
+@pytest.mark.parametrize("guidance", [Guidance(), Guidance(None), Guidance(4)])
+async def test_guidance_counts_from_the_limit_that_holds(guidance: Guidance) -> None:
+    async def extend(question: Any) -> Any:
+        return question.approve()
+
+    warnings = Warnings()
+    agent = Agent(
+        ScriptedModel(*calls("pay", 9)),
+        tools=[pay],
+        middleware=[ContinuationPermission(extension=5), guidance, warnings],
+        limits=Limits(iterations=5),
+        on_question=extend,
+    )
+    await agent.run("go")
+    assert not [line for line in warnings.lines if line.endswith((" 0", "-1", "-2"))]
+    assert warnings.lines[7:] == ["Only 3", "Only 2", "Only 1"]
+    assert warnings.lines[5] == ""
+    assert warnings.lines[2] == ("Only 2" if guidance.max_iterations == 4 else "Only 3")
+
+
+class Raises(Middleware):
+    def __init__(self, hook: str, error: Exception) -> None:
+        self.hook = hook
+        self.error = error
+
+    async def before_tool(self, context: Any) -> None:
+        if self.hook == "before_tool":
+            raise self.error
+
+    async def wrap_tool(self, context: Any, call_next: Any) -> Any:
+        result = await call_next(context) if self.hook == "wrap_tool" else None
+        if self.hook in ("wrap_tool", "instead"):
+            raise self.error
+        return result or await call_next(context)
+
+
+@tool(effect="read")
+def peek() -> str:
+    """Peek."""
+    return "seen"
+
+
+async def told(name: str, hook: str, error: Exception, *, detailed: bool = False) -> str:
+    agent = Agent(
+        ScriptedModel(*calls(name, 1)),
+        tools=[pay, peek],
+        middleware=[Raises(hook, error)],
+        detailed_errors=detailed,
+    )
+    part: Any = (await agent.run("go")).messages[2].parts[0]
+    assert part.is_error
+    return str(part.text)
+
+
+IN_DOUBT = " It may have taken effect: check before calling it again."
+
+
+@pytest.mark.parametrize("hook", ["before_tool", "wrap_tool", "instead"])
+async def test_what_a_hook_of_a_tool_raises_follows_the_flag(hook: str) -> None:
+    error = RuntimeError("boom, password=hunter2")
+    assert await told("peek", hook, error) == "Error: Function 'peek' failed."
+    detailed = await told("peek", hook, error, detailed=True)
+    assert detailed == "Error invoking function 'peek': boom, password=[redacted]"
+    assert await told("peek", hook, ToolError("Try Monday.")) == "Try Monday."
+
+
+async def test_only_what_may_have_taken_effect_is_said_to() -> None:
+    error = RuntimeError("boom")
+    assert await told("pay", "wrap_tool", error) == f"Error: Function 'pay' failed.{IN_DOUBT}"
+    detailed = await told("pay", "wrap_tool", error, detailed=True)
+    assert detailed == f"Error invoking function 'pay': boom.{IN_DOUBT}"
+    assert await told("pay", "instead", error) == "Error: Function 'pay' failed."
