@@ -422,11 +422,11 @@ async def test_the_twins_agree_on_everything_but_one_text() -> None:
     ]
     for script in scripts:
         one, two, again, twin = (Desk(*script) for _ in range(4))
-        blocking = one.ask()
+        blocking = await asyncio.to_thread(one.ask)
         waiting = await async_retry_ai_call_with_parsing(two.later, options=two.options)
         assert waiting[2] == blocking[2].replace("Error: AI AI call", "Error: AI call")
         assert (waiting[:2], waiting[3], two.waits) == (blocking[:2], blocking[3], one.waits)
-        expected = again.ask_again()
+        expected = await asyncio.to_thread(again.ask_again)
         found = await async_retry_rereg_ai_call_with_parsing(twin.later, options=twin.options)
         assert (found, twin.waits) == (expected, again.waits)
 

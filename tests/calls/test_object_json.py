@@ -49,7 +49,7 @@ def test_a_circle_ends() -> None:
     assert to_json_object(ring) == {"text": "a", "me": None, "list": [None]}
 
 
-def test_no_property_is_run() -> None:
+def test_no_property_is_run_beside_the_fields_of_a_response() -> None:
     class Response:
         def __init__(self) -> None:
             self.candidates = [{"x": 1}]

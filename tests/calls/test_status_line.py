@@ -15,10 +15,10 @@ def test_the_preview_is_the_first_fifty_characters_of_all_text() -> None:
     line.show_text("c")
     line.show_text("d" * 1000)
     start = "a" * 30 + " " + "b" * 19
-    assert said == ["💭 " + "a" * 30 + " ", f"💭 {start}", f"💭 {start}..."]
+    assert said == ["💭 " + "a" * 30 + " ", f"💭 {start}", *[f"💭 {start}..."] * 2]
 
 
-def test_a_status_is_not_repeated_in_a_row_but_after_another_one() -> None:
+def test_a_status_is_shown_for_each_piece_and_each_call() -> None:
     said: list[str] = []
     line = StatusLine(said.append)
     for _ in range(2):
@@ -26,7 +26,7 @@ def test_a_status_is_not_repeated_in_a_row_but_after_another_one() -> None:
         line.show_text("y")
         line.show_tool("search")
         line.show_tool("search")
-    assert len(said) == 4
+    assert len(said) == 8
 
 
 def test_an_exception_of_a_callback_is_logged_without_secrets(

@@ -1,8 +1,9 @@
 """Converts an object of any SDK back to the JSON that it was made from.
 
 Objects are converted by their `model_dump`, `to_dict` or `dict`; an object without these is read by
-its attributes. An attribute that is None counts as missing. This module never runs a property of a
-foreign object, and stops at cyclic references.
+its attributes and slots. Only if none of them is a field of a response, the attributes of its class
+that have the name of such a field are read, and their properties are run. An attribute that is None
+counts as missing. This module stops at cyclic references.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import binascii
 from collections.abc import Mapping
 from enum import Enum
+from functools import cached_property
+from types import MemberDescriptorType
 from typing import TypeAlias
 
 Object: TypeAlias = dict[str, object]
@@ -77,7 +80,7 @@ _NO_OBJECTS = (str, bytes, bytearray, int, float, complex, type(None), list, tup
 
 
 def _dump_attributes(source: object, above: frozenset[int]) -> Object | None:
-    attributes = own_values(source)
+    attributes = _all_values(source)
     if callable(source) and not attributes:
         return None
     above |= {id(source)}
@@ -90,6 +93,63 @@ def _dump_attributes(source: object, above: frozenset[int]) -> Object | None:
     empty = {name: None for name in _TYPE_FIELDS if name in attributes and attributes[name] is None}
     return {**values, **empty} if len(above) == 1 else values
 
+
+def _all_values(source: object) -> Mapping[str, object]:
+    """Return the attributes and slots of an object.
+
+    If none of them is a field of a response, those that its class has by a known name are added. So
+    the convenience properties of an SDK's object, which may raise or warn, are not run.
+    """
+    own = own_values(source)
+    kinds = type(source).__mro__[:-1]
+    slots = {
+        name: getattr(source, name)
+        for kind in kinds
+        for name, member in vars(kind).items()
+        if isinstance(member, MemberDescriptorType) and name[0] != "_" and hasattr(source, name)
+    }
+    values = {**slots, **own} if slots else own
+    if not _RESPONSE_FIELDS.isdisjoint(values):
+        return values
+    names = {
+        name
+        for kind in kinds
+        for name, value in vars(kind).items()
+        if name in _RESPONSE_FIELDS and _is_value_of_class(value)
+    }
+    return {**values, **{name: getattr(source, name, None) for name in names}}
+
+
+def _is_value_of_class(value: object) -> bool:
+    """Whether a class attribute is a property, or a value that all instances share."""
+    if isinstance(value, property | cached_property):
+        return True
+    return not callable(value) and not hasattr(value, "__get__")
+
+
+_RESPONSE_FIELDS = frozenset(
+    {
+        "candidates",
+        "choices",
+        "content",
+        "delta",
+        "error",
+        "finish_reason",
+        "function_call",
+        "message",
+        "name",
+        "output",
+        "output_text",
+        "parts",
+        "refusal",
+        "role",
+        "stop_reason",
+        "text",
+        "tool_calls",
+        "type",
+    }
+)
+"""The names of the attributes of a class that are read."""
 
 _TYPE_FIELDS = ("candidates", "choices", "output", "content")
 

@@ -1,4 +1,4 @@
-"""Reads the texts of one whole response: an SDK's object, a dictionary, a `Reply` or a string.
+"""Reads the texts of one whole response: an object, a dictionary, a `Reply`, a `Result` or a string.
 
 All output items are read, because the first may be reasoning or a tool call. This module never
 returns the text of a reply that was declined, blocked or cut, or that is an error.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.calls.object_fold import ObjectFold
 from holdfast.calls.object_json import to_json_object
+from holdfast.calls.run_results import unwrap_run_result
 from holdfast.codecs.reply_checks import Evidence, error_for_reply
 from holdfast.core.errors import (
     EmptyResponseError,
@@ -17,6 +18,8 @@ from holdfast.core.errors import (
     UnexpectedTypeError,
 )
 from holdfast.core.messages import Reply, Text
+
+_HTML = ("<!doctype html", "<html")
 
 
 def read_texts(response: object, *, output_text_first: bool = False) -> tuple[str, ...]:
@@ -34,7 +37,11 @@ def read_texts(response: object, *, output_text_first: bool = False) -> tuple[st
     >>> read_texts({"output": [{"type": "reasoning", "summary": []}, item]})
     ('Hi',)
     """
+    response = unwrap_run_result(response)
     if isinstance(response, str):
+        if response.lstrip().lower().startswith(_HTML):
+            # An SDK returns the page of a proxy like this.
+            raise UnexpectedTypeError("response object", "HTML page")
         return _require_text((response,), None)
     if isinstance(response, Reply):
         return _require_text(_reply_texts(response), error_for_reply(response, Evidence()))

@@ -22,6 +22,7 @@ from holdfast.calls.call_wording import (
 from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.foreign_fields import redact_exception
 from holdfast.calls.object_fold import ObjectFold
+from holdfast.calls.run_results import unwrap_run_result
 from holdfast.calls.sdk_errors import classify
 from holdfast.calls.sdk_streams import aopen_stream, open_stream
 from holdfast.calls.status_line import StatusCallback, StatusLine
@@ -313,6 +314,7 @@ def _read_whole_response(response: object, fold: ObjectFold) -> list[Delta]:
     """Return the deltas of a whole response, or raise if it cannot be used."""
     if not response:
         raise UnexpectedTypeError("response object", "None")
+    response = unwrap_run_result(response)
     deltas = fold.read_whole(response)
     if not fold.wire:
         raise MissingAttributeError("candidates attribute", type(response).__name__)

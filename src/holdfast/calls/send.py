@@ -6,16 +6,21 @@ exceptions that do not derive from `Exception` are raised. These functions do no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from inspect import isawaitable
+from traceback import format_tb
 
 from holdfast.calls.call_result import CallResult
 from holdfast.calls.call_wording import status_text
 from holdfast.calls.caught_error import ErrorCatcher
+from holdfast.calls.foreign_fields import redact_exception
 from holdfast.calls.response_handler import ResponseHandler
 from holdfast.calls.status_line import SENDING, StatusCallback
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import UnexpectedTypeError
+
+logger = logging.getLogger(__name__)
 
 
 def send_message(call: Callable[..., object], *args: object) -> CallResult:
@@ -42,7 +47,7 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
         if isawaitable(response):
             _refuse_awaitable(response)
         handler.process_response(response)
-    return handler.result(caught.error)
+    return _make_result(handler, caught.error)
 
 
 async def asend_message(call: Callable[..., object], *args: object) -> CallResult:
@@ -52,7 +57,7 @@ async def asend_message(call: Callable[..., object], *args: object) -> CallResul
     with ErrorCatcher() as caught:
         response = call(*args)
         handler.process_response(await response if isawaitable(response) else response)
-    return handler.result(caught.error)
+    return _make_result(handler, caught.error)
 
 
 def send_message_streaming(
@@ -92,8 +97,19 @@ async def asend_message_streaming(
     return _show_result(handler, caught.error)
 
 
+def _make_result(handler: ResponseHandler, error: Exception | None) -> CallResult:
+    """Return the result, and log the exception that becomes a part of it."""
+    if error is not None:
+        # The text of a formatted traceback would hold the secrets of the exception.
+        frames = "".join(format_tb(error.__traceback__))
+        logger.error(
+            "A call raised %s: %s\n%s", type(error).__name__, redact_exception(error), frames
+        )
+    return handler.result(error)
+
+
 def _show_result(handler: ResponseHandler, error: Exception | None) -> CallResult:
-    result = handler.result(error)
+    result = _make_result(handler, error)
     if result.error is not None:
         handler.status.show_status(status_text(result.error))
     return result

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class StatusLine:
-    r"""Calls a callback with each status, but not with the same status twice in a row.
+    r"""Calls a callback with each status: one for each piece of text and each tool.
 
     Args:
         callback: called with each status, or None.
@@ -34,13 +34,12 @@ class StatusLine:
     ['💭 Hello, ', '💭 Hello, world', '🔧 Using search...']
     """
 
-    __slots__ = ("_beginning", "_is_full", "_last_status", "callback")
+    __slots__ = ("_beginning", "_is_full", "callback")
 
     def __init__(self, callback: StatusCallback | None) -> None:
         self.callback = callback
         self._beginning = ""
         self._is_full = False
-        self._last_status = ""
 
     def show_text(self, piece: str) -> None:
         """Add text, and show the beginning of the whole text."""
@@ -57,10 +56,9 @@ class StatusLine:
         self.show_status(f"🔧 Using {name}...")
 
     def show_status(self, status: str) -> None:
-        """Show this status, unless it is the current one."""
-        if self.callback is None or status == self._last_status:
+        """Show this status."""
+        if self.callback is None:
             return
-        self._last_status = status
         with ErrorCatcher() as caught:
             self.callback(status)
         if caught.error is not None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -93,7 +94,8 @@ def retry_ai_call_with_parsing(
         number of the next routine. A message is never an answer, and must not enter a history.
 
     Raises:
-        ConfigurationError: a number is out of range, or `func` is asynchronous.
+        ConfigurationError: a number is out of range, `func` is asynchronous, or an event loop runs in
+            this thread.
 
     >>> retry_ai_call_with_parsing(lambda: '{"agent_final_response": "Hi", "routine_number": 2}')[2:]
     ('Hi', 2)
@@ -113,7 +115,10 @@ async def async_retry_ai_call_with_parsing(
     call_type: str = "AI",
     options: CallOptions = _SEED,
 ) -> Routine:
-    """As `retry_ai_call_with_parsing`, without stopping other tasks; `func` may be asynchronous."""
+    """As `retry_ai_call_with_parsing`, without stopping other tasks.
+
+    `func` may be a coroutine function. Any other function runs in a thread, because it may block.
+    """
     check_value("call_type", call_type, str)
     plan = _make_plan(call_type, "Error: AI call", (max_retries, delay), session_id, options)
     return _to_routine_tuple(await _arun_plan(plan, options, func, args))
@@ -187,6 +192,7 @@ def _run_plan(
     plan: CallPlan, options: CallOptions, func: Call, args: tuple[object, ...]
 ) -> CallOutcome:
     check_value("func", func, Call)
+    _refuse_running_loop()
     began = options.monotonic()
     attempts = plan_attempts(plan)
     made: AttemptResult | None = None
@@ -226,13 +232,43 @@ async def _arun_plan(
                 continue
             response: object = None
             with ErrorCatcher() as caught:
-                response = func(*args)
+                response = await _call_beside_loop(func, args)
                 if isawaitable(response):
                     response = await response
             failed = caught.error is not None
             made = AttemptResult(
                 None if failed else response, caught.error, options.monotonic() - began
             )
+
+
+async def _call_beside_loop(func: Call, args: tuple[object, ...]) -> object:
+    """Call a function; in a thread unless it is a coroutine function, because it may block."""
+    function = func.func if isinstance(func, partial) else func
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        return func(*args)
+
+    def call() -> tuple[object, Exception | None]:
+        # A StopIteration cannot be passed on by a future.
+        with ErrorCatcher() as caught:
+            return func(*args), None
+        return None, caught.error
+
+    response, error = await asyncio.to_thread(call)
+    if error is not None:
+        raise error
+    return response
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigurationError(
+        "func",
+        "would block the running event loop",
+        fix="Use the function of the same name with async_ before it",
+    )
 
 
 def _report_outcome(

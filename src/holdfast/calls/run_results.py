@@ -1,0 +1,34 @@
+"""Reads the result of a Holdfast run like the response of an SDK.
+
+A run that did not complete has no answer: the text of a guard or of a limit is never returned.
+"""
+
+from __future__ import annotations
+
+import json
+
+from holdfast.calls.object_json import to_json_object, to_json_value
+from holdfast.core.errors import ResponseError
+from holdfast.core.events import Status
+
+
+def unwrap_run_result(response: object) -> object:
+    """Return the chat completion that says what the result of a run says; any other object unchanged.
+
+    Raises:
+        ResponseError: the run did not complete.
+
+    >>> unwrap_run_result({"choices": []})
+    {'choices': []}
+    """
+    status = getattr(type(response), "status", None) and getattr(response, "status", None)
+    if not isinstance(status, Status):
+        return response
+    text = getattr(response, "text", None)
+    if status is not Status.COMPLETED:
+        raise ResponseError(f"The run has no answer: its status is {status.value}")
+    output = getattr(response, "output", None)
+    if not text and output is not None:
+        dumped = to_json_object(output)
+        text = json.dumps(to_json_value(output) if dumped is None else dumped)
+    return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
