@@ -138,9 +138,9 @@ class AgentBuilder(Generic[T, D]):
 
     def with_error_handling(
         self,
-        max_consecutive_calls: int = 5,
-        max_consecutive_errors: int = 3,
-        max_total_errors: int = 10,
+        max_consecutive_calls: int | RepetitionGuard = 5,
+        max_consecutive_errors: int | ErrorTracking = 3,
+        max_total_errors: int | TotalErrorThreshold = 10,
         *,
         retry: FunctionRetry | None = None,
         timeout: float | None = None,

@@ -70,7 +70,7 @@ _MOST_TOOLS = 256
 
 
 class Chain(Struct, frozen=True, kw_only=True):
-    """The hooks of an agent: before and wrap hooks in the order of registration, after hooks reversed."""
+    """The hooks of an agent: before and wrap hooks in the order of the middlewares, after hooks reversed."""
 
     middlewares: tuple[AnyMiddleware, ...]
     before_turn: tuple[Hook, ...]
@@ -132,7 +132,7 @@ class Chain(Struct, frozen=True, kw_only=True):
 
 
 def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain:
-    """Check the middlewares and index their hooks. Without middlewares, the chain has no hooks.
+    """Check the middlewares, sort them by priority and index their hooks.
 
     Raises:
         ConfigurationError: an object is not a middleware, is given twice, or is in the wrong order.
@@ -140,6 +140,7 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain:
     found = tuple(middlewares)
     for index, middleware in enumerate(found):
         _check_middleware(index, middleware, found)
+    found = tuple(sorted(found, key=lambda one: one.priority))
     check_order(found)
     folding = [one for one in found if _is_overridden(one, "fold") and find_event_kinds(one)]
     hooks: dict[str, Any] = {
@@ -187,6 +188,7 @@ def _check_middleware(
 ) -> None:
     argument = f"middleware[{index}]"
     check_value(argument, middleware, Middleware)
+    check_value(f"{argument}.priority", middleware.priority, int)
     if any(other is middleware for other in middlewares[:index]):
         raise ConfigurationError(
             argument,

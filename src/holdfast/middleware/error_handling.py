@@ -20,9 +20,9 @@ from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 
 @check_arguments
 def error_handling_middlewares(
-    max_consecutive_calls: int = 5,
-    max_consecutive_errors: int = 3,
-    max_total_errors: int = 10,
+    max_consecutive_calls: int | RepetitionGuard = 5,
+    max_consecutive_errors: int | ErrorTracking = 3,
+    max_total_errors: int | TotalErrorThreshold = 10,
     *,
     retry: FunctionRetry | None = None,
     timeout: PositiveFloat | None = None,
@@ -31,9 +31,11 @@ def error_handling_middlewares(
     """The six middlewares that handle errors and repetition; pass them as `middleware=`.
 
     Args:
-        max_consecutive_calls: the number of the equal call that does not run any more.
-        max_consecutive_errors: how many iterations in a row may have a failed tool.
-        max_total_errors: how many tools may fail in one turn.
+        max_consecutive_calls: the number of the equal call that does not run any more; or a guard
+            with other settings too.
+        max_consecutive_errors: how many iterations in a row may have a failed tool; or an
+            `ErrorTracking`, for example with a detector of your own.
+        max_total_errors: how many tools may fail in one turn; or a `TotalErrorThreshold`.
         retry: how tools are retried; the agent's settings by default.
         timeout: seconds for one attempt of a tool; by default the agent's setting, or 30 without one.
         include_detailed_errors: whether the model sees the text of exceptions; by default the agent's
@@ -42,10 +44,11 @@ def error_handling_middlewares(
     >>> [middleware.name for middleware in error_handling_middlewares()][:3]
     ['RepetitionGuard', 'ErrorTracking', 'TotalErrorThreshold']
     """
+    calls, errors, total = max_consecutive_calls, max_consecutive_errors, max_total_errors
     return [
-        RepetitionGuard(max_consecutive_calls),
-        ErrorTracking(max_consecutive_errors),
-        TotalErrorThreshold(max_total_errors),
+        RepetitionGuard(calls) if isinstance(calls, int) else calls,
+        ErrorTracking(errors) if isinstance(errors, int) else errors,
+        TotalErrorThreshold(total) if isinstance(total, int) else total,
         retry or FunctionRetry(),
         FunctionTimeout(timeout),
         ErrorFormatting(include_detailed_errors),

@@ -44,7 +44,9 @@ class Middleware(Generic[S]):
     Class attributes that a subclass may set, and `only` changes for one instance:
 
     * `tools`: names or patterns (`"pay_*"`) of the tools that the tool hooks apply to.
-    * `before`, `after`: middlewares that this one must be registered before, or after.
+    * `priority`: a middleware with a lower number stands before all with a higher one; those with
+      equal numbers stand in the order of registration.
+    * `before`, `after`: middlewares that this one must stand before, or after.
     * `hook_timeout`: seconds for a hook that waits; None means no limit. Wrap hooks have no timeout.
     * `scope`: whether the fold starts again with each "turn", or lasts for the "session".
     * `events`: the kinds of events that `fold` receives; None means all of them, and () means that
@@ -60,6 +62,7 @@ class Middleware(Generic[S]):
     """
 
     tools: Sequence[str] = ()
+    priority: int = 0
     before: Sequence[Neighbour] = ()
     after: Sequence[Neighbour] = ()
     hook_timeout: float | None = HOOK_TIMEOUT
@@ -123,18 +126,20 @@ class Middleware(Generic[S]):
         *,
         tools: Sequence[str] | None = None,
         enabled: Enabled | None = None,
+        priority: int | None = None,
         before: Sequence[Neighbour] | None = None,
         after: Sequence[Neighbour] | None = None,
         hook_timeout: PositiveFloat | None = None,
     ) -> Self:
-        """Return a copy with other tools, condition, order or timeout; None keeps a value.
+        """Return a copy with other tools, condition, priority, order or timeout; None keeps a value.
 
         Args:
             tools: names or patterns of the tools that the tool hooks apply to.
             enabled: a condition with the arguments of the method `enabled`. A hook is called if both
                 are true; the condition is checked first.
-            before: the middlewares that this one must be registered before.
-            after: the middlewares that this one must be registered after.
+            priority: a lower number stands before all with a higher one; the default is 0.
+            before: the middlewares that this one must stand before.
+            after: the middlewares that this one must stand after.
             hook_timeout: seconds for a hook that waits.
 
         >>> Middleware().only(tools=["pay_*"]).tools
@@ -145,6 +150,7 @@ class Middleware(Generic[S]):
             other.tools = tuple(tools)
         if enabled is not None:
             other.enabled_if = enabled
+        other.priority = priority if priority is not None else self.priority
         other.before = tuple(before) if before is not None else self.before
         other.after = tuple(after) if after is not None else self.after
         other.hook_timeout = hook_timeout if hook_timeout is not None else self.hook_timeout

@@ -1,7 +1,7 @@
 """Checks that the order of middlewares works.
 
-The user chooses the order, and nothing is reordered. A wrong order is an error when the agent is
-made, and the error must always name both middlewares.
+The user chooses the order by the registration and by priorities, and nothing is reordered here. A
+wrong order is an error when the agent is made, and the error must always name both middlewares.
 """
 
 from __future__ import annotations

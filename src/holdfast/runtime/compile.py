@@ -90,16 +90,14 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
         for one in models
     ]
-    chain, limits = (
-        compile_chain(keywords["middleware"]),
-        limits_with(keywords["middleware"], keywords["limits"]),
-    )
-    if keywords["middleware"]:
+    chain = compile_chain(keywords["middleware"])
+    limits = limits_with(chain.middlewares, keywords["limits"])
+    if chain.middlewares:
         from holdfast.runtime.hooks.rule_checks import check_rules  # only with middlewares
 
-        check_rules(keywords["middleware"], registry)
+        check_rules(chain.middlewares, registry)
     retry = keywords["retry"] or RetryOptions()
-    tools = _compile_tool_call_options(keywords, retry)
+    tools = _compile_tool_call_options(keywords, retry, chain.middlewares)
     resilience = keywords["resilience"] or Resilience()
     clock = keywords["clock"] or SystemClock()
     pipeline, ask_model = compose_model_call(
@@ -131,7 +129,9 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     )
 
 
-def _compile_tool_call_options(keywords: AgentKeywords, retry: RetryOptions) -> ToolCallOptions:
+def _compile_tool_call_options(
+    keywords: AgentKeywords, retry: RetryOptions, middlewares: Sequence[AnyMiddleware]
+) -> ToolCallOptions:
     """Build the options of tool calls; settings of middlewares replace those of the agent."""
     given = ToolCallOptions(
         retry=retry,
@@ -139,7 +139,7 @@ def _compile_tool_call_options(keywords: AgentKeywords, retry: RetryOptions) -> 
         detailed_errors=keywords["detailed_errors"],
     )
     own = {"tool_timeout": given.tool_timeout, "detailed_errors": given.detailed_errors}
-    changes = tool_settings(keywords["middleware"], {**msgspec.structs.asdict(retry), **own})
+    changes = tool_settings(middlewares, {**msgspec.structs.asdict(retry), **own})
     of_calls = {name: changes.pop(name) for name in own if name in changes}
     return msgspec.structs.replace(
         given, retry=msgspec.structs.replace(retry, **changes), **of_calls

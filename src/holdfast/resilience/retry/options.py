@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import NonNegativeFloat, NonNegativeInt
-from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
 from holdfast.resilience.retry.backoff import Backoff
 
 
@@ -59,7 +59,8 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         backoff: "exponential" (with 10 percent jitter), "full_jitter", "pure" (1, 2, 4 times
             `retry_delay`, without jitter) or "decorrelated".
         max_retries_by_category: fewer or more retries for some categories; a category that is
-            not named has `max_retries`. A category that is never retried stays so.
+            not named has `max_retries`. A category that is never retried is refused here, except
+            beside a `provider_handler`.
         use_provider_retry_delays: wait exactly as long as the provider asks (Retry-After).
         max_provider_delay: when a provider asks for a longer wait than this many seconds, the call
             fails at once.
@@ -101,3 +102,12 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_fields(self, "retry.")
+        if self.provider_handler is not None:
+            return  # it may read a failure in another way than its category says
+        for category, count in (self.max_retries_by_category or {}).items():
+            if count and not category.is_retryable:
+                raise ConfigurationError(
+                    "retry.max_retries_by_category",
+                    f"a failure of the category {category.value} is never retried",
+                    fix="Leave it out, or decide with custom_retry or provider_handler",
+                )

@@ -293,7 +293,10 @@ def _final_failure(
     final = outcome if outcome.sent or progress.last_failure is None else progress.last_failure
     info = progress.handler_info or final.info
     if progress.options.include_provider_details:
-        info = with_details(info)
+        details = details_of(info)
+        info = msgspec.structs.replace(info, safe=f"{info.safe}{details}")
+        if isinstance(final.error, HoldfastError):
+            final.error.args = (f"{final.error}{details}",)
     why = _WHY.get(stop.reason, "").format(detail=stop.detail)
     if final is not outcome:
         why = "; ".join(filter(None, (outcome.info.safe, why)))
@@ -309,11 +312,11 @@ def _final_failure(
     )
 
 
-def with_details(info: ErrorInfo) -> ErrorInfo:
-    """The same, with what the provider calls it in the safe text.
+def details_of(info: ErrorInfo) -> str:
+    """Return what the provider calls the failure, to be put after a text; "" if that is unknown.
 
-    >>> with_details(ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="overloaded", status=529)).safe
-    'overloaded [status 529]'
+    >>> details_of(ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="overloaded", status=529))
+    ' [status 529]'
     """
     known = [
         f"{word} {value}"
@@ -325,6 +328,4 @@ def with_details(info: ErrorInfo) -> ErrorInfo:
         )
         if value is not None
     ]
-    if not known:
-        return info
-    return msgspec.structs.replace(info, safe=f"{info.safe} [{', '.join(known)}]")
+    return f" [{', '.join(known)}]" if known else ""
