@@ -282,6 +282,7 @@ def _report_outcome(
             error,
             seconds,
             call_type=normalise_call_type(plan.label),
+            session=None if plan.session_id == UNKNOWN else plan.session_id,
         )
     if options.on_outcome is not None:
         options.on_outcome(outcome)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.metrics import CallMetrics as CallMetrics
     from holdfast.resilience.metrics import MetricsRecorder as MetricsRecorder
     from holdfast.resilience.metrics import MetricsSnapshot as MetricsSnapshot
+    from holdfast.resilience.metrics import SessionRetries as SessionRetries
     from holdfast.resilience.pipeline import CallContext as CallContext
     from holdfast.resilience.pipeline import Carry as Carry
     from holdfast.resilience.pipeline import Done as Done
@@ -98,6 +99,7 @@ _HOME: dict[str, str] = {
     "LimiterStrategy": "holdfast.resilience.limiter.strategy",
     "MetricsRecorder": "holdfast.resilience.metrics",
     "MetricsSnapshot": "holdfast.resilience.metrics",
+    "SessionRetries": "holdfast.resilience.metrics",
     "Operation": "holdfast.resilience.pipeline",
     "Outcome": "holdfast.resilience.pipeline",
     "PROCESS": "holdfast.resilience.endpoint_states",

@@ -6,21 +6,27 @@ and texts of callers must never become labels without a bound.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Mapping
 from threading import Lock
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_value
+from holdfast.core.redaction import redact
 from holdfast.core.type_checks import is_seconds
 from holdfast.resilience.pipeline import CallContext, Done, Operation, Outcome, P, T
+
+_log = logging.getLogger("holdfast")
 
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 """Upper bounds of the histogram, in seconds."""
 
 _NEWEST = 1024
 _MOST_NAMES = 64
+_MOST_SESSIONS = 1000
 _MOST_ATTEMPTS = 16
 _OTHER = "other"
 
@@ -73,6 +79,18 @@ class MetricsSnapshot(Struct, frozen=True):
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+class SessionRetries(Struct, frozen=True):
+    """How often the calls of one session were tried: `retries` counts attempts after the first."""
+
+    calls: int = 0
+    retries: int = 0
+
+    @property
+    def average(self) -> float:
+        """Retries for each call; 0 before the first."""
+        return self.retries / self.calls if self.calls else 0.0
+
+
 class _Series:
     """What is counted for one kind of call."""
 
@@ -91,17 +109,24 @@ class _Series:
 class CallMetrics:
     """Counts calls by kind; safe to use from any thread.
 
+    Args:
+        on_call: called after each call with the metrics of its kind, for example to raise an alert
+            when `success_rate` falls. It must be quick. What it raises is logged.
+
     >>> metrics = CallMetrics()
     >>> metrics.record_call(success=True, attempts=2, response_time=0.0, call_type="payment")
     >>> metrics.snapshot("payment").retry_counts, metrics.snapshot("payment").response_times
     ({2: 1}, (0.0,))
     """
 
-    __slots__ = ("_lock", "_series")
+    __slots__ = ("_lock", "_on_call", "_series", "_sessions")
 
-    def __init__(self) -> None:
+    def __init__(self, on_call: Callable[[MetricsSnapshot], object] | None = None) -> None:
+        check_value("on_call", on_call, Callable | None)
+        self._on_call = on_call
         self._lock = Lock()
         self._series: dict[str, _Series] = {}
+        self._sessions: OrderedDict[str, SessionRetries] = OrderedDict()
 
     def record_call(
         self,
@@ -111,6 +136,7 @@ class CallMetrics:
         response_time: float | None = None,
         *,
         call_type: str = "default",
+        session: str | None = None,
     ) -> None:
         """Count one call that ended.
 
@@ -120,6 +146,7 @@ class CallMetrics:
             error_type: the category of a failure.
             response_time: seconds; what is no number of seconds is not counted.
             call_type: the kind of call; beyond 64 kinds, the rest are counted as "other".
+            session: the session of the call. The newest 1,000 sessions are counted.
         """
         with self._lock:
             series = self._series_for(call_type)
@@ -133,6 +160,23 @@ class CallMetrics:
                 series.newest.append(response_time)
                 series.seconds += response_time
                 series.buckets[bisect_left(BUCKETS, response_time)] += 1
+            if session is not None:
+                self._count_session(session, attempts)
+            seen = None if self._on_call is None else _take_snapshot(call_type, series)
+        if seen is not None and self._on_call is not None:
+            _notify(self._on_call, seen)
+
+    def _count_session(self, session: str, attempts: int) -> None:
+        before = self._sessions.pop(session, SessionRetries())
+        retries = before.retries + max(0, attempts - 1)
+        self._sessions[session] = SessionRetries(before.calls + 1, retries)
+        if len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+    def session_retries(self, session: str) -> SessionRetries:
+        """The counts of one session; zeros for one that was never seen, or long ago."""
+        with self._lock:
+            return self._sessions.get(session, SessionRetries())
 
     def _series_for(self, call_type: str) -> _Series:
         series = self._series.get(call_type)
@@ -157,6 +201,14 @@ class CallMetrics:
     def prometheus(self) -> str:
         """The metrics as Prometheus text (exposition format 0.0.4)."""
         return format_prometheus(self.snapshots())
+
+
+def _notify(on_call: Callable[[MetricsSnapshot], object], seen: MetricsSnapshot) -> None:
+    try:
+        on_call(seen)
+    except Exception as error:  # noqa: BLE001  # REASON: the user's code must not fail the call
+        kind = type(error).__name__
+        _log.warning("on_call of CallMetrics raised %s: %s", kind, redact(str(error)))
 
 
 def _take_snapshot(call_type: str, series: _Series) -> MetricsSnapshot:
