@@ -37,6 +37,7 @@ AnyMiddleware = Middleware[Any]  # of any state: only the fold knows its type
 _RETURNS: dict[str, tuple[type[object], ...]] = {
     "wrap_model": (Reply,),
     "wrap_tool": (ToolResult,),
+    "wrap_attempt": (ToolResult,),
 }
 
 
@@ -63,6 +64,7 @@ class ToolHooks(Struct, frozen=True):
     before: tuple[Hook, ...]
     wrap: tuple[Hook, ...]
     after: tuple[Hook, ...]
+    attempt: tuple[Hook, ...]
     before_and_wrap: tuple[Hook, ...]
 
 
@@ -83,6 +85,7 @@ class Chain(Struct, frozen=True, kw_only=True):
     before_tools: tuple[Hook, ...]
     before_tool: tuple[Hook, ...]
     wrap_tool: tuple[Hook, ...]
+    wrap_attempt: tuple[Hook, ...]
     after_tool: tuple[Hook, ...]
     on_error: tuple[Hook, ...]
     fold_table: FoldTable
@@ -95,11 +98,11 @@ class Chain(Struct, frozen=True, kw_only=True):
         """Return the hooks for the tool that the model calls `name`, whether or not the tool exists."""
         found = self._of_tools.get(name)
         if found is None:
-            kinds = (self.before_tool, self.wrap_tool, self.after_tool)
-            before, wrap, after = (
+            kinds = (self.before_tool, self.wrap_tool, self.after_tool, self.wrap_attempt)
+            before, wrap, after, attempt = (
                 tuple(hook for hook in kind if hook.is_for(name)) for kind in kinds
             )
-            found = ToolHooks(before, wrap, after, before + wrap)
+            found = ToolHooks(before, wrap, after, attempt, before + wrap)
             if len(self._of_tools) < _MOST_TOOLS:  # a model may invent any number of names
                 self._of_tools[name] = found
         return found

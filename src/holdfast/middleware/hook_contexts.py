@@ -277,7 +277,12 @@ class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
 
 
 class ToolUse(BeforeTool[D_co], Generic[D_co], frozen=True):
-    """The call of one tool with all its attempts: what `wrap_tool` passes to `call_next`."""
+    """The call of one tool with all its attempts: what `wrap_tool` passes to `call_next`.
+
+    `attempt` is the number of the attempt that `wrap_attempt` is called for.
+    """
+
+    attempt: int = 1
 
 
 class AfterTool(HookContext[D_co], Generic[D_co], frozen=True):

@@ -200,6 +200,18 @@ class Middleware(Generic[S]):
         """Called around one tool and all its attempts; `call_next` raises what the tool raised."""
         return await call_next(context)
 
+    async def wrap_attempt(
+        self,
+        context: at.ToolUse[Any],  # noqa: ARG002  # REASON: for overriding
+        call_next: Callable[[], Awaitable[ToolResult]],
+    ) -> ToolResult:
+        """Called around each attempt of a tool, inside of its retries.
+
+        `context.attempt` counts from 1. The call cannot be changed here. `call_next` raises what the
+        tool raised, and what this hook raises counts as what the tool raised: it may be retried.
+        """
+        return await call_next()
+
     async def after_tool(self, context: at.AfterTool[Any]) -> Replace | Stop | None:
         """Called after each tool; also when it failed, was denied or was replaced."""
 
@@ -208,9 +220,9 @@ class Middleware(Generic[S]):
 
 
 BEFORE = ("before_turn", "before_iteration", "on_context_window", "before_tools", "before_tool")
-WRAP = ("wrap_model", "wrap_tool")
+WRAP = ("wrap_model", "wrap_tool", "wrap_attempt")
 AFTER = ("after_reply", "after_iteration", "after_tool", "after_turn", "on_error")
-TOOL_HOOKS = ("before_tool", "wrap_tool", "after_tool")
+TOOL_HOOKS = ("before_tool", "wrap_tool", "wrap_attempt", "after_tool")
 
 ALLOWED: dict[str, tuple[type[Decision], ...]] = {
     "before_turn": (Patch, Deny, Stop),

@@ -39,7 +39,7 @@ from holdfast.core.model_request import ModelRequest
 from holdfast.core.redaction import redact
 from holdfast.core.transcript import TranscriptSnapshot
 from holdfast.middleware.hook_calls import has_enabled_hooks
-from holdfast.middleware.hook_contexts import ModelCall
+from holdfast.middleware.hook_contexts import ModelCall, ToolUse
 from holdfast.models.reply_carry import lost_usage
 from holdfast.resilience.cache.strategy import replay_reply
 from holdfast.resilience.pipeline import (
@@ -52,6 +52,7 @@ from holdfast.resilience.pipeline import (
 )
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import close_turn
+from holdfast.runtime.hooks.around_attempt import AttemptHooks
 from holdfast.runtime.hooks.around_model import (
     begin_iteration,
     call_after_reply,
@@ -256,11 +257,34 @@ async def _use_tool(
     try:
         return await run.plan.use_tool(
             CallContext(
-                effect.key, ToolAttempt(effect, context, notes, checked), run.env, run.deadline
+                effect.key,
+                ToolAttempt(
+                    effect, context, notes, checked, _find_attempt_hooks(run, effect, checked)
+                ),
+                run.env,
+                run.deadline,
             )
         )
     except Exception as error:
         return _make_unexpected(error)
+
+
+def _find_attempt_hooks(
+    run: ActiveTurn, effect: RunTool, checked: CheckedCall | Invocation
+) -> AttemptHooks | None:
+    """Return the hooks around each attempt of a call that can run; None without any."""
+    hooks = run.hooks.chain.hooks_for_tool(effect.call.name).attempt
+    if not hooks or not isinstance(checked, CheckedCall):
+        return None
+    context = ToolUse(
+        facts=run.hooks.facts,
+        key=effect.key,
+        iteration=run.machine.iteration,
+        index=effect.index,
+        call=checked.visible_call,
+        written_call=effect.call,
+    )
+    return AttemptHooks(hooks, context)
 
 
 def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:

@@ -6,6 +6,8 @@ so that the retry strategy can inspect it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 from msgspec import Struct
 
@@ -22,6 +24,7 @@ from holdfast.resilience.pipeline import (
     Operation,
     Outcome,
 )
+from holdfast.runtime.hooks.around_attempt import AttemptHooks, run_attempt
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.telemetry.observers import wait_for_nobody
 from holdfast.tools.checked_call import CheckedCall, Invocation
@@ -34,13 +37,15 @@ from holdfast.tools.tool import ToolEffect
 class ToolAttempt(Struct, frozen=True):
     """The input of one attempt of a tool; `context` is the context of the first attempt.
 
-    `checked` is the call as hooks and people saw it, or the reason why it cannot run.
+    `checked` is the call as hooks and people saw it, or the reason why it cannot run. `around` has
+    the hooks around each attempt.
     """
 
     effect: RunTool
     context: ToolContext
     meter: UsageMeter
     checked: CheckedCall | Invocation
+    around: AttemptHooks | None = None
 
 
 def make_tool_operation(
@@ -60,11 +65,15 @@ def make_tool_operation(
         if call.attempt > 1:
             left = call.remaining()
             context = msgspec.structs.replace(context, attempt=call.attempt, remaining=left)
-        checked = call.payload.checked
+        checked, around = call.payload.checked, call.payload.around
         if isinstance(checked, Invocation):
             done = checked
-        else:
+        elif around is None:
             done = await invoke(registry, checked, context, timeout=timeout)
+        else:
+            seen = msgspec.structs.replace(around.context, attempt=call.attempt)
+            run_once = partial(invoke, registry, checked, context, timeout=timeout)
+            done = await run_attempt(around, seen, run_once)
         call.payload.meter.refusal = done.info
         if done.result is not None:
             return Done(done.result)
