@@ -181,7 +181,15 @@ RECORDS = ("holdfast.core.", "holdfast.codecs.", "holdfast.middleware.hook_conte
 MADE_BY_RUNS = {
     *("Observation", "OutputContext", "Receipt", "RecoveredRun", "Result"),
     *("CallOutcome", "CallResult", "ParsedAnswer", "ResponseChunk", "RunStream", "SessionInfo"),
-    *("BreakerSnapshot", "LimiterLoad", "MetricsSnapshot", "RejectedCall", "Reservation", "Stats"),
+    *(
+        "BreakerSnapshot",
+        "LimiterLoad",
+        "MetricsSnapshot",
+        "RejectedCall",
+        "Reservation",
+        "SessionRetries",
+        "Stats",
+    ),
     *("History", "Point", "SearchHit", "Skill", "ReplayResult", "SimulatedCrash", "Ticket"),
     *("Line", "Record", "RunEntry", "Tool", "ToolContext"),
 }

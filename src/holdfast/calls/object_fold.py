@@ -82,6 +82,10 @@ class ObjectFold:
         value = to_json_object(source)
         if value is None:
             return out
+        sdk_calls = self._read_sdk_calls(value)
+        if sdk_calls:
+            # The SDK ran the calls of the reply so far, and this is the beginning of the next reply.
+            self._reader = None
         reader = self._reader or self._open_reader(source, value)
         if reader is None:
             return out
@@ -93,7 +97,7 @@ class ObjectFold:
             reader.read_chunk(value, out)
         self._feed_assembler(out)
         if self.wire == GEMINI:
-            out += self._read_sdk_calls(value)
+            out += sdk_calls
         return out
 
     def _open_reader(self, source: object, value: Object) -> SdkWire | None:

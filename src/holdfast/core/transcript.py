@@ -147,7 +147,7 @@ class Transcript(Sequence[Message]):
             )
         return other
 
-    def snapshot(self) -> TranscriptSnapshot:
+    def snapshot(self) -> Sequence[Message]:
         """Return the messages that there are now; it copies nothing."""
         return TranscriptSnapshot(self, self._older.messages, self._newest)
 

@@ -51,8 +51,8 @@ from holdfast.resilience.pipeline import (
     failed_outcome,
 )
 from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.attempt_hooks import AttemptHooks
 from holdfast.runtime.finalize import close_turn
-from holdfast.runtime.hooks.around_attempt import AttemptHooks
 from holdfast.runtime.hooks.around_model import (
     begin_iteration,
     call_after_reply,

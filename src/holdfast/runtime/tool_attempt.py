@@ -24,7 +24,7 @@ from holdfast.resilience.pipeline import (
     Operation,
     Outcome,
 )
-from holdfast.runtime.hooks.around_attempt import AttemptHooks, run_attempt
+from holdfast.runtime.attempt_hooks import AttemptHooks, run_attempt
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.telemetry.observers import wait_for_nobody
 from holdfast.tools.checked_call import CheckedCall, Invocation

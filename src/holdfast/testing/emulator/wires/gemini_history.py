@@ -91,6 +91,8 @@ def check_contents(body: Mapping[str, Any], *, signed: bool) -> None:
     asked = False
     for at, content in enumerate(contents):
         role, parts = _check_content(content, at)
+        if open_calls and role == "model" and _is_empty_text(parts):
+            continue
         calls = _get_values(parts, "functionCall")
         responses = _get_values(parts, "functionResponse")
         if open_calls or responses:
@@ -188,6 +190,11 @@ def _parts_of(content: _Json) -> list[_Json]:
     return [parts] if isinstance(parts, dict) else parts
 
 
+def _is_empty_text(parts: list[_Json]) -> bool:
+    """Whether a content is the empty end of a stream, which an SDK keeps as a content of its own."""
+    return all(part.get("text") == "" and len(part) == 1 for part in parts)
+
+
 def _get_values(parts: list[_Json], name: str) -> list[_Json]:
     return [value for part in parts if (value := get_field(part, name)) is not None]
 
@@ -205,6 +212,8 @@ def read_contents(body: Mapping[str, Any]) -> tuple[Message, ...]:
         )
     calls: list[ToolCall] = []
     for content in body["contents"]:
+        if calls and content.get("role") == "model" and _is_empty_text(_parts_of(content)):
+            continue
         parts = tuple(_read_part(part, calls) for part in _parts_of(content))
         if content.get("role") == "model":
             calls = [part for part in parts if isinstance(part, ToolCall)]
