@@ -18,10 +18,10 @@ from holdfast.core.events import ModelReplied, TurnStopped
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.questions import Answer, AnyQuestion, Question
 from holdfast.runtime.channel import Channel, require_asyncio
+from holdfast.runtime.output.shown_text import ShownText
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.result import Result
-from holdfast.runtime.shown_text import ShownText
 
 T = TypeVar("T")
 A = TypeVar("A")
