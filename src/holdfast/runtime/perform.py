@@ -51,7 +51,6 @@ from holdfast.resilience.pipeline import (
     failed_outcome,
 )
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.attempt_hooks import AttemptHooks
 from holdfast.runtime.finalize import close_turn
 from holdfast.runtime.hooks.around_model import (
     begin_iteration,
@@ -62,7 +61,7 @@ from holdfast.runtime.hooks.around_model import (
 from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.between_effects import make_stop_event
 from holdfast.runtime.live_text import filter_partial
-from holdfast.runtime.tool_attempt import ToolAttempt, make_event_sink
+from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import ToolContext, UsageSink

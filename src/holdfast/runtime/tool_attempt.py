@@ -1,21 +1,34 @@
-"""One attempt of one tool: the innermost operation of the pipeline of tools.
+"""One attempt of one tool with the hooks around it: the innermost operation of the pipeline of tools.
 
-It must never format an error for the model. An exception stays an object until the pipeline ends,
-so that the retry strategy can inspect it.
+It must never format an error for the model, or let a hook change the call that was approved. An
+exception, of the tool or of a hook, stays an object until the pipeline ends, so that the retry
+strategy can inspect it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.calls.sdk_errors import classify
 from holdfast.core.effects import RunTool
-from holdfast.core.errors import ConflictError, ErrorCategory, ErrorInfo, HoldfastBug, Landed
+from holdfast.core.errors import (
+    ConflictError,
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastBug,
+    Landed,
+    MiddlewareError,
+)
 from holdfast.core.messages import ToolResult
 from holdfast.journal.journal_errors import JournalError
+from holdfast.middleware.chain import Hook
+from holdfast.middleware.hook_calls import is_enabled
+from holdfast.middleware.hook_contexts import ToolUse
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
@@ -24,14 +37,66 @@ from holdfast.resilience.pipeline import (
     Operation,
     Outcome,
 )
-from holdfast.runtime.attempt_hooks import AttemptHooks, run_attempt
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.telemetry.observers import wait_for_nobody
-from holdfast.tools.checked_call import CheckedCall, Invocation
+from holdfast.tools.checked_call import CheckedCall, Invocation, call_failed
 from holdfast.tools.context import EventSink, ToolContext
 from holdfast.tools.invoke import invoke
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import ToolEffect
+
+RunOnce: TypeAlias = Callable[[], Awaitable[Invocation]]
+"""Runs one attempt of the tool."""
+
+
+class AttemptHooks(Struct, frozen=True):
+    """The hooks around each attempt of one call, and the context of the first attempt."""
+
+    hooks: tuple[Hook, ...]
+    context: ToolUse
+
+
+async def run_attempt(around: AttemptHooks, context: ToolUse, run_once: RunOnce) -> Invocation:
+    """Run one attempt with the hooks around it, the first one outermost.
+
+    Args:
+        around: the hooks.
+        context: the context of this attempt.
+        run_once: runs the tool.
+    """
+    done: list[Invocation] = []
+
+    async def run_tool() -> ToolResult:
+        invocation = await run_once()
+        done.append(invocation)
+        if invocation.result is not None:
+            return invocation.result
+        raise invocation.error or HoldfastBug("an attempt ended with neither a result nor an error")
+
+    call_next: Callable[[], Awaitable[ToolResult]] = run_tool
+    for hook in reversed(around.hooks):
+        call_next = _wrap_attempt(hook, context, call_next)
+    try:
+        result = await call_next()
+    except Exception as error:  # noqa: BLE001  # REASON: hooks are the user's code
+        known = (one for one in done if one.error is error and one.result is None)
+        return next(known, None) or call_failed(context.call, error)
+    return next((one for one in done if one.result is result), None) or Invocation(result)
+
+
+def _wrap_attempt(
+    hook: Hook, context: ToolUse, call_next: Callable[[], Awaitable[ToolResult]]
+) -> Callable[[], Awaitable[ToolResult]]:
+    async def wrapped() -> ToolResult:
+        if not is_enabled(hook, context.facts):
+            return await call_next()
+        answer: object = await hook.function(context, call_next)
+        if not isinstance(answer, ToolResult):
+            problem = f"returned {type(answer).__name__}; it must return ToolResult"
+            raise MiddlewareError(hook.owner, hook.name, problem)
+        return answer
+
+    return wrapped
 
 
 class ToolAttempt(Struct, frozen=True):
