@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -56,6 +56,11 @@ class FileReader:
         self.path = path
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, "holdfast-reader")
+
+    @property
+    def damage(self) -> Sequence[JournalCorruptError]:
+        """None: only the process that writes looks for damage."""
+        return ()
 
     def submit(self, job: WriterJob[T]) -> WriterJob[T]:
         """Queue a read. Raises JournalReadOnlyError for a change."""

@@ -136,6 +136,7 @@ def busy_error(path: str) -> JournalBusyError:
 
 
 def _check_alone(path: str) -> None:
+    """Check the main file alone; its records are checked later (see `background_check`)."""
     with closing(connect_read_only(path)) as connection:
         check_database(connection, path, all_pages=False)
 

@@ -6,6 +6,7 @@ When `append` returns, the record is committed and the file synchronised to the 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sqlite3
 import weakref
@@ -30,7 +31,9 @@ from holdfast.journal.journal_names import (
     resolve_path,
 )
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import Row, RowReader, encode_append, encode_row
+from holdfast.journal.rows import SEQ, Row, RowReader, encode_append, encode_row
+from holdfast.journal.run_summary import select_recent
+from holdfast.journal.sqlite_queries import RunHead
 from holdfast.journal.tenants import TenantViews
 from holdfast.journal.writer import JobQueue, LogTruncation, Writer, WriterJob
 
@@ -135,10 +138,22 @@ class SqliteJournal:
 
     async def _select_rows(self, run: str, after: int) -> list[Row]:
         check_unicode(run)
-        select = partial(sqlite_queries.select_records, self.tenant, run, after)
-        rows, total = await self._read(select, run)
-        self._reader.check_sequence(rows, run, after, total)
-        return rows
+        rows: list[Row] = []
+        first: RunHead | None = None
+        while True:  # in pieces, so that no append waits for a long run
+            position = int(str(rows[-1][SEQ])) if rows else after
+            select = partial(sqlite_queries.select_records, self.tenant, run, position)
+            piece, head = await self._read(select, run)
+            if head is None:
+                return []
+            if first is not None and (head.id, head.deletions) != (first.id, first.deletions):
+                rows, first = [], None  # the run may have been deleted meanwhile
+                continue
+            first = head
+            rows += piece
+            if len(piece) < sqlite_queries.MOST_ROWS:
+                self._reader.check_sequence(rows, run, after, head.records)
+                return rows
 
     async def _read(self, select: Callable[[sqlite3.Connection], T], run: str | None = None) -> T:
         """Read with the connection. An error of a damaged page names the run."""
@@ -151,11 +166,46 @@ class SqliteJournal:
             raise JournalCorruptError(place, error.problem, fix=error.fix) from error
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
-        """Return all runs sorted by name, or only those whose last turn has not ended."""
-        rows = await self._read(
-            partial(sqlite_queries.select_runs, self.tenant, turn_open=turn_open)
-        )
+        """Return all runs sorted by name, or only those whose last turn has not ended.
+
+        They are read in pieces, so a change that is made meanwhile may be in the list or not.
+        """
+        return self._to_entries(await self._select_runs(turn_open=turn_open))
+
+    async def _select_runs(self, *, turn_open: bool, found: Sequence[Row] = ()) -> list[Row]:
+        """Select runs, after the piece that was found before."""
+        rows, piece = list(found), found
+        while not rows or len(piece) == sqlite_queries.MOST_RUNS:
+            last = str(rows[-1][0]) if rows else None
+            select = partial(
+                sqlite_queries.select_next_runs, self.tenant, last, turn_open=turn_open
+            )
+            piece = await self._read(select)
+            if not piece:
+                break
+            rows += piece
+        return rows
+
+    def _to_entries(self, rows: Sequence[Row]) -> list[RunEntry]:
         return [_to_entry(row, self.path) for row in rows]
+
+    async def find_runs(self, first: str, last: str) -> Sequence[RunEntry]:
+        """Return the runs from one name to another, both included, sorted by name."""
+        names = check_unicode(first), check_unicode(last)
+        select = partial(sqlite_queries.select_runs_between, self.tenant, *names)
+        return self._to_entries(await self._read(select))
+
+    async def recent_runs(
+        self, limit: int, before: tuple[float, str] | None = None
+    ) -> Sequence[RunEntry]:
+        """Return the runs that changed last, without those of subagents; the latest first."""
+        position = before or (math.inf, "")
+        select = partial(sqlite_queries.select_recent_runs, self.tenant, limit, position)
+        closed, opened = await self._read(select)
+        if len(opened) == sqlite_queries.MOST_RUNS:
+            opened = await self._select_runs(turn_open=True, found=opened)
+        entries = {entry.run: entry for entry in self._to_entries([*closed, *opened])}
+        return select_recent(entries.values(), limit, before)
 
     async def tenants(self) -> Sequence[str]:
         """Return the tenants that have runs, sorted."""
@@ -213,7 +263,14 @@ class SqliteJournal:
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return run and key of each record that may contain all of these words, newest first."""
-        return await self._read(partial(sqlite_queries.find_words, self.tenant, words))
+        found: list[Row] = []
+        last: int | None = None
+        while last != 0:  # in pieces, so that no append waits for the search
+            rows, last = await self._read(
+                partial(sqlite_queries.find_words, self.tenant, words, last)
+            )
+            found += rows
+        return _sort_newest_first(found)
 
     async def find_request(self, request: str) -> tuple[str, str] | None:
         """Return run and key of the turn that was opened with this request; None if none was."""
@@ -268,6 +325,15 @@ class SqliteJournal:
 
         return await asyncio.to_thread(backup_file, self.path, destination)
 
+    @property
+    def damage(self) -> Sequence[JournalCorruptError]:
+        """The damage that the check in the background has found since the file was opened.
+
+        The check reads every record once, in short batches between the appends. It also logs what it
+        finds. `holdfast journal verify` checks everything at once.
+        """
+        return self._writer.damage
+
     def close(self) -> None:
         """Wait until all queued records are saved, and close the file. A second call does nothing."""
         self._finalizer()
@@ -291,6 +357,11 @@ class SqliteJournal:
     def __repr__(self) -> str:
         tenant = f", tenant={self.tenant!r}" if getattr(self, "tenant", "") else ""
         return f"SqliteJournal({getattr(self, 'path', 'not open')!r}{tenant})"
+
+
+def _sort_newest_first(rows: list[Row]) -> list[tuple[str, str]]:
+    rows.sort(key=lambda row: (-float(str(row[0])), str(row[1]), -int(str(row[2]))))
+    return [(str(run), str(key)) for _, run, _, key in rows]
 
 
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:

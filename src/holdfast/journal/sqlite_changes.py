@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
@@ -24,8 +25,8 @@ _INSERT = (
     f" VALUES (({_NEXT_ID}), ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_RUN = (
-    "INSERT INTO runs (tenant, name, records, opened_at, changed_at, turn_open, agent)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO runs (tenant, name, nested, records, opened_at, changed_at, turn_open, agent)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _UPDATE_RUN = (
     "UPDATE runs SET records = records + ?, opened_at = MIN(opened_at, ?),"
@@ -65,7 +66,7 @@ class Append:
             self._check_keys(head[0], connection)
         if request and connection.execute(_FIND_REQUEST, (self._tenant, request)).fetchone():
             raise RequestExistsError(request)
-        run, records = head or (self._insert_run(name, connection), 0)
+        run, records = head[:2] if head else (self._insert_run(name, connection), 0)
         for seq, row in enumerate(self._rows, records + 1):
             _insert_row(run, seq, row, connection)
         if head is not None:
@@ -83,16 +84,18 @@ class Append:
         times = [row.line.at for row in self._rows]
         is_open = isinstance(self._event, TurnOpened)
         agent = self._event.agent if isinstance(self._event, TurnOpened) else ""
-        values = (self._tenant, name, len(times), min(times), max(times), is_open, agent)
+        summary = (len(times), min(times), max(times), is_open, agent)
+        values = (self._tenant, name, is_nested_run(name), *summary)
         return _get_id(connection.execute(_INSERT_RUN, values))
 
     def _update_run(self, run: int, connection: sqlite3.Connection) -> None:
         times = [row.line.at for row in self._rows]
-        connection.execute(_UPDATE_RUN, (len(times), min(times), max(times), run))
+        # In this order, so that the time changes while the run is not in the index of recent runs.
         if isinstance(self._event, TurnOpened):
             connection.execute(_OPEN_TURN, (run,))
             connection.execute(_SET_AGENT, (self._event.agent, run))
-        elif isinstance(self._event, TurnClosed):
+        connection.execute(_UPDATE_RUN, (len(times), min(times), max(times), run))
+        if isinstance(self._event, TurnClosed):
             connection.execute(_CLOSE_TURN, (run,))
 
 
@@ -122,7 +125,7 @@ def insert_runs(
         if select_head(tenant, run, connection) is not None:
             raise ConflictError(f"the journal already has a run {run!r}")
     for run, (records, rows) in runs.items():
-        summary = (tenant, run, *summarize_run(records))
+        summary = (tenant, run, is_nested_run(run), *summarize_run(records))
         number = _get_id(connection.execute(_INSERT_RUN, summary))
         for row in rows:
             _insert_row(number, row.line.seq, row, connection)

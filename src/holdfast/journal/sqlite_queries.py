@@ -8,15 +8,24 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.journal.media_store import has_media, put_media_back
 from holdfast.journal.rows import SAID, Row
 
-_HEAD = "SELECT id, records FROM runs WHERE tenant = ? AND name = ?"
+_HEAD = (
+    "SELECT id, records, (SELECT deletions FROM identity) FROM runs WHERE tenant = ? AND name = ?"
+)
+MOST_ROWS = 256
+"""The maximum number of rows that are read at once; an append waits while they are read."""
+
+MOST_RUNS = 1000
+"""The maximum number of runs that are listed at once."""
+
 _COLUMNS = "schema, name, seq, key, digest, type, at, event, checksum"
 _EVENT = 7
 _JOINED = "FROM records{} JOIN runs ON runs.id = run"
-_LINES = f"SELECT {_COLUMNS} {_JOINED} WHERE run = ? AND seq > ? ORDER BY seq"  # REASON: names of our own
+_LINES = f"SELECT {_COLUMNS} {_JOINED} WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"  # REASON: names of our own
 _BY_SEQ = _LINES.format(" INDEXED BY records_by_seq")
 _BY_KEY = _LINES.format(" INDEXED BY records_by_key")
 _KEYS = "SELECT key FROM (SELECT key, id FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY id"
@@ -24,9 +33,13 @@ _PICK = (
     f"SELECT {_COLUMNS} {_JOINED.format(' INDEXED BY records_by_key')}"  # noqa: S608  # REASON: names of our own
     " WHERE run = ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
 )
-_RUNS = (
-    "SELECT name, records, opened_at, changed_at, turn_open, agent FROM runs"
-    " WHERE tenant = ?{} ORDER BY name"
+_RUNS = "SELECT name, records, opened_at, changed_at, turn_open, agent FROM runs"
+_NEXT_RUNS = f"{_RUNS} WHERE tenant = ?1 AND name {{}} ?2{{}} ORDER BY name LIMIT ?3"
+_RUNS_BETWEEN = f"{_RUNS} WHERE tenant = ? AND name BETWEEN ? AND ? ORDER BY name"
+_RECENT_RUNS = (
+    f"{_RUNS} INDEXED BY runs_recent WHERE tenant = ?1 AND NOT turn_open AND NOT nested"
+    " AND changed_at <= ?2 AND NOT (changed_at = ?2 AND name <= ?3)"
+    " ORDER BY changed_at DESC, name LIMIT ?4"
 )
 # The names are in the table and in an index.
 _PARTS = ("INDEXED BY sqlite_autoindex_runs_1", "NOT INDEXED")
@@ -35,8 +48,8 @@ _NAMES = "SELECT name FROM runs {} WHERE tenant = ? ORDER BY name"
 _ORPHANS = "SELECT COUNT(*) FROM records WHERE run NOT IN (SELECT id FROM runs)"
 # JSON may escape non-ASCII letters, and LIKE does not know the escapes.
 _HOLDING = (
-    f"SELECT name, key {_JOINED.format('')} WHERE tenant = ? AND type IN {SAID}{{}}"  # REASON: names of our own
-    " ORDER BY at DESC, name, seq DESC"
+    f"SELECT at, name, seq, key {_JOINED.format('')}"
+    f" WHERE records.id > ? AND records.id <= ? AND tenant = ? AND type IN {SAID}{{}}"  # REASON: names of our own
 )
 _LIKE = " AND event LIKE ? ESCAPE '!'"
 _LIKE_OR_ESCAPED = " AND (event LIKE ? ESCAPE '!' OR INSTR(event, '\\u'))"
@@ -46,24 +59,39 @@ _REQUEST = (
 )
 
 
-def select_head(tenant: str, run: str, connection: sqlite3.Connection) -> tuple[int, int] | None:
-    """Select the id of a run and the number of its records; None if it is unknown."""
-    found: tuple[int, int] | None = connection.execute(_HEAD, (tenant, run)).fetchone()
-    return found
+class RunHead(NamedTuple):
+    """What identifies a run, and how many records it has.
+
+    Args:
+        id: its id; after a deletion, another run may have it.
+        records: the number of its records.
+        deletions: the number of deletions in this file.
+    """
+
+    id: int
+    records: int
+    deletions: int
+
+
+def select_head(tenant: str, run: str, connection: sqlite3.Connection) -> RunHead | None:
+    """Select the head of a run; None if it is unknown."""
+    found = connection.execute(_HEAD, (tenant, run)).fetchone()
+    return RunHead(*found) if found else None
 
 
 def select_records(
     tenant: str, run: str, after: int, connection: sqlite3.Connection
-) -> tuple[list[Row], int]:
-    """Select the rows of a run after a number, and the number of records that the run must have.
+) -> tuple[list[Row], RunHead | None]:
+    """Select at most `MOST_ROWS` rows of a run after a number, and its head.
 
     If the index of the numbers is damaged, that of the keys leads to the same rows.
     """
     head = select_head(tenant, run, connection)
     if head is None:
-        return [], 0
-    rows = _select_undamaged(connection, (_BY_SEQ, _BY_KEY), (head[0], after))
-    return _put_media_back(rows, connection), head[1]
+        return [], None
+    values = (head.id, after, MOST_ROWS)
+    rows = _select_undamaged(connection, (_BY_SEQ, _BY_KEY), values)
+    return _put_media_back(rows, connection), head
 
 
 def _put_media_back(rows: list[Row], connection: sqlite3.Connection) -> list[Row]:
@@ -74,11 +102,30 @@ def _put_media_back(rows: list[Row], connection: sqlite3.Connection) -> list[Row
     return rows
 
 
-def select_runs(tenant: str, connection: sqlite3.Connection, *, turn_open: bool) -> list[Row]:
-    """Select the fields of `RunEntry` for each run, sorted by name."""
-    return connection.execute(
-        _RUNS.format(" AND turn_open" if turn_open else ""), (tenant,)
-    ).fetchall()
+def select_next_runs(
+    tenant: str, after: str | None, connection: sqlite3.Connection, *, turn_open: bool
+) -> list[Row]:
+    """Select the fields of `RunEntry` for at most `MOST_RUNS` runs after a name, sorted by name."""
+    select = _NEXT_RUNS.format(">=" if after is None else ">", " AND turn_open" * turn_open)
+    return connection.execute(select, (tenant, after or "", MOST_RUNS)).fetchall()
+
+
+def select_runs_between(
+    tenant: str, first: str, last: str, connection: sqlite3.Connection
+) -> list[Row]:
+    """Select the fields of `RunEntry` for the runs from one name to another, sorted by name."""
+    return connection.execute(_RUNS_BETWEEN, (tenant, first, last)).fetchall()
+
+
+def select_recent_runs(
+    tenant: str, limit: int, before: tuple[float, str], connection: sqlite3.Connection
+) -> tuple[list[Row], list[Row]]:
+    """Select runs for `recent_runs`: those without an open turn, and the first with one.
+
+    Both are of the same state, so a turn that opens or closes meanwhile hides no run.
+    """
+    closed = connection.execute(_RECENT_RUNS, (tenant, *before, limit)).fetchall()
+    return closed, select_next_runs(tenant, None, connection, turn_open=True)
 
 
 def select_tenants(connection: sqlite3.Connection) -> list[str]:
@@ -131,12 +178,27 @@ def select_by_keys(
 
 
 def find_words(
-    tenant: str, words: Sequence[str], connection: sqlite3.Connection
-) -> list[tuple[str, str]]:
-    """Select run and key of each record that may contain all of these words, the newest first."""
+    tenant: str, words: Sequence[str], last: int | None, connection: sqlite3.Connection
+) -> tuple[list[Row], int]:
+    """Look for words in the next records, from the latest to the first.
+
+    Args:
+        tenant: the tenant.
+        words: the words.
+        last: the id of the last record to look at; None for the last one that there is.
+        connection: the connection.
+
+    Returns:
+        Time, run, number and key of each record that may contain all of these words, and the id at
+        which the next call continues; 0 after the first record.
+    """
+    if last is None:
+        last = connection.execute("SELECT COALESCE(MAX(id), 0) FROM records").fetchone()[0]
+    first = max(last - MOST_ROWS, 0)
     tests = "".join(_LIKE if word.isascii() else _LIKE_OR_ESCAPED for word in words)
     patterns = [f"%{_escape_like(word)}%" for word in words]
-    return connection.execute(_HOLDING.format(tests), (tenant, *patterns)).fetchall()
+    values = (first, last, tenant, *patterns)
+    return connection.execute(_HOLDING.format(tests), values).fetchall(), first
 
 
 def _escape_like(word: str) -> str:

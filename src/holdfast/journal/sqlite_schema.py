@@ -14,6 +14,7 @@ VERSION = 1
 SCHEMA: tuple[str, ...] = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     # One row for each run. `records` says how many records it has, so that a lost one is missed.
+    # `nested` says whether it is the run of a subagent.
     (
         "CREATE TABLE runs ("
         " id INTEGER PRIMARY KEY,"
@@ -24,10 +25,17 @@ SCHEMA: tuple[str, ...] = (
         " changed_at REAL NOT NULL,"
         " turn_open INTEGER NOT NULL,"
         " agent TEXT NOT NULL,"
+        " nested INTEGER NOT NULL,"
         " UNIQUE (tenant, name)"
         ")"
     ),
+    # A run whose turn is open is in the first index, any other that is not nested in the second. So
+    # only the records that open or close a turn write to an index of this table.
     "CREATE INDEX runs_open ON runs (tenant, name) WHERE turn_open",
+    (
+        "CREATE INDEX runs_recent ON runs (tenant, changed_at DESC, name)"
+        " WHERE NOT turn_open AND NOT nested"
+    ),
     # In the order in which they came, so that an append writes the last page of one table and not
     # several in the middle: SQLite rebalances a table WITHOUT ROWID at almost every row this long.
     # `run` is the id of the run; `journal.rows` computes `checksum`.

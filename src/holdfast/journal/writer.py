@@ -12,20 +12,24 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import opening
+from holdfast.journal.background_check import BackgroundCheck
 from holdfast.journal.file_lock import FileLock
 from holdfast.journal.file_watch import FileWatch
 from holdfast.journal.handoff import Handoff, finish_all
-from holdfast.journal.journal_errors import JournalClosedError, JournalError
+from holdfast.journal.journal_errors import JournalClosedError, JournalCorruptError, JournalError
 from holdfast.journal.log_file import LogKeeper
 
 MOST_IN_GROUP = 256
+MOST_READS = 4
+"""The maximum number of reads for which a write waits."""
 
 _OWN_FAILURES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG)
 """Errors of SQLite that concern one job of a group: the pages or the values that it uses."""
@@ -73,6 +77,11 @@ def _refuse_job(_: sqlite3.Connection) -> bool:
 class JobQueue(Protocol):
     """Performs jobs with a connection to the file."""
 
+    @property
+    def damage(self) -> Sequence[JournalCorruptError]:
+        """The damage that was found meanwhile."""
+        ...
+
     def submit(self, job: WriterJob[T]) -> WriterJob[T]:
         """Queue a job. Raises JournalError."""
         ...
@@ -94,13 +103,14 @@ class Writer:
         self.path = path
         self._process = os.getpid()
         self._queue: queue.SimpleQueue[WriterJob[object] | None] = queue.SimpleQueue()
+        self._check = BackgroundCheck(path)
         self._lock = threading.Lock()
         self._closed = False
         opened: Future[None] = Future()
         # A daemon, because `close` runs when the interpreter exits, after other threads were joined.
         self._thread = threading.Thread(
             target=_run_writer,
-            args=(path, wait, self._queue, opened),
+            args=(path, wait, WaitingJobs(self._queue), opened, self._check),
             name="holdfast-journal",
             daemon=True,
         )
@@ -111,6 +121,11 @@ class Writer:
             self._closed = True
             self._queue.put(None)  # if the file is opened later, the thread closes it
             raise
+
+    @property
+    def damage(self) -> Sequence[JournalCorruptError]:
+        """The damage that the check in the background has found."""
+        return tuple(self._check.damage)
 
     def submit(self, job: WriterJob[T]) -> WriterJob[T]:
         """Queue a job. Raises JournalClosedError after `close` and after a fork."""
@@ -142,8 +157,59 @@ class Writer:
             self._thread.join()
 
 
+class WaitingJobs:
+    """The jobs that wait. Writes and reads take turns, so a write waits for a few reads at most.
+
+    Args:
+        jobs: the queue to which the callers add jobs; None is the last entry.
+    """
+
+    def __init__(self, jobs: queue.SimpleQueue[WriterJob[object] | None]) -> None:
+        self._queue = jobs
+        self._writes: deque[WriterJob[object]] = deque()
+        self._reads: deque[WriterJob[object]] = deque()
+        self._has_written = False
+        self._is_closed = False
+
+    def take_group(self, timeout: float | None) -> list[WriterJob[object]] | None:
+        """Return jobs that can be performed together, without those that were cancelled.
+
+        Args:
+            timeout: seconds to wait for a job; None waits without a limit.
+
+        Returns:
+            The jobs; none if the time is over; None if there will be no more jobs.
+        """
+        self._collect_jobs(timeout)
+        if self._writes and not (self._reads and self._has_written):
+            self._has_written = True
+            return _claim_jobs(self._writes, MOST_IN_GROUP)
+        self._has_written = False
+        if self._reads:
+            return _claim_jobs(self._reads, MOST_READS)
+        return None if self._is_closed else []
+
+    def _collect_jobs(self, timeout: float | None) -> None:
+        wait = not (self._writes or self._reads or self._is_closed)
+        while wait or not self._queue.empty():
+            try:
+                job = self._queue.get(timeout=timeout) if wait else self._queue.get_nowait()
+            except queue.Empty:
+                return
+            wait = False
+            if job is None:
+                self._is_closed = True
+            else:
+                (self._writes if job.writes else self._reads).append(job)
+
+
+def _claim_jobs(jobs: deque[WriterJob[object]], most: int) -> list[WriterJob[object]]:
+    taken = [jobs.popleft() for _ in range(min(most, len(jobs)))]
+    return [job for job in taken if job.claim()]
+
+
 def _run_writer(
-    path: str, wait: float, jobs: queue.SimpleQueue[WriterJob[object] | None], opened: Future[None]
+    path: str, wait: float, jobs: WaitingJobs, opened: Future[None], check: BackgroundCheck
 ) -> None:
     try:
         lock, connection, watch, log = _open(path, wait)
@@ -151,14 +217,11 @@ def _run_writer(
         opened.set_exception(error)
         return
     opened.set_result(None)
-    going = True
-    while going:
-        group, going = _take_group(jobs)
-        while group:
-            writes = group[0].writes
-            same = next((n for n, job in enumerate(group) if job.writes != writes), len(group))
-            _perform_group(connection, watch, log, path, group[:same])
-            del group[:same]
+    while (group := jobs.take_group(check.seconds_left())) is not None:
+        if group:
+            _perform_group(connection, watch, log, path, group)
+        if check.seconds_left() == 0.0:
+            check.check_some(connection)
     try:
         checkpoint = watch.allows_checkpoint()
         watch.close()
@@ -187,21 +250,6 @@ def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWat
     except BaseException:
         lock.release()
         raise
-
-
-def _take_group(
-    jobs: queue.SimpleQueue[WriterJob[object] | None],
-) -> tuple[list[WriterJob[object]], bool]:
-    """What waits now, at least one; a job that was cancelled is left out."""
-    group: list[WriterJob[object]] = []
-    job = jobs.get()
-    while job is not None:
-        if job.claim():
-            group.append(job)
-        if len(group) >= MOST_IN_GROUP or jobs.empty():
-            return group, True
-        job = jobs.get()
-    return group, False
 
 
 def _perform_group(

@@ -67,6 +67,16 @@ def find_related_runs(session: str, runs: Iterable[str]) -> list[str]:
     )
 
 
+def tool_run_range(session: str) -> tuple[str, str]:
+    """Return two names; the runs of agents that a session called as tools are between them.
+
+    >>> first, last = tool_run_range("ada")
+    >>> [first < run < last for run in ("ada/t1.i0.tool.0", "ada/tea", "ada/:title")]
+    [True, False, False]
+    """
+    return f"{session}/t0", f"{session}/t:"  # the character after "9"
+
+
 def new_name() -> str:
     """Return a random name, unique for all practical purposes."""
     return f"{random.getrandbits(128):032x}"

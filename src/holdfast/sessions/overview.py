@@ -5,6 +5,7 @@ It reads a whole session only if the journal cannot find single records.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -14,7 +15,13 @@ from holdfast.core.effects import closed_key, turn_key
 from holdfast.core.events import SessionRewound, SessionTitled, TurnOpened
 from holdfast.core.question_log import ASKED
 from holdfast.journal.port import RunEntry
-from holdfast.sessions.names import TITLES, is_session, title_run
+from holdfast.sessions.names import (
+    TITLES,
+    find_related_runs,
+    is_session,
+    title_run,
+    tool_run_range,
+)
 from holdfast.sessions.session_history import list_surviving_turns
 from holdfast.sessions.session_index import SessionIndex
 
@@ -48,18 +55,69 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     agent: str = ""
 
 
-async def list_entries(journal: SessionIndex) -> list[RunEntry]:
-    """List the sessions of a journal, the latest change first, including those without turns."""
-    runs = await journal.runs()
-    with_turns = {entry.run for entry in runs if is_session(entry.run)}
-    found = []
-    for entry in runs:
-        if entry.run in with_turns:
-            found.append(entry)
-        elif entry.run.endswith(TITLES) and entry.run.removesuffix(TITLES) not in with_turns:
-            session = entry.run.removesuffix(TITLES)
-            found.append(RunEntry(session, 0, entry.opened_at, entry.changed_at))
-    return sorted(found, key=lambda entry: (-entry.changed_at, entry.run))
+async def list_entries(
+    journal: SessionIndex, limit: int, before: SessionInfo | None
+) -> list[RunEntry]:
+    """List the sessions of a journal, the latest change first, including those without turns.
+
+    Args:
+        journal: the journal.
+        limit: the maximum number of sessions.
+        before: the last session of the previous page.
+    """
+    found: list[RunEntry] = []
+    position = await _find_position(journal, before) if before is not None else None
+    while len(found) < limit:
+        page = await journal.recent_runs(limit, position)
+        found += [entry for entry in await _select_sessions(journal, page) if entry is not None]
+        if len(page) < limit:
+            break
+        position = (page[-1].changed_at, page[-1].run)
+    return found[:limit]
+
+
+async def _find_position(journal: SessionIndex, before: SessionInfo) -> tuple[float, str]:
+    """Return the position of a session in the list of runs."""
+    name = before.session
+    return before.changed_at, name if await journal.find_runs(name, name) else title_run(name)
+
+
+async def _select_sessions(
+    journal: SessionIndex, page: Sequence[RunEntry]
+) -> Sequence[RunEntry | None]:
+    """Return the session of each run; None for the titles of a session that has turns."""
+
+    async def select(entry: RunEntry) -> RunEntry | None:
+        if not entry.run.endswith(TITLES):
+            return entry
+        session = entry.run.removesuffix(TITLES)
+        return (
+            None if await journal.find_runs(session, session) else _make_empty_entry(session, entry)
+        )
+
+    return await asyncio.gather(*map(select, page))
+
+
+def _make_empty_entry(session: str, titles: RunEntry) -> RunEntry:
+    return RunEntry(session, 0, titles.opened_at, titles.changed_at)
+
+
+async def find_entry(journal: SessionIndex, session: str) -> RunEntry | None:
+    """Find one session; None if it does not exist."""
+    names = (session, title_run(session)) if is_session(session) else ()
+    for name in names:
+        for entry in await journal.find_runs(name, name):
+            return entry if name == session else _make_empty_entry(session, entry)
+    return None
+
+
+async def find_session_runs(journal: SessionIndex, session: str) -> list[str]:
+    """Return the names of a session and of the runs that belong to it, of those that exist, sorted."""
+    title = title_run(session)
+    ranges = (session, session), (title, title), tool_run_range(session)
+    found = [journal.find_runs(first, last) for first, last in ranges]
+    names = {entry.run for entries in await asyncio.gather(*found) for entry in entries}
+    return sorted({*find_related_runs(session, names), *(names & {session})})
 
 
 async def info_of(journal: SessionIndex, entry: RunEntry) -> SessionInfo:

@@ -1,4 +1,4 @@
-"""The methods by which a journal finds single records, and a substitute for journals without them.
+"""The methods by which a journal finds single runs and records, and a substitute for journals without them.
 
 Every journal works: `to_index` implements the missing methods by reading whole runs.
 """
@@ -9,11 +9,32 @@ from collections.abc import Sequence
 from typing import Protocol, Self, runtime_checkable
 
 from holdfast.journal.port import Journal, Record, RunEntry
+from holdfast.journal.run_summary import select_recent
 
 
 @runtime_checkable
 class SessionIndex(Journal, Protocol):
-    """A journal that finds single records without decoding all of them."""
+    """A journal that finds single runs and records without reading all of them."""
+
+    async def find_runs(self, first: str, last: str) -> Sequence[RunEntry]:
+        """Return the runs from one name to another, both included, sorted by name.
+
+        Names are compared by the numbers of their characters in Unicode.
+        """
+        ...
+
+    async def recent_runs(
+        self, limit: int, before: tuple[float, str] | None = None
+    ) -> Sequence[RunEntry]:
+        """Return the runs that changed last, without those of subagents; the latest first.
+
+        Runs that changed at the same time are sorted by name.
+
+        Args:
+            limit: the maximum number of runs.
+            before: time and name of the last run of the previous page.
+        """
+        ...
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return the keys of a run, in order of the records."""
@@ -57,6 +78,16 @@ class ScanningIndex:
     def for_tenant(self, tenant: str) -> Self:
         """Return the journal of another tenant."""
         return type(self)(self._journal.for_tenant(tenant))
+
+    async def find_runs(self, first: str, last: str) -> Sequence[RunEntry]:
+        """Return the runs from one name to another, by listing all."""
+        return [entry for entry in await self._journal.runs() if first <= entry.run <= last]
+
+    async def recent_runs(
+        self, limit: int, before: tuple[float, str] | None = None
+    ) -> Sequence[RunEntry]:
+        """Return the runs that changed last, by listing all."""
+        return select_recent(await self._journal.runs(), limit, before)
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return all keys, by reading the run."""

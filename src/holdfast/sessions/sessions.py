@@ -6,6 +6,7 @@ one raises ConflictError. Turns are run by `agent.run(session=...)`.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,7 +23,13 @@ from holdfast.journal.retention import Retention, StoredSession
 from holdfast.sessions import overview, pruning, session_export
 from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
 from holdfast.sessions.copied_answers import detach_answers
-from holdfast.sessions.names import check_session_name, find_related_runs, new_name, title_run
+from holdfast.sessions.names import (
+    TITLES,
+    check_session_name,
+    find_related_runs,
+    new_name,
+    title_run,
+)
 from holdfast.sessions.overview import SessionInfo
 from holdfast.sessions.pruning import PruneResult
 from holdfast.sessions.search import SearchHit, search_sessions
@@ -114,18 +121,15 @@ class Sessions:
         """
         check_value("limit", limit, PositiveInt)
         check_value("before", before, SessionInfo | None)
-        found = await overview.list_entries(self._journal)
-        if before is not None:
-            last = (-before.changed_at, before.session)
-            found = [entry for entry in found if (-entry.changed_at, entry.run) > last]
-        return [await overview.info_of(self._journal, entry) for entry in found[:limit]]
+        found = await overview.list_entries(self._journal, limit, before)
+        return await asyncio.gather(*(overview.info_of(self._journal, entry) for entry in found))
 
     async def info(self, session: str) -> SessionInfo:
         """Describe one session. Raises ConfigurationError if it does not exist."""
-        for entry in await overview.list_entries(self._journal):
-            if entry.run == session:
-                return await overview.info_of(self._journal, entry)
-        raise _unknown_session_error(session)
+        entry = await overview.find_entry(self._journal, session)
+        if entry is None:
+            raise _unknown_session_error(session)
+        return await overview.info_of(self._journal, entry)
 
     async def read(self, session: str) -> History:
         """Read the messages of a session, and its turns and changes with their numbers.
@@ -268,12 +272,11 @@ class Sessions:
             ConfigurationError: the session does not exist.
         """
         async with self._hold(check_session_name(session)):
-            runs = [entry.run for entry in await self._journal.runs()]
-            related = find_related_runs(session, runs)
-            if session not in runs and not related:
+            runs = await overview.find_session_runs(self._journal, session)
+            if not runs:
                 raise _unknown_session_error(session)
             # A title that is set meanwhile is deleted too.
-            return await self._journal.delete(session, *{title_run(session), *related})
+            return await self._journal.delete(*{session, title_run(session), *runs})
 
     async def prune(self, retention: Retention, *, dry_run: bool = False) -> PruneResult:
         """Delete the sessions that a retention no longer keeps, and give their space back.
@@ -306,12 +309,7 @@ class Sessions:
         Raises:
             ConfigurationError: the session does not exist.
         """
-        runs = [entry.run for entry in await self._journal.runs()]
-        exported = [
-            run
-            for run in (check_session_name(session), *find_related_runs(session, runs))
-            if run in runs
-        ]
+        exported = await overview.find_session_runs(self._journal, check_session_name(session))
         if not exported:
             raise _unknown_session_error(session)
         records = {run: await self._journal.read(run) for run in exported}
@@ -361,8 +359,7 @@ class Sessions:
 
     async def _restore_runs(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
         first = next(iter(runs))
-        existing = {entry.run for entry in await self._journal.runs()}
-        if existing & {first, *runs, *find_related_runs(first, existing)}:
+        if await overview.find_session_runs(self._journal, first.removesuffix(TITLES)):
             raise _session_exists_error(first, argument)
         try:
             await self._journal.restore(runs)
