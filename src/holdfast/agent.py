@@ -89,6 +89,8 @@ class Agent(Generic[T, D_contra]):
             "waiting", to be resumed once there is an answer; this requires a journal.
         on_busy: what happens to a message for a session whose turn is in progress, here or in another
             process. "queue" makes it wait, "refuse" raises SessionBusyError.
+        session_cache: bytes of memory for open sessions that no turn uses. A session that is not in
+            memory is read from the journal again.
         journal: where events are saved, or its address: "sqlite:///talk.db",
             "postgresql://user@host/database". By default events stay in memory.
         transport: the HTTP client; by default aiohttp with a shared connection pool.
@@ -126,6 +128,7 @@ class Agent(Generic[T, D_contra]):
         on_question: OnQuestion | None = None,
         on_wait: OnWait = "hold",
         on_busy: OnBusy = "queue",
+        session_cache: int = 64 * 2**20,
         journal: Journal | str | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,

@@ -120,6 +120,11 @@ class Transcript(Sequence[Message]):
         """Append one message."""
         self._newest.append(message)
 
+    @property
+    def encoded_size(self) -> int:
+        """The number of bytes of the encoded messages that are kept."""
+        return sum(len(one.packed) + sum(map(len, one.pieces)) for one in self._encoded.values())
+
     def truncate(self, length: int) -> None:
         """Drop everything after the first `length` messages."""
         older = self._older.messages

@@ -74,6 +74,7 @@ class AgentKeywords(TypedDict, total=False):
     on_question: OnQuestion | None
     on_wait: OnWait
     on_busy: OnBusy
+    session_cache: int
     journal: Journal | str | None
     transport: Transport | None
     clock: Clock | None

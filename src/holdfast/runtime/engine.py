@@ -101,7 +101,9 @@ class Engine(Generic[T]):
         self._on_wait = check_on_wait(keywords["on_wait"], keywords["journal"])
         self._max_wait = check_on_busy(keywords["on_busy"])
         self._journal = journal = resolve_journal(keywords["journal"])
-        self.session_pool = SessionPool(journal or MemoryJournal(), self.plan.chain)
+        self.session_pool = SessionPool(
+            journal or MemoryJournal(), self.plan.chain, keywords["session_cache"]
+        )
         self.answering = Answering(self.plan, self.session_pool, journal)
 
     def make_turn(

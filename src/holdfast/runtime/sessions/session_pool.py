@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import NonNegativeInt
 from holdfast.core.effects import effect_digest
 from holdfast.core.errors import ConfigurationError, ReplayMismatchError, SessionBusyError
 from holdfast.core.events import SessionRewound
@@ -31,9 +32,12 @@ from holdfast.middleware.chain import NO_HOOKS, Chain
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.refold import refold_session
 from holdfast.runtime.sessions.local_lease import LocalLease
+from holdfast.runtime.sessions.session_size import SessionSize
 from holdfast.runtime.sessions.session_snapshots import Snapshots
 
-_MOST_OPEN = 1000
+DEFAULT_CACHE = 64 * 2**20
+"""Bytes of memory for open sessions that no turn uses."""
+
 OnBusy: TypeAlias = Literal["queue", "refuse"]
 """Whether a message to a session with a turn in progress waits or is refused."""
 
@@ -46,10 +50,11 @@ class OpenSession:
 
     `log` saves the events of the turn in progress: the journal, or a lease. `snapshot_records` is
     the number of records that its snapshot covers. `loop` is the event loop of all its users, and
-    `lock` lets one of them in at a time; both are set while it has users.
+    `lock` lets one of them in at a time; both are set while it has users. `size` is the memory that
+    it takes.
     """
 
-    __slots__ = ("folds", "lock", "log", "loop", "machine", "snapshot_records", "users")
+    __slots__ = ("folds", "lock", "log", "loop", "machine", "size", "snapshot_records", "users")
 
     def __init__(self, machine: SessionMachine, folds: Folds, log: RunLog) -> None:
         self.machine = machine
@@ -59,6 +64,7 @@ class OpenSession:
         self.lock: asyncio.Lock
         self.users = 0
         self.snapshot_records = 0
+        self.size = SessionSize()
 
     def add_user(self) -> None:
         """Add a user. The first one sets the event loop, because a lock belongs to one loop."""
@@ -68,11 +74,31 @@ class OpenSession:
 
 
 class SessionPool:
-    """The open sessions of one agent, least recently used first."""
+    """The open sessions of one agent, least recently used first.
 
-    __slots__ = ("_chain", "_open", "_shared", "_snapshots", "_table_lock", "journal")
+    Args:
+        journal: the journal of the sessions.
+        chain: the middlewares of the agent.
+        cache: bytes of memory for sessions that no turn uses.
+    """
 
-    def __init__(self, journal: Journal, chain: Chain = NO_HOOKS) -> None:
+    __slots__ = (
+        "_cache",
+        "_chain",
+        "_open",
+        "_shared",
+        "_snapshots",
+        "_table_lock",
+        "_unused_bytes",
+        "journal",
+    )
+
+    def __init__(
+        self, journal: Journal, chain: Chain = NO_HOOKS, cache: int = DEFAULT_CACHE
+    ) -> None:
+        check_value("session_cache", cache, NonNegativeInt)
+        self._cache = cache
+        self._unused_bytes = 0
         self._chain = chain
         self.journal = journal
         self._shared = journal if isinstance(journal, SharedJournal) else None
@@ -121,7 +147,7 @@ class SessionPool:
                         self._drop_session(session, entry)
                     await lease.release()
         finally:
-            self._check_in(entry)
+            self._check_in(session, entry)
 
     def _check_out(self, session: str, max_wait: float) -> OpenSession:
         with self._table_lock:
@@ -137,19 +163,28 @@ class SessionPool:
             if entry is None:
                 entry = self._open[session] = self.make_session(self.journal)
             self._open.move_to_end(session)
+            if not entry.users:
+                self._unused_bytes -= entry.size.bytes
             entry.add_user()
             return entry
 
-    def _check_in(self, entry: OpenSession) -> None:
+    def _check_in(self, session: str, entry: OpenSession) -> None:
+        entry.size.update(entry.machine)
         with self._table_lock:
             entry.users -= 1
-            if len(self._open) <= _MOST_OPEN:
+            if entry.users or self._open.get(session) is not entry:
                 return
-            for session, one in list(self._open.items()):
-                if len(self._open) <= _MOST_OPEN:
-                    return
-                if not one.users:
-                    del self._open[session]
+            self._unused_bytes += entry.size.bytes
+            if self._unused_bytes > self._cache:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        for session, entry in list(self._open.items()):
+            if self._unused_bytes <= self._cache:
+                return
+            if not entry.users:
+                self._unused_bytes -= entry.size.bytes
+                del self._open[session]
 
     async def acquire_lease(self, run: str, max_wait: float = math.inf) -> Lease:
         """Acquire the lease of a run; if the journal is not shared, only within this process.
