@@ -22,7 +22,7 @@ from holdfast.sessions.session_index import ScanningIndex, SessionIndex
 from holdfast.testing import ScriptedModel
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def journal(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[SqliteJournal | PostgresJournal]:

@@ -161,6 +161,16 @@ class Lease(RunLog, Protocol):
 
 
 @runtime_checkable
+class VersionedLease(Lease, Protocol):
+    """A lease that knows which state of the run it was given for."""
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The id of the run, which no other run ever has, and the number of its records."""
+        ...
+
+
+@runtime_checkable
 class SharedJournal(Journal, Protocol):
     """A journal that several processes may use at the same time."""
 

@@ -7,6 +7,7 @@ password appears in a message.
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ import msgspec
 
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import between
-from holdfast.core.effects import Effect
+from holdfast.core.effects import Effect, is_nested_run
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal import postgres_statements as sql
@@ -33,10 +34,12 @@ from holdfast.journal.journal_names import (
 from holdfast.journal.loop_thread import LoopThread
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.rows import SEQ, EncodedRow, Row, RowReader, encode_append
+from holdfast.journal.run_summary import select_recent
 from holdfast.journal.tenants import TenantViews
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres_renewal import LeaseState
+    from holdfast.journal.postgres_server import Claim
 
 Append: TypeAlias = Callable[[str, Event, Effect | None, Event | None, int | None], Awaitable[None]]
 Release: TypeAlias = Callable[[int], Awaitable[None]]
@@ -147,7 +150,7 @@ class PostgresJournal:
         marker: Event | None,
         token: int | None,
     ) -> None:
-        from holdfast.journal.postgres_server import Insert
+        from holdfast.journal.postgres_inserts import Insert
 
         names = self._run_values(run)
         rows = [self._encode_row(run, event, effect)]
@@ -172,7 +175,8 @@ class PostgresJournal:
         return encode_append(self.tenant, run, event, effect)
 
     def _run_values(self, run: str) -> dict[str, object]:
-        return {"tenant": self.tenant, "name": digest_name(run), "run": run}
+        nested = is_nested_run(run)
+        return {"tenant": self.tenant, "name": digest_name(run), "run": run, "nested": nested}
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`; none if it is unknown."""
@@ -197,10 +201,23 @@ class PostgresJournal:
         rows = await self._fetch_rows(
             sql.OPEN_RUNS if turn_open else sql.RUNS, {"tenant": self.tenant}
         )
-        return [
-            msgspec.convert(dict(zip(RunEntry.__struct_fields__, row, strict=True)), RunEntry)
-            for row in rows
-        ]
+        return _to_entries(rows)
+
+    async def find_runs(self, first: str, last: str) -> Sequence[RunEntry]:
+        """Return the runs from one name to another, both included, sorted by name."""
+        names = {"first": check_text(first, "session"), "last": check_text(last, "session")}
+        return _to_entries(
+            await self._fetch_rows(sql.RUNS_BETWEEN, {"tenant": self.tenant, **names})
+        )
+
+    async def recent_runs(
+        self, limit: int, before: tuple[float, str] | None = None
+    ) -> Sequence[RunEntry]:
+        """Return the runs that changed last, without those of subagents; the latest first."""
+        at, run = before or (math.inf, "")
+        values = {"tenant": self.tenant, "limit": limit, "at": at, "run": run}
+        entries = _to_entries(await self._fetch_rows(sql.RECENT_RUNS, values))
+        return select_recent(entries, limit, before)
 
     async def sizes(self) -> Mapping[str, int]:
         """Return the bytes of the events and of the snapshot of each run."""
@@ -295,15 +312,15 @@ class PostgresJournal:
         names, owner, state = self._run_values(run), os.urandom(16), LeaseState(run)
         claim = self._thread.submit(lambda begin: self._server.claim(names, state, owner, begin))
         try:
-            token = await claim
+            found = await claim
         except BaseException:
             if claim.value is not None:
-                await self._release_token(claim.value)  # cancelled after the claim succeeded
+                await self._release_token(claim.value.token)  # cancelled after the claim succeeded
             raise
-        return PostgresLease(self, state, token, self._append_event, self._release_token)
+        return PostgresLease(self, state, found, self._append_event, self._release_token)
 
     async def _release_token(self, token: int) -> None:
-        await self._thread.submit(lambda _: self._server.release([token]))
+        await self._thread.submit(lambda _: self._server.release(token))
 
     def close(self) -> None:
         """Wait until all records are saved, end all leases, and close all connections.
@@ -333,16 +350,21 @@ class PostgresJournal:
         return f"PostgresJournal({getattr(self, 'path', 'not open')!r}{tenant})"
 
 
+def _to_entries(rows: Sequence[Row]) -> list[RunEntry]:
+    fields = RunEntry.__struct_fields__
+    return [msgspec.convert(dict(zip(fields, row, strict=True)), RunEntry) for row in rows]
+
+
 class PostgresLease:
     """A lease of one run; see `holdfast.journal.port.Lease`. `PostgresJournal.claim` creates it."""
 
-    __slots__ = ("_append", "_is_released", "_journal", "_release", "_state", "token")
+    __slots__ = ("_append", "_is_released", "_journal", "_release", "_state", "token", "version")
 
     def __init__(
         self,
         journal: PostgresJournal,
         state: LeaseState,
-        token: int,
+        claim: Claim,
         append: Append,
         release: Release,
     ) -> None:
@@ -351,7 +373,8 @@ class PostgresLease:
         self._append = append
         self._release = release
         self._is_released = False
-        self.token = token
+        self.token = claim.token
+        self.version = claim.run_id, claim.records
 
     @property
     def run(self) -> str:

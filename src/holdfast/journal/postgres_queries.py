@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
 from holdfast.journal import postgres_statements as sql
@@ -83,6 +84,7 @@ def _encode_run(tenant: str, run: str, records: Sequence[Record], ticket: bytes)
         "tenant": tenant,
         "name": digest_name(run),
         "run": run,
+        "nested": is_nested_run(run),
         "records": summary.records,
         "opened_at": summary.opened_at,
         "changed_at": summary.changed_at,

@@ -20,7 +20,8 @@ VERSION = 1
 """The version of the schema below."""
 
 # `name` is the SHA-256 of `run`: an index takes no text of any length. `journal.rows` computes
-# `checksum`. A request is the idempotency key of a turn's caller.
+# `checksum`. `nested` says whether it is the run of a subagent. `listed_at` is `changed_at` without the
+# records inside an open turn, so that these change no column of an index. A request is the idempotency key of a turn's caller.
 SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE holdfast_journal (version integer NOT NULL)",
     "INSERT INTO holdfast_journal (version) VALUES (1)",
@@ -36,6 +37,8 @@ SCHEMA: tuple[LiteralString, ...] = (
         " changed_at double precision,"
         " turn_open boolean NOT NULL DEFAULT false,"
         " agent text NOT NULL DEFAULT '',"
+        " nested boolean NOT NULL,"
+        " listed_at double precision,"
         " token bigint UNIQUE,"
         " owner bytea,"
         " expires timestamptz,"
@@ -43,6 +46,11 @@ SCHEMA: tuple[LiteralString, ...] = (
         ") WITH (fillfactor = 80)"
     ),
     "CREATE INDEX holdfast_runs_open ON holdfast_runs (tenant) WHERE turn_open",
+    (
+        "CREATE INDEX holdfast_runs_recent ON holdfast_runs (tenant, listed_at DESC)"
+        " WHERE NOT turn_open AND NOT nested AND listed_at IS NOT NULL"
+    ),
+    ('CREATE INDEX holdfast_runs_by_name ON holdfast_runs (tenant, (left(run, 200)) COLLATE "C")'),
     (
         "CREATE TABLE holdfast_records ("
         " run_id bigint NOT NULL,"

@@ -9,50 +9,43 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
-from msgspec import Struct
 from psycopg import errors
 
 from holdfast.core.errors import SessionBusyError
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.journal_errors import (
     JournalError,
+    JournalUnreachableError,
     RequestExistsError,
     conflict_error,
     lease_lost_error,
 )
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres_failures import PostgresAddress
+from holdfast.journal.postgres_groups import GroupLane
+from holdfast.journal.postgres_inserts import Insert, make_group_values, make_insert_values
 from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, Work
 from holdfast.journal.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
-from holdfast.journal.rows import EncodedRow, Row
+from holdfast.journal.rows import Row
 
 T = TypeVar("T")
 
 
-class Insert(Struct, frozen=True):
-    """One append: its rows, what they say about the run, and whose they are.
+class Claim(NamedTuple):
+    """A new lease.
 
     Args:
-        run: the run.
-        rows: the rows of its records.
-        names: the values by which statements name the run.
-        ticket: a random value that identifies this append.
-        open: whether a turn is open after it; None if the event does not change that.
-        agent: the agent of the turn, if the event opens one.
-        request: the request of that turn; "" without one.
-        token: the fencing token of the lease; None without a lease.
+        token: its fencing token.
+        run_id: the id of the run, which no other run ever has.
+        records: the number of its records. Nobody else changes it while the lease is valid.
     """
 
-    run: str
-    rows: Sequence[EncodedRow]
-    names: Mapping[str, object]
-    ticket: bytes
-    open: bool | None
-    agent: str | None
-    request: str
-    token: int | None
+    token: int
+    run_id: int
+    records: int
 
 
 class PostgresServer:
@@ -74,10 +67,28 @@ class PostgresServer:
         # A separate pool: a queue of appends must not delay a renewal until the lease expires.
         self._renewal_pool = Pool(address, MOST_AT_ONCE, policy)
         self._renewal = Renewal(self._renew_leases, lease)
+        self._appends = GroupLane(self._append_group)
+        self._claims = GroupLane(self._claim_group)
+        self._releases = GroupLane(self._release_group)
 
     async def append(self, insert: Insert, begin: Begin) -> None:
         """Save one record or several in one transaction; see the port."""
+        if insert.token is None or not await self._appends.perform(insert, insert.token, begin):
+            await self._append_alone(insert, begin)
 
+    async def _append_group(self, inserts: Sequence[Insert]) -> Sequence[bool]:
+        """Save appends under leases; return which of them were saved. The others go alone."""
+        values = {**make_group_values(inserts), "lease": self._lease}
+        try:
+            rows = await self._pool.perform(lambda c: _fetch_all(c, sql.APPEND_GROUP, values))
+        except JournalUnreachableError:
+            raise
+        except JournalError:
+            return [False] * len(inserts)  # one of them was refused, and so the whole statement
+        saved = {row[0] for row in rows}
+        return [number in saved for number in range(1, len(inserts) + 1)]
+
+    async def _append_alone(self, insert: Insert, begin: Begin) -> None:
         async def work(connection: Connection) -> bool:
             begin()
             return await self._insert_records(connection, insert)
@@ -89,26 +100,7 @@ class PostgresServer:
         raise lease_lost_error(self.address.location, insert.run)
 
     async def _insert_records(self, connection: Connection, insert: Insert) -> bool:
-        lines = [row.line for row in insert.rows]
-        values = {
-            **insert.names,
-            "count": len(lines),
-            "first": min(line.at for line in lines),
-            "last": max(line.at for line in lines),
-            "keys": [line.key for line in lines],
-            "digests": [line.digest for line in lines],
-            "types": [line.type for line in lines],
-            "times": [line.at for line in lines],
-            "schemas": [line.schema for line in lines],
-            "events": [row.event for row in insert.rows],
-            "checksums": [row.checksum for row in insert.rows],
-            "ticket": insert.ticket,
-            "open": insert.open,
-            "agent": insert.agent,
-            "request": insert.request,
-            "token": insert.token,
-            "lease": self._lease,
-        }
+        values = {**make_insert_values(insert), "lease": self._lease}
         statement = sql.APPEND if insert.token is None else sql.APPEND_LEASED
         try:
             if await (await connection.execute(statement, values)).fetchone():
@@ -118,7 +110,7 @@ class PostgresServer:
                 return True
             if error.diag.table_name == "holdfast_requests":
                 raise RequestExistsError(insert.request) from None
-            raise conflict_error(insert.run, lines[0].key) from None
+            raise conflict_error(insert.run, insert.rows[0].line.key) from None
         return await self._is_saved(connection, insert)
 
     async def _is_saved(self, connection: Connection, insert: Insert) -> bool:
@@ -158,34 +150,38 @@ class PostgresServer:
 
     async def claim(
         self, names: Mapping[str, object], state: LeaseState, owner: bytes, begin: Begin
-    ) -> int:
-        """Return the token of a new lease. Raises SessionBusyError if another driver has one."""
-        values = {**names, "owner": owner, "lease": self._lease}
-
-        async def work(connection: Connection) -> Row | None:
-            begin()
-            return await (await connection.execute(sql.CLAIM, values)).fetchone()
-
-        row = await self._pool.perform(work)
-        if row is None:
+    ) -> Claim:
+        """Return a new lease. Raises SessionBusyError if another driver has one."""
+        key = (names["tenant"], names["name"])
+        claim = await self._claims.perform({**names, "owner": owner}, key, begin)
+        if claim is None:
             raise SessionBusyError(state.run, "another process has a lease of it")
-        token = int(str(row[0]))
-        self._renewal.add(token, state)
-        return token
+        self._renewal.add(claim.token, state)
+        return claim
 
-    async def release(self, tokens: Sequence[int]) -> None:
-        """End leases; a lease that cannot be ended expires."""
-        for token in tokens:
-            self._renewal.remove(token)
+    async def _claim_group(self, claims: Sequence[Mapping[str, object]]) -> Sequence[Claim | None]:
+        values = {
+            "tenants": [claim["tenant"] for claim in claims],
+            "names": [claim["name"] for claim in claims],
+            "runs": [claim["run"] for claim in claims],
+            "nested": [claim["nested"] for claim in claims],
+            "owners": [claim["owner"] for claim in claims],
+            "lease": self._lease,
+        }
+        rows = await self._pool.perform(lambda c: _fetch_all(c, sql.CLAIM, values))
+        found = {row[0]: Claim(*(int(str(number)) for number in row[1:])) for row in rows}
+        return [found.get(claim["owner"]) for claim in claims]
+
+    async def release(self, token: int) -> None:
+        """End a lease; a lease that cannot be ended expires."""
+        self._renewal.remove(token)
+        await self._releases.perform(token, token, lambda: None)
+
+    async def _release_group(self, tokens: Sequence[int]) -> Sequence[None]:
         values = {"tokens": list(tokens)}
-
-        async def work(connection: Connection) -> None:
-            await connection.execute(sql.RELEASE, values)
-
-        try:
-            await self._pool.perform(work, retry=False)
-        except JournalError:
-            return
+        with suppress(JournalError):
+            await self._pool.perform(lambda c: _execute(c, sql.RELEASE, values), retry=False)
+        return [None] * len(tokens)
 
     async def _renew_leases(self, tokens: Sequence[int]) -> set[int]:
         values = {"tokens": list(tokens), "lease": self._lease}
@@ -197,7 +193,7 @@ class PostgresServer:
     async def close(self) -> None:
         """End all leases and close all connections."""
         if tokens := await self._renewal.stop():
-            await self.release(tokens)
+            await self._release_group(tokens)
         await asyncio.gather(self._pool.close(), self._renewal_pool.close())
 
 
@@ -206,6 +202,10 @@ async def _fetch_all(
 ) -> list[Row]:
     cursor = await connection.execute(statement.encode(), values)
     return await cursor.fetchall()
+
+
+async def _execute(connection: Connection, statement: str, values: Mapping[str, object]) -> None:
+    await connection.execute(statement.encode(), values)
 
 
 async def _delete_run(connection: Connection, names: Mapping[str, object]) -> int:

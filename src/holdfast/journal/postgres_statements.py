@@ -12,13 +12,15 @@ from typing import Final
 APPEND: Final = """
 WITH head AS (
   INSERT INTO holdfast_runs AS r
-    (tenant, name, run, records, opened_at, changed_at, turn_open, agent)
-  VALUES (%(tenant)s, %(name)s, %(run)s, %(count)s, %(first)s, %(last)s,
+    (tenant, name, run, nested, records, opened_at, changed_at, listed_at, turn_open, agent)
+  VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(count)s, %(first)s, %(last)s, %(last)s,
     COALESCE(%(open)s::boolean, false), COALESCE(%(agent)s::text, ''))
   ON CONFLICT (tenant, name) DO UPDATE SET
     records = r.records + %(count)s,
     opened_at = LEAST(r.opened_at, %(first)s),
     changed_at = GREATEST(r.changed_at, %(last)s),
+    listed_at = CASE WHEN COALESCE(%(open)s::boolean, r.turn_open) THEN r.listed_at
+      ELSE GREATEST(r.changed_at, %(last)s) END,
     turn_open = COALESCE(%(open)s::boolean, r.turn_open),
     agent = COALESCE(%(agent)s::text, r.agent),
     token = NULL, owner = NULL, expires = NULL
@@ -45,6 +47,8 @@ WITH head AS (
     records = r.records + %(count)s,
     opened_at = LEAST(r.opened_at, %(first)s),
     changed_at = GREATEST(r.changed_at, %(last)s),
+    listed_at = CASE WHEN COALESCE(%(open)s::boolean, r.turn_open) THEN r.listed_at
+      ELSE GREATEST(r.changed_at, %(last)s) END,
     turn_open = COALESCE(%(open)s::boolean, r.turn_open),
     agent = COALESCE(%(agent)s::text, r.agent),
     expires = clock_timestamp() + make_interval(secs => %(lease)s)
@@ -64,6 +68,43 @@ FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(ti
 RETURNING seq
 """
 """One record or several under a lease, which this renews; nothing when another driver has taken over."""
+
+APPEND_GROUP: Final = """
+WITH locked AS (
+  SELECT r.id, wanted.*
+  FROM unnest(%(tokens)s::bigint[], %(counts)s::bigint[], %(firsts)s::float8[], %(lasts)s::float8[],
+    %(opens)s::boolean[], %(agents)s::text[], %(requests)s::text[], %(tickets)s::bytea[])
+    WITH ORDINALITY AS wanted (token, count, first, last, open, agent, request, ticket, n)
+  JOIN holdfast_runs AS r ON r.token = wanted.token
+  FOR UPDATE OF r SKIP LOCKED),
+head AS (
+  UPDATE holdfast_runs AS r SET
+    records = r.records + count,
+    opened_at = LEAST(r.opened_at, first),
+    changed_at = GREATEST(r.changed_at, last),
+    listed_at = CASE WHEN COALESCE(open, r.turn_open) THEN r.listed_at
+      ELSE GREATEST(r.changed_at, last) END,
+    turn_open = COALESCE(open, r.turn_open),
+    agent = COALESCE(locked.agent, r.agent),
+    expires = clock_timestamp() + make_interval(secs => %(lease)s)
+  FROM locked WHERE r.id = locked.id AND r.token = locked.token
+  RETURNING r.id, r.tenant, r.records - count AS before, request, ticket, n),
+record AS (
+  INSERT INTO holdfast_records
+    (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
+  SELECT id, before + place, key, digest, type, at, schema, event, checksum # (before + place), ticket
+  FROM head JOIN unnest(%(numbers)s::bigint[], %(places)s::bigint[], %(keys)s::text[],
+    %(digests)s::text[], %(types)s::text[], %(times)s::float8[], %(schemas)s::integer[],
+    %(events)s::text[], %(checksums)s::bigint[])
+    AS new (number, place, key, digest, type, at, schema, event, checksum) ON number = n
+  RETURNING run_id, seq, key),
+request AS (
+  INSERT INTO holdfast_requests (tenant, request, run_id, key)
+  SELECT tenant, request, id, key FROM head JOIN record ON run_id = id AND seq = before + 1
+  WHERE request <> '')
+SELECT n FROM head
+"""
+"""Appends of many runs under their leases. It returns the numbers of those that were saved. A run that another transaction has locked is left out, so that no append waits for another run."""
 
 TICKET: Final = """
 SELECT ticket FROM holdfast_records
@@ -95,6 +136,30 @@ SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)
 FROM holdfast_runs WHERE tenant = %(tenant)s AND records > 0 AND turn_open ORDER BY run COLLATE "C"
 """
+
+RUNS_BETWEEN: Final = """
+SELECT run, records, opened_at, changed_at, turn_open, agent,
+  COALESCE(expires > clock_timestamp(), false)
+FROM holdfast_runs
+WHERE tenant = %(tenant)s AND records > 0
+  AND left(run, 200) COLLATE "C" BETWEEN left(%(first)s, 200) AND left(%(last)s, 200)
+  AND run COLLATE "C" BETWEEN %(first)s AND %(last)s
+ORDER BY run COLLATE "C"
+"""
+
+RECENT_RUNS: Final = """
+(SELECT run, records, opened_at, changed_at, turn_open, agent,
+  COALESCE(expires > clock_timestamp(), false)
+FROM holdfast_runs
+WHERE tenant = %(tenant)s AND NOT turn_open AND NOT nested AND listed_at IS NOT NULL
+  AND listed_at <= %(at)s AND NOT (listed_at = %(at)s AND run COLLATE "C" <= %(run)s)
+ORDER BY listed_at DESC, run COLLATE "C" LIMIT %(limit)s)
+UNION ALL
+(SELECT run, records, opened_at, changed_at, turn_open, agent,
+  COALESCE(expires > clock_timestamp(), false)
+FROM holdfast_runs WHERE tenant = %(tenant)s AND turn_open AND NOT nested)
+"""
+"""The runs without an open turn that changed last, and all with one."""
 
 DELETE_RUN: Final = """
 DELETE FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s RETURNING id, records
@@ -140,11 +205,12 @@ ORDER BY at DESC, run COLLATE "C", seq DESC
 
 RESTORE_RUN: Final = """
 INSERT INTO holdfast_runs AS r
-  (tenant, name, run, records, opened_at, changed_at, turn_open, agent)
-VALUES (%(tenant)s, %(name)s, %(run)s, %(records)s, %(opened_at)s, %(changed_at)s, %(open)s, %(agent)s)
+  (tenant, name, run, nested, records, opened_at, changed_at, listed_at, turn_open, agent)
+VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(records)s, %(opened_at)s, %(changed_at)s,
+  %(changed_at)s, %(open)s, %(agent)s)
 ON CONFLICT (tenant, name) DO UPDATE SET
   records = excluded.records, opened_at = excluded.opened_at, changed_at = excluded.changed_at,
-  turn_open = excluded.turn_open, agent = excluded.agent
+  listed_at = excluded.listed_at, turn_open = excluded.turn_open, agent = excluded.agent
 WHERE r.records = 0
 RETURNING id
 """
@@ -177,16 +243,18 @@ ON CONFLICT (run_id) DO UPDATE SET state = excluded.state
 """
 
 CLAIM: Final = """
-INSERT INTO holdfast_runs AS r (tenant, name, run, token, owner, expires)
-VALUES (%(tenant)s, %(name)s, %(run)s, nextval('holdfast_tokens'), %(owner)s,
-  clock_timestamp() + make_interval(secs => %(lease)s))
+INSERT INTO holdfast_runs AS r (tenant, name, run, nested, token, owner, expires)
+SELECT tenant, name, run, nested, nextval('holdfast_tokens'), owner,
+  clock_timestamp() + make_interval(secs => %(lease)s)
+FROM unnest(%(tenants)s::text[], %(names)s::bytea[], %(runs)s::text[], %(nested)s::boolean[],
+  %(owners)s::bytea[]) AS wanted (tenant, name, run, nested, owner)
 ON CONFLICT (tenant, name) DO UPDATE SET
   token = excluded.token, owner = excluded.owner,
   expires = clock_timestamp() + make_interval(secs => %(lease)s)
 WHERE r.expires IS NULL OR r.expires <= clock_timestamp() OR r.owner = excluded.owner
-RETURNING token
+RETURNING owner, token, id, records
 """
-"""A claim whose response was lost is repeated with the same owner."""
+"""Claims of many runs. A claim whose response was lost is repeated with the same owner."""
 
 RENEW: Final = """
 UPDATE holdfast_runs SET expires = clock_timestamp() + make_interval(secs => %(lease)s)

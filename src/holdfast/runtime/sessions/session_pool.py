@@ -27,7 +27,7 @@ from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
 from holdfast.core.session_state import Phase
 from holdfast.journal.memory import MemoryJournal
-from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal
+from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal, VersionedLease
 from holdfast.middleware.chain import NO_HOOKS, Chain
 from holdfast.middleware.folds import Folds
 from holdfast.middleware.refold import refold_session
@@ -51,10 +51,20 @@ class OpenSession:
     `log` saves the events of the turn in progress: the journal, or a lease. `snapshot_records` is
     the number of records that its snapshot covers. `loop` is the event loop of all its users, and
     `lock` lets one of them in at a time; both are set while it has users. `size` is the memory that
-    it takes.
+    it takes. `run_id` is the id of its run in a shared journal.
     """
 
-    __slots__ = ("folds", "lock", "log", "loop", "machine", "size", "snapshot_records", "users")
+    __slots__ = (
+        "folds",
+        "lock",
+        "log",
+        "loop",
+        "machine",
+        "run_id",
+        "size",
+        "snapshot_records",
+        "users",
+    )
 
     def __init__(self, machine: SessionMachine, folds: Folds, log: RunLog) -> None:
         self.machine = machine
@@ -65,6 +75,7 @@ class OpenSession:
         self.users = 0
         self.snapshot_records = 0
         self.size = SessionSize()
+        self.run_id = 0
 
     def add_user(self) -> None:
         """Add a user. The first one sets the event loop, because a lock belongs to one loop."""
@@ -220,6 +231,11 @@ class SessionPool:
 
     async def _catch_up(self, session: str, entry: OpenSession) -> None:
         known = entry.machine.event_count
+        run_id, records = _get_version(entry.log)
+        if records == known and (not known or run_id == entry.run_id):
+            entry.run_id = run_id  # the lease says that there is nothing to read
+            return
+        entry.run_id = run_id
         if not known:
             known = entry.snapshot_records = await self._snapshots.load(session, entry.machine)
         # The last known record is read again. If it is missing, the session was deleted meanwhile.
@@ -276,6 +292,10 @@ class NewRun:
     async def __aexit__(self, *_error: object) -> None:
         if self._lease is not None:
             await self._lease.release()
+
+
+def _get_version(log: RunLog) -> tuple[int, int]:
+    return log.version if isinstance(log, VersionedLease) else (0, -1)
 
 
 def resolve_journal(journal: object) -> Journal | None:

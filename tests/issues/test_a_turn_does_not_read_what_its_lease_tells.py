@@ -1,0 +1,68 @@
+"""Each turn of a session in a PostgreSQL journal read records that the process had in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.postgres_server import PostgresServer
+
+from holdfast import Agent, tool
+from holdfast.core.messages import Reply, ToolCall
+from holdfast.journal.postgres import PostgresJournal
+from holdfast.testing import ScriptedModel
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.new_url()
+
+
+@pytest.fixture
+def journal(url: str) -> Iterator[PostgresJournal]:
+    with PostgresJournal(url) as journal:
+        yield journal
+
+
+@tool(effect="write")
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+async def test_a_turn_with_one_tool_takes_seven_round_trips(
+    journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
+    agent = Agent(ScriptedModel(call, "Done.", call, "Done."), tools=[pay], journal=journal)
+    await journal.runs()  # connect
+    calls = 0
+    perform: Callable[..., Awaitable[Any]] = journal._server._pool.perform
+
+    async def count(*args: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return await perform(*args, **keywords)
+
+    monkeypatch.setattr(journal._server._pool, "perform", count)
+    for _ in range(2):
+        calls = 0
+        await agent.run("Pay.", session="ada")
+        assert calls == 7  # a lease, five appends, and the end of the lease
+
+
+async def test_a_session_that_was_made_anew_elsewhere_is_read(
+    journal: PostgresJournal, url: str
+) -> None:
+    agent = Agent(ScriptedModel("Hello, Ada.", "You are Bob."), journal=journal)
+    await agent.run("I am Ada.", session="s")
+    with PostgresJournal(url) as elsewhere:
+        other = Agent(ScriptedModel("Hello, Bob.", "Yes."), journal=elsewhere)
+        await other.sessions.delete("s")
+        await other.run("I am Bob.", session="s")
+        result = await agent.run("Who am I?", session="s")
+        texts = [message.text for message in result.messages]
+        assert texts == ["I am Bob.", "Hello, Bob.", "Who am I?", "You are Bob."]
+        result = await other.run("Am I?", session="s")
+        assert len(result.messages) == 6
