@@ -16,6 +16,8 @@ Then what journaling adds to a run: a turn of ten iterations with one tool, agai
 loopback that answers at once, less the same turn with a journal in memory, divided by its 21
 effects (11 calls of the model, 10 of the tool). Beside it stands the least journal that is
 durable and holds up nobody else: a file to which each record is appended and synced in a thread.
+
+`--large [SESSIONS [FOLDER]]` measures a journal with many sessions instead; see `large_journal`.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks import large_journal
 from benchmarks.cases.tool_iterations import QUESTION, weather
 from benchmarks.floor import KEY
 from benchmarks.server import serve_apart
@@ -47,8 +50,8 @@ from holdfast import (
 )
 from holdfast.journal import Effect, Journal, Record, opening
 from holdfast.journal.encoding import encode, to_line
-from holdfast.journal.rows import encode_record
-from holdfast.journal.sqlite import _insert_record
+from holdfast.journal.rows import encode_append
+from holdfast.journal.sqlite_changes import Append
 from holdfast.tools import ToolEffect
 
 ROUNDS, APPENDS = 20, 60
@@ -82,9 +85,9 @@ def alone(connection: sqlite3.Connection, run: str) -> list[float]:
     took = []
     for number in range(APPENDS):
         start = time.perf_counter()
-        line, body = encode_record(run, event(number), None)
+        append = Append("", event(number), [encode_append("", run, event(number), None)])
         connection.execute("BEGIN IMMEDIATE")
-        _insert_record(line, body, connection)
+        append(connection)
         connection.execute("COMMIT")
         took.append(time.perf_counter() - start)
     return took
@@ -219,6 +222,15 @@ async def appends(folder: Path) -> None:
     print(f"read a record                     {read * 1e6:8.1f} us ({spent * 1e6:.1f} us of CPU)")
 
 
+def run(arguments: Sequence[str]) -> None:
+    """Measure in a folder of the one that is named, and remove it."""
+    is_large = arguments[:1] == ["--large"]
+    sessions = int(arguments[1]) if is_large and len(arguments) > 1 else 20_000
+    folder = arguments[2 * is_large] if len(arguments) > 2 * is_large else "."
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        work = large_journal.main(Path(place), sessions) if is_large else main(Path(place))
+        asyncio.run(work)
+
+
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else ".") as place:
-        asyncio.run(main(Path(place)))
+    run(sys.argv[1:])

@@ -1,0 +1,142 @@
+"""Turns a second with a PostgreSQL journal: `python -m benchmarks.postgres_turns URL`.
+
+Each turn has one tool, so five records, a lease and its end. Beside it stand two bare clients of
+psycopg that save seven rows a turn: one commits each row, and one sends what waits in its process as
+one statement. Each side runs with 1, 2 and 4 processes, of 50 turns at once. Tables of the bare
+clients are created in the database and dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+import psycopg
+
+from holdfast import Agent, Reply, tool
+from holdfast.core.messages import ToolCall
+from holdfast.journal.postgres import PostgresJournal
+from holdfast.testing import ScriptedModel
+
+SECONDS, AT_ONCE, ROWS = 5.0, 50, 7
+CONNECTIONS = 10
+PAYLOAD = "It will be sunny in Porto, with a light wind from the north. " * 5
+_CREATE = "CREATE TABLE IF NOT EXISTS bare_records (run text, seq int, event text, PRIMARY KEY (run, seq))"
+_INSERT = "INSERT INTO bare_records SELECT * FROM unnest(%s::text[], %s::int[], %s::text[])"
+
+Row = tuple[str, int, str]
+Turn = Callable[[int, int], Awaitable[object]]
+
+
+@tool(effect="write")
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+async def count_turns(turn: Turn) -> float:
+    """Turns a second of this process."""
+    end, done = time.perf_counter() + SECONDS, 0
+
+    async def work(worker: int) -> None:
+        nonlocal done
+        number = 0
+        while time.perf_counter() < end:
+            await turn(worker, number)
+            number, done = number + 1, done + 1
+
+    await asyncio.gather(*(work(worker) for worker in range(AT_ONCE)))
+    return done / SECONDS
+
+
+async def run_holdfast(url: str) -> float:
+    """Sessions of five turns."""
+    with PostgresJournal(url, connections=CONNECTIONS) as journal:
+
+        async def turn(worker: int, number: int) -> None:
+            call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
+            agent = Agent(ScriptedModel(call, PAYLOAD), tools=[pay], journal=journal)
+            await agent.run(PAYLOAD, session=f"{os.getpid()}-{worker}-{number // 5}")
+
+        return await count_turns(turn)
+
+
+async def run_single(url: str) -> float:
+    """Each row is a transaction."""
+    idle: asyncio.Queue[psycopg.AsyncConnection[tuple[object, ...]]] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        idle.put_nowait(await psycopg.AsyncConnection.connect(url, autocommit=True))
+
+    async def turn(worker: int, number: int) -> None:
+        for seq in range(ROWS):
+            connection = await idle.get()
+            run = f"{os.getpid()}-{worker}-{number}"
+            await connection.execute(_INSERT, ([run], [seq], [PAYLOAD]))
+            idle.put_nowait(connection)
+
+    return await count_turns(turn)
+
+
+async def run_grouped(url: str) -> float:
+    """What waits in the process is one statement."""
+    connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
+    waiting: list[tuple[Row, asyncio.Future[None]]] = []
+    wake = asyncio.Event()
+
+    async def send() -> None:
+        while True:
+            await wake.wait()
+            wake.clear()
+            group = waiting.copy()
+            waiting.clear()
+            columns = list(map(list, zip(*(row for row, _ in group), strict=True)))
+            await connection.execute(_INSERT, columns)
+            for _, done in group:
+                done.set_result(None)
+
+    async def turn(worker: int, number: int) -> None:
+        for seq in range(ROWS):
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiting.append(((f"{os.getpid()}-{worker}-{number}", seq, PAYLOAD), done))
+            wake.set()
+            await done
+
+    sender = asyncio.ensure_future(send())
+    found = await count_turns(turn)
+    sender.cancel()
+    return found
+
+
+SIDES = {
+    "bare, one by one": run_single,
+    "bare, grouped": run_grouped,
+    "PostgresJournal": run_holdfast,
+}
+
+
+def main(url: str) -> None:
+    """Measure all sides, and print."""
+    print(f"{'turns a second':20}" + "".join(f"{count:>3} process(es)" for count in (1, 2, 4)))
+    for side in SIDES:
+        found = []
+        for count in (1, 2, 4):
+            command = [sys.executable, "-m", "benchmarks.postgres_turns", url, side]
+            workers = [
+                subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)
+            ]
+            found.append(sum(float(worker.communicate()[0]) for worker in workers))
+        print(f"{side:20}" + "".join(f"{rate:15.0f}" for rate in found), flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(asyncio.run(SIDES[sys.argv[2]](sys.argv[1])))
+    else:
+        with psycopg.connect(sys.argv[1], autocommit=True) as admin:
+            admin.execute(_CREATE)
+            main(sys.argv[1])
+            admin.execute("DROP TABLE bare_records")
