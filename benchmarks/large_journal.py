@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from holdfast import Event, ModelReplied, Reply, Sessions, SqliteJournal, Text, Usage, user
-from holdfast.core.events import Status, TurnClosed, TurnOpened
+from holdfast import Event, ModelReplied, Reply, Sessions, SqliteJournal, Status, Text, Usage, user
+from holdfast.events import TurnClosed, TurnOpened
 from holdfast.journal import Record
 from holdfast.runtime.sessions.session_pool import SessionPool
 

@@ -17,9 +17,7 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
-from holdfast import Agent, Reply, tool
-from holdfast.core.messages import ToolCall
-from holdfast.journal.postgres import PostgresJournal
+from holdfast import Agent, PostgresJournal, Reply, ToolCall, tool
 from holdfast.testing import ScriptedModel
 
 SECONDS, AT_ONCE, ROWS = 5.0, 50, 7

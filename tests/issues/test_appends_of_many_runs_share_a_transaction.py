@@ -12,7 +12,7 @@ from tests.postgres_server import PostgresServer
 
 from holdfast.core.events import ToolsBegun, TurnOpened
 from holdfast.core.messages import user
-from holdfast.errors import ConflictError, LeaseLostError
+from holdfast.errors import ConflictError, LeaseLostError, RequestExistsError
 from holdfast.journal.postgres import PostgresJournal, PostgresLease
 
 
@@ -77,7 +77,7 @@ async def test_each_append_has_its_own_outcome(journal: PostgresJournal, url: st
             return_exceptions=True,
         )
     failed = {number: type(one) for number, one in enumerate(outcomes) if one is not None}
-    assert failed == {3: ConflictError, 5: LeaseLostError, 6: ConflictError}
+    assert failed == {3: ConflictError, 5: LeaseLostError, 6: RequestExistsError}
     for number, lease in enumerate(leases):
         keys = [record.event.key for record in await journal.read(lease.run)]
         wanted = {3: ["t1"], 4: ["t9", "t1", "t1.i0.begun"], 5: [], 6: []}
