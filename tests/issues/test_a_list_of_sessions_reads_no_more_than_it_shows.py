@@ -121,3 +121,17 @@ async def test_an_append_waits_for_a_few_reads_only(tmp_path: Path) -> None:
         reads = [read() for _ in range(200)]
         await asyncio.gather(*reads, append(2))
         assert ended.index("append") < 50
+
+
+def test_a_search_reads_the_records_of_its_piece_only() -> None:
+    connection = sqlite3.connect(":memory:")
+    for statement in SCHEMA:
+        connection.execute(statement)
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    sqlite_queries.find_words("", ["north"], 1000, connection)
+    connection.set_trace_callback(None)
+    (statement,) = statements
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+    assert plan[0].startswith("SEARCH records USING INTEGER PRIMARY KEY (rowid>")
+    assert plan[1].startswith("SEARCH runs USING INTEGER PRIMARY KEY (rowid=")
