@@ -360,8 +360,13 @@ class SqliteJournal:
 
 
 def _sort_newest_first(rows: list[Row]) -> list[tuple[str, str]]:
-    rows.sort(key=lambda row: (-float(str(row[0])), str(row[1]), -int(str(row[2]))))
+    rows.sort(key=lambda row: (-_to_number(row[0]), str(row[1]), -_to_number(row[2])))
     return [(str(run), str(key)) for _, run, _, key in rows]
+
+
+def _to_number(value: object) -> float:
+    # Not a number: the record is damaged, and reading it raises the error.
+    return value if isinstance(value, int | float) else 0.0
 
 
 def _to_entry(row: tuple[object, ...], path: str) -> RunEntry:
