@@ -28,7 +28,7 @@ async def write(path: Path, *runs: str) -> None:
 async def find_damage(path: Path) -> list[str]:
     with SqliteJournal(path) as journal:
         for _ in range(500):
-            if journal._writer.check.seconds_left() is None:
+            if journal._writer._check.seconds_left() is None:
                 break
             await asyncio.sleep(0.01)
         else:

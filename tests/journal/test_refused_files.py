@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from holdfast.journal.journal_errors import (
 )
 from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
+FIRST_PAGE = "SELECT rootpage FROM sqlite_master WHERE name = ?"
 NEWER = "PRAGMA user_version = 99"
 TRIGGER = "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END"
 
@@ -255,8 +257,10 @@ def make_without_identity(path: Path) -> None:
 
 def make_damaged_with_own_log(path: Path) -> None:
     append(path, *range(1, 40), text="x" * 500)
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute(FIRST_PAGE, ("requests",)).fetchone()
     kill_after(path, 40)
-    overwrite(path, 8 * 4096, os.urandom(600))
+    overwrite(path, (page - 1) * 4096, os.urandom(600))
 
 
 def make_truncated(path: Path) -> None:
