@@ -15,6 +15,7 @@ from holdfast import Agent, Media, SqliteJournal, Text, user
 from holdfast.errors import JournalCorruptError
 from holdfast.events import TurnOpened
 from holdfast.journal import ReadOnlySqliteJournal, backup_file
+from holdfast.journal.background_check import BackgroundCheck
 from holdfast.testing import ScriptedModel
 
 
@@ -33,6 +34,29 @@ def count_media(path: Path) -> tuple[int, int]:
         (media,) = connection.execute("SELECT COUNT(*) FROM media").fetchone()
         (uses,) = connection.execute("SELECT COUNT(*) FROM media_uses").fetchone()
     return media, uses
+
+
+def count_reads(path: Path) -> list[int]:
+    """Check a journal as the background does; return how many pictures each batch read."""
+    check = BackgroundCheck(str(path))
+    batches: list[int] = []
+    statements: list[str] = []
+    with closing(sqlite3.connect(path)) as connection:
+        connection.set_trace_callback(statements.append)
+        while check.seconds_left() is not None:
+            statements.clear()
+            check.check_some(connection)
+            batches.append(sum("FROM media" in statement for statement in statements))
+    assert check.damage == []
+    return batches
+
+
+def find_damage(path: Path) -> list[str]:
+    check = BackgroundCheck(str(path))
+    with closing(sqlite3.connect(path)) as connection:
+        while check.seconds_left() is not None:
+            check.check_some(connection)
+    return [str(error) for error in check.damage]
 
 
 async def test_a_large_picture_is_kept_once(path: Path, tmp_path: Path) -> None:
@@ -132,6 +156,36 @@ async def test_changed_bytes_are_found(path: Path, statement: str) -> None:
     done = run_command("journal", "verify", path)
     assert done.returncode == 1
     assert "'ada', record 1" in done.stdout
+
+
+async def test_the_background_check_reads_the_bytes(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        for number in range(1, 31):
+            await journal.append("ada", opened(b"x" * 9000, number))
+        await journal.append("bob", opened(b"y" * 9000))
+    assert find_damage(path) == []
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM media WHERE rowid = 2")
+        connection.commit()
+    (found,) = find_damage(path)
+    assert "'bob', record 1" in found
+
+
+async def test_a_picture_is_in_a_long_run_that_is_read_in_pieces(path: Path) -> None:
+    events = [opened(b"x" * 9000, number) for number in range(1, 301)]
+    with SqliteJournal(path) as journal:
+        for event in events:
+            await journal.append("ada", event)
+        assert [one.event for one in await journal.read("ada")] == events
+        assert [one.run for one in await journal.recent_runs(10)] == ["ada"]
+        assert [one.run for one in await journal.find_runs("a", "b")] == ["ada"]
+
+
+def test_a_batch_of_the_background_check_reads_few_pictures(path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        for number in range(1, 41):
+            asyncio.run(journal.append("ada", opened(os.urandom(300_000), number)))
+    assert max(count_reads(path)) <= 8  # one was 40, and the appends waited
 
 
 def test_the_size_of_a_session_includes_its_media(path: Path) -> None:

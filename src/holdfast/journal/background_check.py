@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from holdfast.journal.journal_errors import JournalCorruptError, JournalError
 from holdfast.journal.rows import SEQ, RowReader
-from holdfast.journal.sqlite_queries import MOST_ROWS, RunHead, select_records
+from holdfast.journal.sqlite_queries import RunHead, select_records
 
 _log = logging.getLogger("holdfast")
 
@@ -22,6 +22,7 @@ _Run: TypeAlias = tuple[int, str, str]
 
 PAUSE = 0.02  # seconds between two batches
 _LONGEST = 0.002  # seconds after which a batch begins no other piece
+_MOST_ROWS = 8  # in one piece, because each of them may have pictures
 _NEXT_RUN = "SELECT id, tenant, name FROM runs WHERE id > ? ORDER BY id LIMIT 1"
 _FIX = "`holdfast journal verify` lists all damage; restore the session from a backup"
 
@@ -79,7 +80,7 @@ class BackgroundCheck:
 
     def _check_rows(self, connection: sqlite3.Connection) -> None:
         _, tenant, name = self._run
-        rows, head = select_records(tenant, name, self._after, connection)
+        rows, head = select_records(tenant, name, self._after, connection, limit=_MOST_ROWS)
         if head is None:
             self._head = None  # it was deleted
             return
@@ -88,11 +89,11 @@ class BackgroundCheck:
             return
         self._head = head
         reader = RowReader(self._path, tenant)
-        end = min(head.records, self._after + MOST_ROWS)
+        end = min(head.records, self._after + _MOST_ROWS)
         reader.check_sequence(rows, name, self._after, end)
         for row in rows:
             reader.to_line(row)
-        if len(rows) < MOST_ROWS:
+        if len(rows) < _MOST_ROWS:
             self._head = None
         else:
             self._after = int(str(rows[-1][SEQ]))

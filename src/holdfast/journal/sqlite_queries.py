@@ -81,16 +81,21 @@ def select_head(tenant: str, run: str, connection: sqlite3.Connection) -> RunHea
 
 
 def select_records(
-    tenant: str, run: str, after: int, connection: sqlite3.Connection
+    tenant: str,
+    run: str,
+    after: int,
+    connection: sqlite3.Connection,
+    *,
+    limit: int = MOST_ROWS,
 ) -> tuple[list[Row], RunHead | None]:
-    """Select at most `MOST_ROWS` rows of a run after a number, and its head.
+    """Select the next rows of a run after a number, and its head.
 
     If the index of the numbers is damaged, that of the keys leads to the same rows.
     """
     head = select_head(tenant, run, connection)
     if head is None:
         return [], None
-    values = (head.id, after, MOST_ROWS)
+    values = (head.id, after, limit)
     rows = _select_undamaged(connection, (_BY_SEQ, _BY_KEY), values)
     return _put_media_back(rows, connection), head
 
