@@ -21,6 +21,9 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import UnexpectedTypeError
 
 logger = logging.getLogger(__name__)
+logging.getLogger("holdfast").addHandler(
+    logging.NullHandler()
+)  # silent until the application configures logging
 
 
 def send_message(call: Callable[..., object], *args: object) -> CallResult:
