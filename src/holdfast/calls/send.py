@@ -21,9 +21,8 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import UnexpectedTypeError
 
 logger = logging.getLogger(__name__)
-logging.getLogger("holdfast").addHandler(
-    logging.NullHandler()
-)  # silent until the application configures logging
+# Silent until the application configures logging.
+logging.getLogger("holdfast").addHandler(logging.NullHandler())
 
 
 def send_message(call: Callable[..., object], *args: object) -> CallResult:
