@@ -147,9 +147,13 @@ class ResponseHandler:
         try:
             result = self._take_deltas(self._fold.read_chunk(chunk))
         except Exception as error:
-            logger.exception(
+            # The text of the exception itself may hold secrets, so a redacted one is logged.
+            text = redact_exception(error)
+            shown = RuntimeError(f"{type(error).__name__}: {text}")
+            logger.error(
                 "Chunk processing failed",
-                extra={"chunk_num": self.chunk_count, "error": redact_exception(error)},
+                extra={"chunk_num": self.chunk_count, "error": text},
+                exc_info=(RuntimeError, shown, error.__traceback__),
             )
             raise
         if logger.isEnabledFor(logging.DEBUG):
