@@ -1,30 +1,62 @@
 """Executes the examples of the documents: `python` blocks of Markdown and `>>>` lines of docstrings.
 
-A `text` block after a `python` block is what that one prints, and is compared with it.
+Only what a reader sees is executed; there are no hidden blocks. A page runs in an empty folder of its own:
+
+- a block with a title (```` ```toml title="agent.toml" ````) is a file, and is saved there under that name;
+- any other `python` block runs; the blocks of a page share their names;
+- a `text` block after it is what it prints, and is compared with it.
+
+`tests/docs/providers.py` says what the providers that a page names answer.
 """
 
 import ast
 import asyncio
 import inspect
 import io
+import re
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, chdir, contextmanager, redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import CodeType
 
-from sybil import Example, Sybil
+from sybil import Document, Example, Region, Sybil
 from sybil.document import PythonDocStringDocument
-from sybil.parsers.markdown import CodeBlockParser, SkipParser
+from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 from sybil.parsers.rest import DocTestParser
 
 RUNNER = "__runner__"
 PRINTED = "__printed__"
+OPENED = "__opened__"
+TITLE = re.compile(r'(?P<language>\w+) +title="(?P<name>[^"]+)"')
+
+
+def parse_blocks(document: Document) -> Iterable[Region]:
+    """Finds the files, the programs and the printed texts of a page."""
+    lexer = FencedCodeBlockLexer(".+", mapping={"language": "language", "source": "source"})
+    for region in lexer(document):
+        language = region.lexemes["language"]
+        evaluators = {"python": run_block, "text": check_printed}
+        region.evaluator = save_file if TITLE.fullmatch(language) else evaluators.get(language)
+        region.parsed = region.lexemes["source"]
+        if region.evaluator is not None:
+            yield region
+
+
+def save_file(example: Example) -> None:
+    """Saves a block with a title under that name, in the folder of the page."""
+    open_page(example)
+    titled = TITLE.fullmatch(example.region.lexemes["language"])
+    assert titled is not None
+    path = Path(titled["name"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(example.parsed)
 
 
 def run_block(example: Example) -> None:
     """Runs one block, in which `await` may stand at the top as in a notebook."""
-    if example.document.text[example.region.start :].lstrip().startswith("<!--"):
-        execute(example)
-        return
+    open_page(example)
     with redirect_stdout(io.StringIO()) as printed:
         execute(example)
     example.namespace[PRINTED] = printed.getvalue()
@@ -55,21 +87,45 @@ def open_namespace(namespace: dict[str, object]) -> None:
     namespace["__name__"] = "__main__"
 
 
+def open_page(example: Example) -> None:
+    """Gives a page its folder and its providers, before its first block."""
+    if OPENED in example.namespace:
+        return
+    # Only a page needs it, and not every test run.
+    from tests.docs.providers import answer_for  # noqa: PLC0415
+
+    page = Path(example.path).relative_to(Path(__file__).parent).as_posix()
+    opened = example.namespace[OPENED] = ExitStack()
+    folder = opened.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+    opened.enter_context(chdir(folder))
+    opened.enter_context(import_from(folder))
+    opened.enter_context(answer_for(page))
+
+
+@contextmanager
+def import_from(folder: str) -> Iterator[None]:
+    """Lets the page import its own files, which no other page finds."""
+    known = set(sys.modules)
+    sys.path.insert(0, folder)
+    yield
+    sys.path.remove(folder)
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]
+
+
 def close_namespace(namespace: dict[str, object]) -> None:
-    if (documents := sys.modules.get("tests.documents")) is not None:
-        documents.restore()
     runner = namespace.pop(RUNNER, None)
     if isinstance(runner, asyncio.Runner):
         runner.close()
+    opened = namespace.pop(OPENED, None)
+    if isinstance(opened, ExitStack):
+        opened.close()
 
 
 pytest_collect_file = (
     Sybil(
-        parsers=[
-            CodeBlockParser("python", run_block),
-            CodeBlockParser("text", check_printed),
-            SkipParser(),
-        ],
+        parsers=[parse_blocks],
         patterns=["README.md", "docs/*.md", "docs/**/*.md"],
         setup=open_namespace,
         teardown=close_namespace,

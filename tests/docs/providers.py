@@ -1,0 +1,103 @@
+"""What the providers that a page names answer while its examples run: emulators on loopback.
+
+The pages name real models. The gate leads each provider to an emulator, and sets a made-up key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+import msgspec
+
+from holdfast.journal import url
+from holdfast.models import presets
+from holdfast.testing import Emulator
+from holdfast.testing.emulator import EmulatedRequest, ErrorResponse, Fault, call
+
+_REAL = presets.PRESETS
+
+
+def _answer_about_porto(request: EmulatedRequest) -> object:
+    if "Where is Porto?" in request.text:
+        return "Porto is in Portugal."
+    if "What is the weather" in request.text and not request.tool_results:
+        return [call("weather", {"city": "Porto"})]
+    return "It is 18 degrees and clear in Porto."
+
+
+def _overloaded_once() -> Callable[[EmulatedRequest], Fault | None]:
+    faults: list[Fault] = [ErrorResponse("overloaded", {"retry-after-ms": "1"})]
+    return lambda request: faults.pop() if faults and "Where is Porto?" in request.text else None
+
+
+def _invoices() -> Emulator:
+    """Reads invoices but one, and refuses the first request about another."""
+    refused = ["#42 "]
+
+    def read(request: EmulatedRequest) -> str:
+        number = str(request.body).split("#")[1].split()[0]
+        return "illegible" if number == "13" else json.dumps({"number": number, "euros": 20})
+
+    def refuse(request: EmulatedRequest) -> Fault | None:
+        if not any(number in request.text for number in refused):
+            return None
+        refused.clear()
+        return ErrorResponse("bad_key")
+
+    return Emulator(read, faults=refuse)
+
+
+def _sdk_calls() -> Emulator:
+    routine = '{"agent_final_response": "Porto is in Portugal.", "routine_number": 2}'
+    overloaded = ErrorResponse("overloaded", {"retry-after-ms": "1"})
+    return Emulator(
+        lambda request: routine if "JSON" in request.text else "Porto is in Portugal.",
+        faults=[overloaded, None, None, None, None, ErrorResponse("bad_key")],
+    )
+
+
+def _hello() -> Emulator:
+    return Emulator(["Hello."])
+
+
+STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
+    "README.md": {"openai": lambda: Emulator(_answer_about_porto, faults=_overloaded_once())},
+    "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
+    "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
+    "docs/how-to/run-a-batch.md": {"openai": _invoices},
+    "docs/how-to/survive-a-crash.md": {"openai": _hello},
+    "docs/how-to/use-the-pieces-around-an-sdk-call.md": {"openai": _sdk_calls},
+}
+"""By page and provider."""
+
+
+@contextmanager
+def answer_for(page: str) -> Iterator[None]:
+    """Let the providers that a page names answer, and close its journals at its end."""
+    with ExitStack() as started:
+        for provider, make_emulator in STAND_INS.get(page, {}).items():
+            started.enter_context(_answer(provider, make_emulator()))
+        yield
+        for journal in list(url._open.values()):
+            journal.close()
+
+
+@contextmanager
+def _answer(provider: str, stand_in: Emulator) -> Iterator[None]:
+    preset = _REAL[provider]
+    with stand_in as emulator:
+        base_url = emulator.base_url_for(preset.wire)
+        presets.PRESETS = {
+            **presets.PRESETS,
+            provider: msgspec.structs.replace(preset, base_url=base_url),
+        }
+        settings = dict.fromkeys(preset.key_env, "made-up")
+        # The vendor's own SDK reads its address from the environment.
+        settings[f"{provider.upper()}_BASE_URL"] = base_url
+        with patch.dict(os.environ, settings):
+            yield
+    presets.PRESETS = _REAL
