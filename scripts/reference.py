@@ -8,6 +8,7 @@ usage: python scripts/reference.py --write | --check
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import io
 import os
@@ -85,12 +86,32 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def written_below(name: str, value: object) -> str:
+    """The text below an assignment such as `Part = Text | Media`; "" when there is none."""
+    assignment = re.compile(
+        rf'^{name}\b[^\n]* = (?:\(.*?^\)|[^\n]*)\n"""(.*?)"""', re.MULTILINE | re.DOTALL
+    )
+    for path in sorted((ROOT / "src" / "holdfast").rglob("*.py")):
+        found = assignment.search(path.read_text("utf-8"))
+        if found is not None:
+            module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+            if getattr(importlib.import_module(module), name) is value:
+                return cell(found[1])
+    return ""
+
+
+def description(name: str, value: object) -> str:
+    """What a public name is, in one sentence."""
+    documented = inspect.isclass(value) or inspect.isroutine(value)
+    return first_sentence(value) if documented else written_below(name, value)
+
+
 def names() -> str:
     """Every public name under the module to import it from."""
     parts = []
     for module in public_modules():
         rows = [
-            (f"`{name}`", first_sentence(value) if callable(value := getattr(module, name)) else "")
+            (f"`{name}`", description(name, getattr(module, name)))
             for name in module.__all__
             if not name.startswith("_")
         ]

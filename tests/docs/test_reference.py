@@ -27,6 +27,11 @@ def test_the_tables_are_the_code() -> None:
     assert done.returncode == 0, f"run ./run generate\n{done.stdout}{done.stderr}"
 
 
+def test_every_public_name_is_described() -> None:
+    names = (ROOT / "docs" / "reference" / "names.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+)` \|  \|$", names, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):

@@ -142,6 +142,7 @@ Delta: TypeAlias = (
     | StreamEnded
     | EndMissing
 )
+"""One piece of a response, in the neutral form of all wires."""
 
 _CONTENT = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta, PartReceived})
 

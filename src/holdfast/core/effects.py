@@ -55,6 +55,7 @@ class CheckOutput(Struct, frozen=True, tag="check_output"):
 
 
 Effect: TypeAlias = CallModel | RunTool | CheckOutput | CloseTurn
+"""What a run asks its surroundings to do next."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

@@ -332,3 +332,4 @@ Event: TypeAlias = (
     | HistoryCompacted
     | SessionTitled
 )
+"""Everything that a journal saves; the state of a run is computed from it."""

@@ -95,6 +95,7 @@ class Opaque(Struct, frozen=True, tag="opaque"):
 
 
 Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Refusal | Opaque
+"""One piece of a message."""
 
 
 class Message(Struct, frozen=True):

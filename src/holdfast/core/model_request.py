@@ -51,6 +51,7 @@ class OutputSchema(Struct, frozen=True):
 
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
+"""How much a reasoning model thinks before it answers."""
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):

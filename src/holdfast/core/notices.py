@@ -145,3 +145,4 @@ Notice: TypeAlias = (
     | TotalErrorThresholdExceeded
     | FromAgent
 )
+"""Everything that is shown while a run works and is not saved in the journal."""

@@ -31,7 +31,8 @@ from holdfast.middleware.hooks import (
 )
 from holdfast.middleware.order import check_order
 
-AnyMiddleware = Middleware[Any]  # of any state: only the fold knows its type
+AnyMiddleware = Middleware[Any]
+"""A middleware of any state; only its fold knows the type."""
 
 
 _RETURNS: dict[str, tuple[type[object], ...]] = {

@@ -121,3 +121,4 @@ class Stop(Struct, frozen=True):
 
 
 Decision: TypeAlias = UseReply | Patch | Replace | Deny | Stop
+"""What a hook may return; None means that the hook changes nothing."""

@@ -119,4 +119,4 @@ class EndpointStates:
 
 
 PROCESS = EndpointStates()
-"""The states of this process."""
+"""The circuit breakers, rate limiters and retry budgets that all agents of this process share."""

@@ -103,6 +103,7 @@ def unsent_outcome(error: HoldfastError) -> Failed:
 
 
 Outcome: TypeAlias = Done[T] | Failed
+"""How a call ended: `Done` with its value, or `Failed` with its error."""
 
 
 class ExecutionContext(Struct, frozen=True):
@@ -181,6 +182,7 @@ class Carry(Protocol):
 
 
 Operation: TypeAlias = Callable[[CallContext[P]], Awaitable[Outcome[T]]]
+"""What strategies wrap: an asynchronous function that returns an `Outcome` and does not raise."""
 
 
 class Strategy(Protocol):

@@ -46,6 +46,7 @@ class EventObserver(Protocol):
 
 
 Observer: TypeAlias = Callable[[Observation], None] | EventObserver
+"""A function, or an object with a method `on_event`, that receives what happens in all runs of an agent."""
 Publish: TypeAlias = Callable[[Event | Notice], None]
 Ready: TypeAlias = Callable[[], Awaitable[None]]
 

@@ -27,6 +27,7 @@ DEFER: Final = Defer.DEFER
 """Let the provider's answer and the backoff decide."""
 
 RetryAnswer: TypeAlias = float | Defer | None
+"""What a custom retry function returns: seconds to wait, `DEFER`, or None for no retry."""
 CustomRetry: TypeAlias = Callable[[BaseException, int], Awaitable[RetryAnswer] | RetryAnswer]
 """The user's function: takes the exception and the attempt (from 0), returns seconds, None or DEFER."""
 

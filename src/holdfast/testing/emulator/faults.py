@@ -203,6 +203,7 @@ Fault: TypeAlias = (
     | ReusedToolIds
     | GarbageLine
 )
+"""One way in which a response of the emulator fails."""
 OneFault: TypeAlias = Annotated[Fault, Wording('a fault, such as ErrorResponse("overloaded")')]
 FaultEntry: TypeAlias = OneFault | Sequence[OneFault] | None
 FaultScript: TypeAlias = Sequence[FaultEntry] | Callable[[EmulatedRequest], FaultEntry]

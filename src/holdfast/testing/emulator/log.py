@@ -31,14 +31,18 @@ class LoggedRequest(Struct, kw_only=True):
 
     Args:
         number: the number of the model call, from 1; 0 for other requests.
-        method, path, headers: as sent, with secrets masked.
+        method: the method, such as POST.
+        path: the path and the query as sent, with secrets masked.
+        headers: the headers as sent, with secrets masked.
         body: the parsed JSON, or None.
         wire: the name of the wire, or "".
         faults: the faults of the response.
         status: the status of the response; 0 if none was sent.
         connection: the number of the connection, from 1.
         chunks: the number of parts of the body that were sent.
-        received, first_byte, ended: times; first_byte and ended are None until then.
+        received: when the request had arrived.
+        first_byte: when the first byte of the response was sent; None before.
+        ended: when the response ended; None before.
         client_gone: whether the client closed the connection before the end of the response.
         problem: an error of the request or of the script, or "".
     """
