@@ -187,7 +187,7 @@ MISTAKES = {
         'model = "ollama:x"\ntools = ["no_such_module_here:x"]',
         (
             "agent.toml:2: tools: 'no_such_module_here' cannot be imported: No module named "
-            "'no_such_module_here'. Install it, or add its folder to PYTHONPATH"
+            "'no_such_module_here'. Put it beside the agent's file, install it, or add its folder to PYTHONPATH"
         ),
     ),
     "no such name": (

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal, holdfast, read_and_close
 
 from holdfast.cli.main import main
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import DropAfter, ErrorResponse, Fault, Html200, Pace
+from holdfast.testing.emulator import (
+    DropAfter,
+    EmulatedRequest,
+    ErrorResponse,
+    Fault,
+    Html200,
+    Pace,
+    call,
+)
 
 Start = Callable[..., Emulator]
 KEY = {"OPENAI_API_KEY": "sk-not-a-real-key"}
@@ -192,3 +202,79 @@ def test_ctrl_c_ends_it_with_130_and_no_traceback(emulator: Start) -> None:
         assert "Traceback" not in screen.shown
     provider.wait_idle_sync()
     assert provider.requests[0].client_gone
+
+
+AGENT = """
+model = "openai:demo"
+base_url = "{base_url}"
+api_key_env = "DESK_KEY"
+tools = ["desk_of_{name}:{tool}"]
+"""
+
+
+def agent_file(folder: Path, provider: Emulator, tool: str = "look") -> str:
+    """An agent with its tools in a module beside it, and the module's name is used once."""
+    (folder / f"desk_of_{folder.name}.py").write_text(
+        "from holdfast import tool\n\n"
+        "@tool(effect='read')\ndef look(city: str) -> str:\n    return f'Ribeira in {city}'\n"
+    )
+    path = folder / "agent.toml"
+    path.write_text(AGENT.format(base_url=provider.base_url, name=folder.name, tool=tool))
+    return str(path)
+
+
+def book(request: EmulatedRequest) -> object:
+    if request.tool_results:
+        return request.tool_results[0].text
+    return [call("look", {"city": "Porto"})]
+
+
+def test_the_tools_of_an_agent_file_lie_beside_it(emulator: Start, tmp_path: Path) -> None:
+    agent = agent_file(tmp_path, emulator(book))
+    done = holdfast("run", "Where?", "--agent", agent, env={"DESK_KEY": "any"})
+    assert (done.returncode, done.stdout) == (0, "Ribeira in Porto\n")
+
+
+def test_a_session_goes_on_in_a_journal(emulator: Start, tmp_path: Path) -> None:
+    provider = emulator()
+    journal = ("--journal", f"sqlite:///{tmp_path}/talk.db", "--session", "ana")
+    for question in ("I am Ana.", "Who am I?"):
+        holdfast("run", question, *to(provider), *journal, env=KEY)
+    assert "I am Ana." in str(provider.requests[1].body)
+
+
+def test_without_a_question_standard_input_is_the_question(emulator: Start) -> None:
+    done = holdfast("run", *to(emulator()), said="hello", env=KEY)
+    assert (done.returncode, done.stdout) == (0, "You said: hello\n")
+
+
+def test_a_program_reads_the_answer_as_json(emulator: Start) -> None:
+    done = holdfast("run", "hello", "--output", "json", *to(emulator()), env=KEY)
+    answer = json.loads(done.stdout)
+    assert (answer["status"], answer["output"]) == ("completed", "You said: hello")
+    assert answer["usage"]["input"] > 0
+    assert answer["run_id"]
+
+
+def test_a_program_reads_a_failure_as_json(emulator: Start) -> None:
+    provider = emulator(faults=[ErrorResponse("bad_key")])
+    done = holdfast("run", "hello", "--output", "json", *to(provider), env=KEY)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["status"]) == (1, "failed")
+    assert answer["error"]["category"] == "auth_error"
+    assert KEY["OPENAI_API_KEY"] not in done.stdout + done.stderr
+
+
+def test_a_run_that_waits_for_an_answer_says_how_to_give_it(
+    emulator: Start, tmp_path: Path
+) -> None:
+    agent = agent_file(tmp_path, emulator(book))
+    Path(agent).write_text(Path(agent).read_text() + '[permissions]\nask = ["look"]\n')
+    journal = ("--journal", f"sqlite:///{tmp_path}/talk.db", "--session", "ana")
+    env = {"DESK_KEY": "any"}
+    done = holdfast("run", "Where?", "--agent", agent, *journal, "--output", "json", env=env)
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (3, "waiting")
+    assert "holdfast chat --session ana" in done.stderr
+    chat = ("chat", "--agent", agent, *journal)
+    answered = holdfast(*chat, said="y\n", env=env)
+    assert "Ribeira in Porto" in answered.stdout

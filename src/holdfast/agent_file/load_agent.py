@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
@@ -235,9 +236,9 @@ def _import_name(file: AgentFile, at: KeyPath, name: str) -> object:
     if not colon or not module or not attribute:
         file.raise_error(at, f"{name!r} is not a module and a name", 'Write "package.module:name"')
     try:
-        found: object = import_module(module)
+        found = _import_beside(file, module)
     except (ImportError, ValueError, SyntaxError) as error:
-        fix = "Install it, or add its folder to PYTHONPATH"
+        fix = "Put it beside the agent's file, install it, or add its folder to PYTHONPATH"
         file.raise_error(at, f"{module!r} cannot be imported: {error}", fix)
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -247,6 +248,15 @@ def _import_name(file: AgentFile, at: KeyPath, name: str) -> object:
             )
         found = getattr(found, part)
     return found
+
+
+def _import_beside(file: AgentFile, module: str) -> object:
+    """Import a module, which may lie in the folder of the agent's file."""
+    folder = str(file.path.parent.resolve())
+    if folder not in sys.path:
+        # At the end, so that no file of the folder hides an installed module.
+        sys.path.append(folder)
+    return import_module(module)
 
 
 def _find_key(argument: str, file: AgentFile) -> KeyPath:

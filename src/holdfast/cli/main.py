@@ -33,6 +33,7 @@ STATUSES = """exit status:
   0    success
   1    failure, or a wrong answer in the demo
   2    wrong arguments or settings; nothing was sent
+  3    the run waits for an answer
   130  stopped by Ctrl-C
   141  the reader of the output closed it
 """

@@ -46,8 +46,15 @@ def add_model_arguments(sub: argparse.ArgumentParser) -> None:
     )
 
 
-def add_conversation_arguments(sub: argparse.ArgumentParser) -> None:
-    """Add `--agent`, `--journal` and `--session`."""
+def add_conversation_arguments(
+    sub: argparse.ArgumentParser, *, session: str | None = "chat"
+) -> None:
+    """Add `--agent`, `--journal` and `--session`.
+
+    Args:
+        sub: the parser.
+        session: the default of `--session`; None means no session.
+    """
     sub.add_argument(
         "--agent",
         metavar="FILE",
@@ -59,12 +66,15 @@ def add_conversation_arguments(sub: argparse.ArgumentParser) -> None:
         help="save the conversation in sqlite:///talk.db or postgresql://...; default: not saved",
     )
     sub.add_argument(
-        "--session", default="chat", metavar="NAME", help="name of the conversation; default: chat"
+        "--session",
+        default=session,
+        metavar="NAME",
+        help=f"name of the conversation; default: {session or 'none'}",
     )
 
 
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
-    """Build the agent of `chat`. With a journal, it saves the conversation and its open questions."""
+    """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
     if not args.journal:
         return load_agent(args.agent, Agent) if args.agent else build_agent(args)
     try:
@@ -77,7 +87,7 @@ def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
 
 
 def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Agent[str]:
-    """Build the agent of `run`. Raises ConfigurationError that names the option or variable.
+    """Build an agent without a file. Raises ConfigurationError that names the option or variable.
 
     Args:
         args: the arguments.
