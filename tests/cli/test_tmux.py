@@ -47,6 +47,8 @@ def choose_reply(request: Any) -> object:
         return call("pay", {"to": asked.split()[1], "euros": 10}, id=f"p{len(messages)}")
     if asked == "search":
         return call("look", {"place": looked}, id=f"l{len(messages)}")
+    if asked == "markdown":
+        return "# Porto\n\nIt has **six** bridges.\n\n- one\n"
     return f"You said {asked}."
 
 
@@ -112,6 +114,71 @@ def test_ctrl_c_stops_a_question_and_the_next_turn_runs(screen: Screen) -> None:
     screen.press("C-c")
     screen.shows("stopped")
     screen.type("hello")
-    screen.shows("You said hello.\n>")  # before the prompt is there, it would not be read as a key
+    screen.shows("so far\n>")  # before the prompt is there, it would not be read as a key
     screen.press("C-d")
+    screen.shows("ended with 0")
+
+
+def test_markdown_is_rendered(screen: Screen) -> None:
+    screen.type("markdown")
+    shown = screen.shows("• one")
+    assert "It has six bridges." in shown
+    assert "**" not in shown
+
+
+def test_the_tokens_stand_below_a_turn(screen: Screen) -> None:
+    screen.type("hello")
+    screen.shows("tokens in")
+
+
+def test_a_paste_is_one_message(screen: Screen) -> None:
+    screen.shows("\n>")
+    screen.paste("one\ntwo\nthree")
+    screen.shows("three")
+    screen.press("Enter")
+    screen.shows("You said one\ntwo\nthree.".replace("\n", " "))
+
+
+def test_a_paste_while_a_turn_runs_is_one_message_afterwards(screen: Screen) -> None:
+    screen.type("pay Ann")
+    screen.shows("edit\n>")
+    screen.type("y")
+    screen.paste("one\ntwo")
+    screen.shows("It says: Ann got 10 euros.")
+    screen.shows("two")
+    screen.press("Enter")
+    screen.shows("You said one two.")
+
+
+def test_commands_change_the_conversation(screen: Screen, tmp_path: Path) -> None:
+    screen.type("/help")
+    screen.shows("/retry")
+    screen.type("hello")
+    screen.shows("You said hello.")
+    screen.type("/retry")
+    screen.type("bye")
+    shown = screen.shows("You said bye.")
+    assert shown.count("You said hello.") == 2
+    screen.type("/undo")
+    screen.shows("forgot: bye")
+    saved = tmp_path / "talk.md"
+    screen.type(f"/save {saved}")
+    screen.shows("saved 2 messages")
+    assert "You said hello." in saved.read_text()
+    assert "bye" not in saved.read_text()
+    screen.type(f"/save {saved}")
+    screen.shows("cannot be written: File exists")
+    screen.type("/new other")
+    screen.shows("the conversation is now other")
+    screen.type("/undo")
+    screen.shows("there is no session 'other'")
+    screen.type("/tools")
+    screen.shows("tools: pay, look")
+    screen.type("/sessions")
+    screen.shows("1 turns")
+    screen.type("/nothing")
+    screen.shows("/nothing: is not a command")
+    screen.type("/etc/hosts is a file")
+    screen.shows("You said /etc/hosts is a file.")
+    screen.type("/quit")
     screen.shows("ended with 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tests.cli.terminal import Terminal, holdfast
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
 from holdfast.cli.chat_command import _ChatLoop
+from holdfast.cli.chat_commands import Conversation
+from holdfast.cli.run_printer import RunPrinter
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.testing import Emulator, ScriptedModel
 from holdfast.testing.emulator import EmulatedRequest, Pace, call
@@ -42,6 +45,10 @@ def choose_reply(request: EmulatedRequest) -> ReplyLike:
     if len(booked) < len(cities):
         return call("book", {"city": cities[len(booked)]}, id=str(len(booked)))
     return f"Booked {', '.join(booked)}."
+
+
+def conversation(agent: Agent[str]) -> Conversation:
+    return Conversation(agent, "ada", RunPrinter(sys.stdout, sys.stderr))
 
 
 @pytest.fixture
@@ -122,7 +129,7 @@ async def test_later_questions_stay_open_at_the_end_of_the_input(
     async def read() -> str | None:
         return next(typed)
 
-    await _ChatLoop(agent, "ada", read, keep_open=True).run_until_end()
+    await _ChatLoop(conversation(agent), read, keep_open=True).run_until_end()
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.count("? When?") == 1
@@ -145,7 +152,7 @@ async def test_the_result_of_a_turn_that_another_process_finished_is_shown(
                 await agent.resume("ada")
         return line
 
-    await _ChatLoop(agent, "ada", read, keep_open=True).run_until_end()
+    await _ChatLoop(conversation(agent), read, keep_open=True).run_until_end()
     assert capsys.readouterr().out == "Booked.\n"
 
 

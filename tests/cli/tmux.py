@@ -36,7 +36,7 @@ class Screen:
         self._output = os.open(self._printed, os.O_RDWR | os.O_NONBLOCK)
         given = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
         # The program starts when its output is read.
-        shell = f"read -r _; clear; {shlex.join(command)}; echo {ENDED}$?; read -r _"
+        shell = f"unset COLUMNS LINES; read -r _; clear; {shlex.join(command)}; echo {ENDED}$?; read -r _"
         self._do("new-session", "-d", "-x", "100", "-y", "100", *given, "sh", "-c", shell)
         self._do("pipe-pane", f"cat > {shlex.quote(str(self._printed))}")
         self.press("Enter")
@@ -61,6 +61,11 @@ class Screen:
     def press(self, key: str) -> None:
         """Press a key, by its name in tmux."""
         self._do("send-keys", key)
+
+    def paste(self, text: str) -> None:
+        """Paste a text, marked as a paste if the program asked for that."""
+        self._do("set-buffer", text)
+        self._do("paste-buffer", "-p")
 
     def shows(self, text: str) -> str:
         """Wait until the screen shows `text`, and return the screen."""

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
+from holdfast.cli.markdown_stream import MarkdownStream
 from holdfast.core.deltas import CharactersReplaced, TextDelta
 from holdfast.core.errors import ConfigurationError, HoldfastError, explain
 from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished, TurnStopped
@@ -74,14 +75,18 @@ class RunPrinter:
     Args:
         answer: the stream for the text of the model.
         margin: the stream for everything else.
+        markdown: renders the text; None prints it as it is.
 
     In a terminal the text is printed while it streams. Otherwise each accepted reply is printed as
     a whole, so a file contains neither the text of a failed attempt nor an output of a wrong type.
     """
 
-    def __init__(self, answer: TextIO, margin: TextIO) -> None:
+    def __init__(
+        self, answer: TextIO, margin: TextIO, markdown: MarkdownStream | None = None
+    ) -> None:
         self._answer = answer
         self._margin = margin
+        self._markdown = markdown
         self._live = answer.isatty()
         self._open = False
         self._text_printed = False
@@ -104,7 +109,8 @@ class RunPrinter:
             self.finish_line()
         if isinstance(item, ModelReplied):
             self._print_reply(item.reply.text)
-        elif isinstance(item, TurnStopped) and item.text:
+        elif isinstance(item, TurnStopped) and not self._live:
+            # In a terminal its text arrives as a delta.
             self.finish_line()
             self.print_answer(item.text)
         elif isinstance(item, AttemptStarted):
@@ -133,7 +139,10 @@ class RunPrinter:
         print(f"  {line}", file=self._margin, flush=True)
 
     def _write_text(self, text: str) -> None:
-        if text:
+        if text and self._markdown is not None:
+            self._markdown.write(text)
+            self._open = True
+        elif text:
             print(text, end="", file=self._answer, flush=True)
             self._open = not text.endswith("\n")
 
@@ -141,9 +150,11 @@ class RunPrinter:
         """Print the pending reply and end the current line."""
         reply, self._pending_reply = self._pending_reply, ""
         self._write_text(reply)
-        if self._open:
+        if self._open and self._markdown is not None:
+            self._markdown.finish()
+        elif self._open:
             print(file=self._answer, flush=True)
-            self._open = False
+        self._open = False
 
 
 def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:

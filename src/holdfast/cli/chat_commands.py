@@ -1,0 +1,152 @@
+"""The commands of `holdfast chat`, which begin with a slash, and the conversation that they change.
+
+A command never sends anything to the model; `/retry` returns the message that is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import uuid4
+
+from msgspec import Struct
+
+from holdfast.agent import Agent
+from holdfast.cli.run_printer import RunPrinter, make_printable, shorten
+from holdfast.cli.times import format_time
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Message, ToolResult, Usage
+from holdfast.sessions.session_history import Point
+
+_SPEAKERS = {"user": "You", "assistant": "Agent", "tool": "Results of tools"}
+
+
+class Conversation(Struct):
+    """What the commands read and change.
+
+    Args:
+        agent: the agent.
+        session: the name of the current conversation.
+        show: prints the answers of the commands.
+        used: the tokens of the turns of this program.
+    """
+
+    agent: Agent[str]
+    session: str
+    show: RunPrinter
+    used: Usage = Usage()
+
+    def format_footer(self, turn: Usage) -> str:
+        """Return the line below a turn: its tokens, and those of the conversations so far."""
+        tokens = f"{turn.input:,} tokens in, {turn.output:,} out"
+        return f"· {tokens} · {self.used.input:,} and {self.used.output:,} so far"
+
+
+class ChatCommand(Struct, frozen=True):
+    """One command: its argument, what it does, and the function that does it."""
+
+    argument: str
+    about: str
+    run: Callable[[Conversation, str], Awaitable[str | None]]
+
+
+def find_command(line: str) -> tuple[ChatCommand, str] | None:
+    """Return the command of a typed line and its argument; None if the line is a message.
+
+    Raises:
+        ConfigurationError: the line looks like a command, and there is none of that name.
+    """
+    word, _, rest = line.strip().partition(" ")
+    if not word.startswith("/") or not word[1:].isalpha():
+        return None
+    if word[1:] not in COMMANDS:
+        raise ConfigurationError(word, "is not a command", fix="/help lists the commands")
+    return COMMANDS[word[1:]], rest.strip()
+
+
+async def _print_help(talk: Conversation, argument: str) -> None:  # noqa: ARG001  # REASON: one signature for all commands
+    for name, command in COMMANDS.items():
+        talk.show.print_note(f"{f'/{name} {command.argument}':<18}{command.about}")
+    talk.show.print_note(f"{'/quit':<18}end the program, like Ctrl-D")
+    talk.show.print_note("Ctrl-C stops a turn. A paste is one message.")
+
+
+async def _begin_conversation(talk: Conversation, argument: str) -> None:
+    talk.session = argument or f"chat-{uuid4().hex[:8]}"
+    talk.show.print_note(f"the conversation is now {make_printable(talk.session)}")
+
+
+async def _list_tools(talk: Conversation, argument: str) -> None:  # noqa: ARG001
+    _, _, below = talk.agent.describe().partition("\n  tools: ")
+    for line in f"tools: {below}".splitlines():
+        talk.show.print_note(make_printable(line.strip()))
+
+
+async def _list_sessions(talk: Conversation, argument: str) -> None:
+    if argument:
+        await talk.agent.sessions.info(argument)
+        await _begin_conversation(talk, argument)
+        return
+    for info in await talk.agent.sessions.list(limit=20):
+        mark = "*" if info.session == talk.session else " "
+        about = f"{mark} {info.session}  {format_time(info.changed_at)}  {info.turns} turns"
+        talk.show.print_note(shorten(f"{about}  {info.title}"))
+
+
+async def _undo_turn(talk: Conversation, argument: str) -> None:  # noqa: ARG001
+    turn = await _rewind_last_turn(talk)
+    talk.show.print_note(shorten(f"forgot: {turn.text}"))
+
+
+async def _retry_turn(talk: Conversation, argument: str) -> str | None:  # noqa: ARG001
+    return (await _rewind_last_turn(talk)).text
+
+
+async def _rewind_last_turn(talk: Conversation) -> Point:
+    """Go back to before the last message of the user that counts, and return its turn."""
+    history = await talk.agent.sessions.read(talk.session)
+    turns = [point for point in history.points if point.kind == "turn" and point.counts]
+    said = [turn for turn in turns if turn.text]
+    if not said:
+        raise ConfigurationError("the conversation", "has no message that could be undone")
+    await talk.agent.sessions.rewind(talk.session, said[-1].number - 1)
+    return said[-1]
+
+
+async def _save_conversation(talk: Conversation, argument: str) -> None:
+    history = await talk.agent.sessions.read(talk.session)
+    path = Path(argument or f"{talk.session}.md")
+    text = "\n\n".join(_format_message(message) for message in history.messages)
+    try:
+        _write_new_file(path, text + "\n")
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror}"
+        raise ConfigurationError(str(path), problem, fix="/save NAME takes another name") from error
+    talk.show.print_note(f"saved {len(history.messages)} messages in {make_printable(str(path))}")
+
+
+def _write_new_file(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _format_message(message: Message) -> str:
+    calls = [f"`{call.name}({call.arguments})`" for call in message.calls]
+    results = [f"> {part.text}" for part in message.parts if isinstance(part, ToolResult)]
+    texts = [message.text] if message.text else []
+    return "\n\n".join(
+        [f"**{_SPEAKERS.get(message.role, message.role)}**", *texts, *calls, *results]
+    )
+
+
+COMMANDS = {
+    "help": ChatCommand("", "list the commands", _print_help),
+    "new": ChatCommand("[NAME]", "begin a conversation", _begin_conversation),
+    "tools": ChatCommand("", "list the tools", _list_tools),
+    "sessions": ChatCommand("[NAME]", "list the conversations, or go to one", _list_sessions),
+    "undo": ChatCommand("", "forget the last message and its answer", _undo_turn),
+    "retry": ChatCommand("", "ask the last message again", _retry_turn),
+    "save": ChatCommand(
+        "[FILE]", "write the conversation into a Markdown file", _save_conversation
+    ),
+}
