@@ -85,15 +85,15 @@ class SessionMachine:
         self.last_event: ev.Event | None = None
         self.limits = _DEFAULT_LIMITS
         self._flags = 0
-        self._reset_turn(0.0)
+        self._reset_turn()
 
-    def _reset_turn(self, at: float) -> None:
+    def _reset_turn(self) -> None:
         self.iteration = 0
         self.usage = _NO_USAGE
         self.tools_run = 0
         self.model_calls = 0
         self.tried: tuple[ev.FailedTarget, ...] = ()
-        self.status = ev.Status.RUNNING
+        self.status = _RUNNING
         self.error: ErrorInfo | None = None
         self.reply: Reply | None = None
         self.stop_event: ev.TurnStopped | None = None
@@ -101,7 +101,7 @@ class SessionMachine:
         self.problems: tuple[Problem, ...] = ()
         self.output: object = None
         self.parsed_by: OutputParsedBy = ""
-        self._opened_at, self._downtime = at, 0.0
+        self._opened_at = self._downtime = 0.0
         self._batch = NO_BATCH
         self.output_retries = OutputRetries()
         self._extended_key = ""
@@ -266,7 +266,9 @@ class SessionMachine:
         if event.history and not self.turn and not self.transcript:
             self.transcript = Transcript(event.history)
             self._versions = HistoryVersions(len(self.transcript))
-        self._reset_turn(event.at)
+        if self.turn:
+            self._reset_turn()
+        self._opened_at = event.at
         self.turn += 1
         self.limits, self._flags = event.limits, event.flags
         self._turn_history.open_turn(self.transcript, event.message)

@@ -29,8 +29,10 @@ class ClockSteps:
         before = self._clock.monotonic()
         offset = self._clock.now() - before
         step = offset - self._offset
+        if -_LEAST < step < _LEAST:
+            return 0.0
         paused = self._clock.monotonic() - before  # the process, between the two readings
-        if abs(step) < _LEAST or paused > _LEAST / 2:
+        if paused > _LEAST / 2:
             return 0.0
         self._offset = offset
         return step

@@ -122,10 +122,16 @@ class TurnLog:
             if marker is not None:
                 self._apply(marker)
         finally:
-            for one in events:
-                if one in self._pending_events:
-                    self._pending_events.remove(one)
-            self._wake_next()
+            if self._pending_events:
+                self._forget_pending(events)
+            if self._waiting_results or self._waiters:
+                self._wake_next()
+
+    def _forget_pending(self, events: tuple[Event, ...]) -> None:
+        """Forget those of the events that were not applied."""
+        for one in events:
+            if one in self._pending_events:
+                self._pending_events.remove(one)
 
     def _prepare_event(self, event: Event) -> Event:
         """Check an event, and return it as it is saved."""
@@ -133,7 +139,7 @@ class TurnLog:
         self.raise_if_failed()
         step = self._steps.take()
         # In a turn that waits for an answer no time counts, whatever the clock says.
-        if self.machine.phase is not Phase.IDLE and not self.machine.questions.is_paused:
+        if step and self.machine.phase is not Phase.IDLE and not self.machine.questions.is_paused:
             self.idle_seconds += step
         if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
             event = msgspec.structs.replace(event, downtime=self.idle_seconds)
@@ -155,12 +161,15 @@ class TurnLog:
             raise
 
     def _apply(self, event: Event, *, is_checked: bool = False) -> None:
-        if event not in self._pending_events:
+        try:
+            self._pending_events.remove(event)
+        except ValueError:
             return  # it was applied already, when a later commit was cancelled
-        self._pending_events.remove(event)
         self.machine.apply(event, is_checked=is_checked)
-        self._meters.pop(event.key, None)
-        self.folds.apply(event)
+        if self._meters:
+            self._meters.pop(event.key, None)
+        if self.folds.states:
+            self.folds.apply(event)
         if self._emit is not None:
             self._emit(event)
 
