@@ -48,7 +48,5 @@ def test_many_arguments_are_passed_by_name() -> None:
 
 
 def test_a_call_passes_through_few_frames() -> None:
-    # Two of them do something twice: a request is sent again without streaming, and a turn whose
-    # request is being run elsewhere is looked up again.
-    assert measures.own_frames(wrapped=False) <= 13
-    assert measures.own_frames(wrapped=True) <= 17
+    assert measures.own_frames(wrapped=False) <= 11
+    assert measures.own_frames(wrapped=True) <= 13

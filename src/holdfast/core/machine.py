@@ -268,8 +268,7 @@ class SessionMachine:
             self._versions = HistoryVersions(len(self.transcript))
         if self.turn:
             self._reset_turn()
-        self._opened_at = event.at
-        self.turn += 1
+        self.turn, self._opened_at = self.turn + 1, event.at
         self.limits, self._flags = event.limits, event.flags
         self._turn_history.open_turn(self.transcript, event.message)
 

@@ -9,7 +9,7 @@ asked again without streaming. API keys are in the headers of the endpoint, and 
 from __future__ import annotations
 
 from asyncio import CancelledError, timeout
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
@@ -239,7 +239,7 @@ class HttpModel:
         """Choose how a typed output is requested from this model."""
         return choose_output_method(self._codec.name, self._endpoint.preset.quirks, request)
 
-    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
+    def attempt(self, call: CallContext[ModelRequest]) -> Coroutine[object, object, Outcome[Reply]]:
         """Encode, send and decode a request; return one validated reply or a failure."""
         request, partial = call.payload, read_carry(call).reply_so_far
         if partial is not None:
@@ -252,12 +252,7 @@ class HttpModel:
         )
         if request.stream is not stream:
             request = replace(request, stream=stream)
-        outcome = await self._send_request(request, call, partial)
-        if stream and isinstance(outcome, Failed) and is_stream_refusal(outcome.info):
-            outcome = await self._send_request(replace(request, stream=False), call, partial)
-            if isinstance(outcome, Done):
-                STREAM_REFUSALS.remember(self._account, self.model)
-        return outcome
+        return self._send_request(request, call, partial)
 
     async def _send_request(
         self, request: ModelRequest, call: CallContext[ModelRequest], partial: Reply | None
@@ -288,8 +283,20 @@ class HttpModel:
         if isinstance(outcome, DetachedError):
             raise outcome  # outside the `except`, because its context would be the original
         if isinstance(outcome, Failed):
-            return self._finish_failure(self._clean_failure(outcome), assembler, call)
+            outcome = self._finish_failure(self._clean_failure(outcome), assembler, call)
+            if request.stream and is_stream_refusal(outcome.info):
+                return await self._send_without_stream(request, call, partial)
+            return outcome
         return outcome if resumes_at is None else replace(outcome, resumes_at=resumes_at)
+
+    async def _send_without_stream(
+        self, request: ModelRequest, call: CallContext[ModelRequest], partial: Reply | None
+    ) -> Outcome[Reply]:
+        """Send a request again that may have been refused because it asked for a stream."""
+        outcome = await self._send_request(replace(request, stream=False), call, partial)
+        if isinstance(outcome, Done):
+            STREAM_REFUSALS.remember(self._account, self.model)
+        return outcome
 
     def _clean_failure(self, outcome: Failed) -> Failed:
         """Remove the secrets of the endpoint from a failure; a provider may repeat them in its errors."""

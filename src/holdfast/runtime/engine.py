@@ -7,7 +7,7 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Generic
@@ -245,13 +245,13 @@ class Engine(Generic[T]):
         )
         return subagent_tool(agent, name, description)
 
-    async def run(
+    def run(
         self,
         turn: TurnInput,
         channel: Channel | None = None,
         questions: QuestionBroker | None = None,
         plan: AgentPlan | None = None,
-    ) -> Result[T]:
+    ) -> Coroutine[object, object, Result[T]]:
         """Run a turn; if the journal has a turn with its request, finish and return that one.
 
         Args:
@@ -261,17 +261,27 @@ class Engine(Generic[T]):
             plan: the plan of a subagent with the rules of its caller, which has no session; None
                 takes the agent's own.
         """
-        require_asyncio()
-        questions = self._make_broker() if questions is None else questions
         if turn.request is None:
-            return await self._run_new(turn, channel, questions, plan)
+            return self._run_new(turn, channel, questions, plan)
+        return self._find_or_run(turn, turn.request, channel, questions)
+
+    async def _find_or_run(
+        self,
+        turn: TurnInput,
+        request: str,
+        channel: Channel | None,
+        questions: QuestionBroker | None,
+    ) -> Result[T]:
+        """Run a turn, unless the journal has a turn with its request; finish and return that one."""
+        require_asyncio()
         journal = self._require_journal("find the request")
-        known = await journal.find_request(turn.request)
+        questions = self._make_broker() if questions is None else questions
+        known = await journal.find_request(request)
         if known is None:
             try:
                 return await self._run_new(turn, channel, questions)
             except RequestExistsError:  # of a call at the same time
-                known = await journal.find_request(turn.request)
+                known = await journal.find_request(request)
                 if known is None:
                     raise
         return await self._run_again(turn, known, channel, questions)
@@ -311,12 +321,13 @@ class Engine(Generic[T]):
         self,
         turn: TurnInput,
         channel: Channel | None,
-        questions: QuestionBroker,
+        questions: QuestionBroker | None,
         plan: AgentPlan | None = None,
     ) -> Result[T]:
+        require_asyncio()
         context = TurnContext(
             channel=channel,
-            questions=questions,
+            questions=self._make_broker() if questions is None else questions,
             session=turn.session,
             deps=turn.deps,
             history=turn.history if self._journal is not None else (),

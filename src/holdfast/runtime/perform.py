@@ -56,12 +56,14 @@ from holdfast.runtime.hooks.around_model import (
     begin_iteration,
     call_after_reply,
     call_before_iteration,
+    notice_replaced_reply,
     wrap_model_call,
 )
 from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.between_effects import make_stop_event
 from holdfast.runtime.live_text import filter_partial
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
+from holdfast.runtime.turn_state.turn_hooks import Iteration
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import ToolContext, UsageSink
@@ -100,7 +102,9 @@ async def call_model(
         if call.reply is not None:
             outcome: Outcome[Reply] = Done(call.reply, attempts=0)
         else:
-            outcome = await wrap_model_call(run, partial(_ask_model, run))(call)
+            outcome = await wrap_model_call(run, partial(_ask_model, run, iteration))(call)
+            if hooks.chain.wrap_model:
+                notice_replaced_reply(hooks, iteration, call, outcome)
     except MiddlewareError as error:
         outcome = failed_outcome(error)
     asked = outcome.value if isinstance(outcome, Done) and outcome.attempts else None
@@ -115,7 +119,9 @@ async def call_model(
     return _record_failure(run, effect, outcome)
 
 
-async def _ask_model(run: ActiveTurn, env: ExecutionContext, call: ModelCall) -> Outcome[Reply]:
+async def _ask_model(
+    run: ActiveTurn, iteration: Iteration, env: ExecutionContext, call: ModelCall
+) -> Outcome[Reply]:
     """Ask the model, with all attempts."""
     plan, parent = run.plan, run.context.parent_meter
     if run.machine.is_over_limit:
@@ -137,11 +143,13 @@ async def _ask_model(run: ActiveTurn, env: ExecutionContext, call: ModelCall) ->
         stream=run.context.channel is not None and run.context.channel.live,
     )
     try:
-        return await plan.ask_model(
+        outcome = await plan.ask_model(
             CallContext(call.key, request, env, run.deadline, carry=plan.carry)
         )
     except Exception as error:
-        return _make_unexpected(error)
+        outcome = _make_unexpected(error)
+    iteration.asked = outcome
+    return outcome
 
 
 def _record_reply(run: ActiveTurn, effect: CallModel, outcome: Done[Reply]) -> ModelReplied:

@@ -94,23 +94,25 @@ def wrap_model_call(run: ActiveTurn, ask: AskModel) -> ModelOperation:
     operation = with_live_filters(run, ask) if chain.live else partial(ask, run.env)
     if chain.on_context_window:
         operation = partial(_ask_with_less, run.hooks, operation)
-    return partial(_call_wrapped, run.hooks, operation) if chain.wrap_model else operation
+    return wrap_with_hooks(chain.wrap_model, operation) if chain.wrap_model else operation
 
 
-async def _call_wrapped(hooks: TurnHooks, ask: ModelOperation, call: ModelCall) -> Outcome[Reply]:
-    """Call the model with the wrap hooks around it, and notice when they replace its reply."""
-    asked: list[Outcome[Reply]] = []
+def notice_replaced_reply(
+    hooks: TurnHooks, this: Iteration, call: ModelCall, outcome: Outcome[Reply]
+) -> None:
+    """Tell the reader of the stream when the wrap hooks replaced the reply of the model.
 
-    async def ask_and_remember(inner: ModelCall) -> Outcome[Reply]:
-        asked.append(await ask(inner))
-        return asked[-1]
-
-    outcome = await wrap_with_hooks(hooks.chain.wrap_model, ask_and_remember)(call)
-    if asked and isinstance(outcome, Done):
-        last = asked[-1]
-        if not isinstance(last, Done) or last.value is not outcome.value:
-            _emit_replacement(hooks, call)
-    return outcome
+    Args:
+        hooks: the hooks of the turn.
+        this: the iteration, with what the model returned.
+        call: the call.
+        outcome: the outcome of the wrap hooks.
+    """
+    asked = this.asked
+    if asked is None or not isinstance(outcome, Done):
+        return
+    if not isinstance(asked, Done) or asked.value is not outcome.value:
+        _emit_replacement(hooks, call)
 
 
 def _emit_replacement(hooks: TurnHooks, call: ModelCall) -> None:

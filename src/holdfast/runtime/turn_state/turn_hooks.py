@@ -26,7 +26,10 @@ M = TypeVar("M")
 
 
 class Iteration(Struct):
-    """The iteration in progress, for the hooks that run after parts of it."""
+    """The iteration in progress, for the hooks that run after parts of it.
+
+    `outcome` is that of the model call with its hooks.
+    """
 
     number: int
     key: str
@@ -37,6 +40,8 @@ class Iteration(Struct):
     before_tools_called: bool = False
     checked: dict[int, CheckedCall | Invocation] = {}
     """The calls of the reply that were checked before they were due to run, by index."""
+    asked: Outcome[Reply] | None = None
+    """What the model itself returned, the last time that it was called."""
 
     @property
     def reply(self) -> Reply | None:
