@@ -16,11 +16,16 @@ from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     CharactersReplaced,
     Delta,
+    EndMissing,
+    ErrorReceived,
+    NoChoices,
+    NotAReply,
     PartReceived,
     ReasoningDelta,
     RefusalDelta,
     ReplyFinished,
     ReplyStarted,
+    StreamEnded,
     TextDelta,
     ToolCallDelta,
     UsageReceived,
@@ -136,14 +141,8 @@ class Assembler:
         """Take the next delta."""
         if type(delta) is TextDelta and delta.index == self._text_at:
             self._text.append(delta.text)
-        elif (take := _TAKES.get(type(delta))) is not None:
-            take(self, delta)
         else:
-            # Text after a finish reason makes that reason invalid, so it takes the slow path.
-            self._text_at = None
-            if isinstance(delta, ReplyFinished):
-                self._content_since_finish = False
-            self._evidence.note_delta(delta)
+            _TAKES[type(delta)](self, delta)
 
     @property
     def has_visible_parts(self) -> bool:
@@ -188,7 +187,8 @@ class Assembler:
         """Return the reply so far, with its kind. It can be called at any time and more than once."""
         parts = self._build_parts()
         kind = classify_reply(self._own_parts(parts), self._evidence_so_far(), self._quirks)
-        if kind in _WHOLE:
+        is_accepted = kind in _ACCEPTED
+        if is_accepted and self._calls:
             parts = tuple(map(_fill_empty_arguments, parts))
         reply = Reply(
             parts=parts,
@@ -203,7 +203,9 @@ class Assembler:
             has_continued = self.has_visible_parts or self.ended
             usage, continued = partial.usage + reply.usage, partial.continued + has_continued
             reply = replace(reply, usage=usage, continued=continued)
-        return AssembledReply(reply, error_for_reply(reply, self._evidence))
+        return AssembledReply(
+            reply, None if is_accepted else error_for_reply(reply, self._evidence)
+        )
 
     def _evidence_so_far(self) -> Evidence:
         # Every delta sets this flag, and an attribute of this object is cheaper than one of Evidence.
@@ -259,6 +261,15 @@ class Assembler:
 
     def _take_nothing(self, delta: CharactersReplaced) -> None:
         """The replaced characters are in other deltas."""
+
+    def _take_finish(self, delta: ReplyFinished) -> None:
+        self._content_since_finish = False
+        self._take_evidence(delta)
+
+    def _take_evidence(self, delta: Delta) -> None:
+        # Text after a finish reason makes that reason invalid, so it takes the slow path.
+        self._text_at = None
+        self._evidence.note_delta(delta)
 
     def _take_usage(self, delta: UsageReceived) -> None:
         self._usage = delta.usage
@@ -341,7 +352,7 @@ def _join_pieces(pieces: list[str], first: int = 0) -> int:
     return sum(len(piece) if piece.isascii() else len(piece.encode()) for piece in pieces)
 
 
-_WHOLE = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
+_ACCEPTED = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
 
 
 def _fill_empty_arguments(part: Part) -> Part:
@@ -360,4 +371,10 @@ _TAKES: dict[type[Delta], Callable[..., None]] = {
     PartReceived: Assembler._take_part,
     ReplyStarted: Assembler._take_start,
     UsageReceived: Assembler._take_usage,
+    ReplyFinished: Assembler._take_finish,
+    StreamEnded: Assembler._take_evidence,
+    ErrorReceived: Assembler._take_evidence,
+    NotAReply: Assembler._take_evidence,
+    NoChoices: Assembler._take_evidence,
+    EndMissing: Assembler._take_evidence,
 }

@@ -76,6 +76,10 @@ from holdfast.core.messages import (
 )
 from holdfast.core.redaction import redact
 
+# Access to enum members is slow, and these are needed for every reply.
+_ERROR, _FILTER, _REFUSAL = FinishReason.ERROR, FinishReason.CONTENT_FILTER, FinishReason.REFUSAL
+_LENGTH, _PAUSE, _COMPLETE = FinishReason.LENGTH, FinishReason.PAUSE, ReplyKind.COMPLETE
+
 
 class Evidence(Struct):
     """What a body says about its end and its errors.
@@ -132,21 +136,21 @@ class Evidence(Struct):
 def classify_reply(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> ReplyKind:
     """Return the kind of a reply, by the rules in the module's docstring."""
     finish = evidence.finish
-    if evidence.error is not None or finish is FinishReason.ERROR:
+    if evidence.error is not None or finish is _ERROR:
         return ReplyKind.ERROR_REPLY
     if evidence.not_a_reply is not None:
         return ReplyKind.NOT_A_REPLY
     if evidence.no_choices is not None and not parts:
         return ReplyKind.EMPTY
-    if finish is FinishReason.CONTENT_FILTER:
+    if finish is _FILTER:
         return ReplyKind.FILTERED
-    if finish is FinishReason.REFUSAL or Refusal in map(type, parts):
+    if finish is _REFUSAL or Refusal in map(type, parts):
         return ReplyKind.REFUSED
     if not _is_whole(parts, evidence, quirks):
         return ReplyKind.UNTERMINATED
-    if finish is FinishReason.LENGTH:
+    if finish is _LENGTH:
         return ReplyKind.TRUNCATED
-    if finish is FinishReason.PAUSE:
+    if finish is _PAUSE:
         return ReplyKind.PAUSED
     return _classify_content(parts)
 
@@ -157,7 +161,7 @@ def _classify_content(parts: tuple[Part, ...]) -> ReplyKind:
         if not (call.name and _is_json_object(call.arguments)):
             return ReplyKind.MALFORMED_CALL
     if calls or any(map(_is_visible, parts)):
-        return ReplyKind.COMPLETE
+        return _COMPLETE
     return ReplyKind.ONLY_REASONING if Reasoning in map(type, parts) else ReplyKind.EMPTY
 
 
@@ -168,7 +172,7 @@ def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bo
     if missing is not None and missing.inside_event:
         return False
     valid = evidence.finish_is_valid(quirks)
-    if valid and (missing is None or evidence.finish is FinishReason.LENGTH):
+    if valid and (missing is None or evidence.finish is _LENGTH):
         return True
     # There is no valid finish reason, or one without the end marker, and some servers send a finish
     # reason in every chunk. So each call must have complete arguments.
@@ -178,7 +182,7 @@ def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bo
     if valid or evidence.ended:
         return True
     never_finishes = quirks.ends_without_finish and evidence.finish is None
-    return never_finishes and _classify_content(parts) is ReplyKind.COMPLETE
+    return never_finishes and _classify_content(parts) is _COMPLETE
 
 
 def _is_json_object(arguments: str) -> bool:

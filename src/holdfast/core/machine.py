@@ -175,12 +175,12 @@ class SessionMachine:
                 f"{kind.__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
             )
-        if isinstance(event, _QUESTIONS):
-            self._check_question(event)
-            return
         if kind is ev.ModelReplied and self.is_over_limit:
             raise IllegalEventError(f"{event.key} is over the limit of iterations")
         if event.key in self._planned:
+            return  # nearly every event
+        if isinstance(event, _QUESTIONS):
+            self._check_question(event)
             return
         if kind in _CHANGES:
             check_change(event, self.turn, self.transcript)

@@ -45,15 +45,24 @@ class _Encoded:
 
     __slots__ = ("has_content", "packed", "packed_count", "pieces")
 
-    def __init__(self, packed: bytes, packed_count: int, pieces: list[bytes]) -> None:
-        self.packed = packed
-        self.packed_count = packed_count
-        self.pieces = pieces
-        self.has_content = bool(packed) or any(pieces)
+    def __init__(self) -> None:
+        self.packed = b""
+        self.packed_count = 0
+        self.pieces: list[bytes] = []
+        self.has_content = False
 
     @property
     def count(self) -> int:
         return self.packed_count + len(self.pieces)
+
+    def fork(self) -> _Encoded:
+        if len(self.pieces) > _MOST_PIECES:
+            self.pack_pieces()
+        other = _Encoded()
+        other.packed, other.packed_count = self.packed, self.packed_count
+        other.pieces = self.pieces.copy()
+        other.has_content = self.has_content
+        return other
 
     def add_piece(self, piece: bytes) -> None:
         self.pieces.append(b"," + piece if piece and self.has_content else piece)
@@ -144,12 +153,7 @@ class Transcript(Sequence[Message]):
             self._older, self._newest = self._older.extended_by(self._newest), []
         other = Transcript()
         other._older, other._newest = self._older, self._newest.copy()
-        for key, encoded in self._encoded.items():
-            if len(encoded.pieces) > _MOST_PIECES:
-                encoded.pack_pieces()
-            other._encoded[key] = _Encoded(
-                encoded.packed, encoded.packed_count, encoded.pieces.copy()
-            )
+        other._encoded = {key: encoded.fork() for key, encoded in self._encoded.items()}
         return other
 
     def snapshot(self) -> Sequence[Message]:
@@ -167,7 +171,7 @@ class Transcript(Sequence[Message]):
         key, encode = form.key, form.encode
         encoded = self._encoded.get(key)
         if encoded is None:
-            encoded = self._encoded[key] = _Encoded(b"", 0, [])
+            encoded = self._encoded[key] = _Encoded()
         known = encoded.count
         new = known - len(self._older.messages)
         messages = self._newest[new:] if new >= 0 else self[known:]

@@ -7,7 +7,7 @@ only two reads of the clock are added.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
@@ -207,7 +207,12 @@ class Exchange:
         token = _watching.set(watch)
         failure: TransportError | None = None
         try:
-            self._response = await self._send_request(opened.session)
+            while True:
+                try:
+                    self._response = await self._make_request(opened.session)
+                    break
+                except UnusableConnectionError:
+                    continue  # the library has closed it, so another one is used
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
             failure = self._abort_request(error)
         except BaseException as stopped:
@@ -279,22 +284,19 @@ class Exchange:
         """Record that the last piece held content."""
         self._watchdog.note_content()
 
-    async def _send_request(self, session: ClientSession) -> ClientResponse:
-        request, target, timeouts = self._request, self._target, self._timeouts
+    def _make_request(self, session: ClientSession) -> Awaitable[ClientResponse]:
+        """Make the request of the library; it is sent when the returned object is awaited."""
+        request, target = self._request, self._target
         body = request.body
-        while True:
-            try:
-                return await session.request(
-                    request.method,
-                    target.url,
-                    headers=request.headers,
-                    data=LargeBody(body) if len(body) >= LARGE else body or None,
-                    proxy=target.proxy,
-                    allow_redirects=False,
-                    timeout=self._client.connect_timeout(timeouts),
-                )
-            except UnusableConnectionError:
-                continue  # the library has closed it, so another one is used
+        return session.request(
+            request.method,
+            target.url,
+            headers=request.headers,
+            data=LargeBody(body) if len(body) >= LARGE else body or None,
+            proxy=target.proxy,
+            allow_redirects=False,
+            timeout=self._client.connect_timeout(self._timeouts),
+        )
 
     def _read_arrived(self) -> bytes:
         """Return the bytes that came before the connection broke, which the library does not return."""

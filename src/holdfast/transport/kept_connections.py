@@ -8,6 +8,8 @@ closed meanwhile looks the same: its socket is readable.
 from __future__ import annotations
 
 import select
+from collections.abc import Callable
+from functools import partial
 from weakref import ref
 
 from aiohttp.client_proto import ResponseHandler
@@ -24,28 +26,30 @@ class UsedConnections:
     __slots__ = ("_used",)
 
     def __init__(self) -> None:
-        self._used: set[ref[ResponseHandler]] = set()
+        # With each connection a function that tells whether bytes wait on its socket.
+        self._used: dict[ref[ResponseHandler], Callable[[], object]] = {}
 
     def check_connection(self, connection: Connection) -> None:
         """Raise UnusableConnectionError if bytes wait on a connection that was used before."""
         protocol = connection.protocol
         if protocol is None:
             return
-        if ref(protocol) not in self._used:
-            self._used.add(ref(protocol, self._used.discard))
-        elif protocol.should_close or _has_waiting_bytes(protocol):
+        has_waiting_bytes = self._used.get(ref(protocol))
+        if has_waiting_bytes is None:
+            self._used[ref(protocol, self._used.pop)] = _watch_socket(protocol)
+        elif protocol.should_close or has_waiting_bytes():
             raise UnusableConnectionError
 
 
-def _has_waiting_bytes(protocol: ResponseHandler) -> bool:
-    """Whether the socket has bytes that the event loop has not read yet, or its end."""
+def _watch_socket(protocol: ResponseHandler) -> Callable[[], object]:
+    """Return a function that tells whether the socket has bytes that the loop has not read, or its end."""
     transport = protocol.transport
     sock = None if transport is None else transport.get_extra_info("socket")
     if sock is None:
-        return False
+        return bool
     number = sock.fileno()
     if not hasattr(select, "poll"):
-        return bool(select.select([number], [], [], 0)[0])
+        return lambda: select.select([number], [], [], 0)[0]
     poll = select.poll()
     poll.register(number, select.POLLIN)
-    return bool(poll.poll(0))
+    return partial(poll.poll, 0)
