@@ -349,7 +349,10 @@ def _join_pieces(pieces: list[str], first: int = 0) -> int:
     """Join the pieces from `first` on, in the same list, and return the bytes of all."""
     if len(pieces) > first + 1:
         pieces[first:] = ["".join(pieces[first:])]
-    return sum(len(piece) if piece.isascii() else len(piece.encode()) for piece in pieces)
+    size = 0
+    for piece in pieces:
+        size += len(piece) if piece.isascii() else len(piece.encode())
+    return size
 
 
 _ACCEPTED = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TypeVar
 
 V = TypeVar("V")
 
 
 async def run_parallel(
-    work: Callable[[V], Awaitable[None]], values: Sequence[V], most: int
+    work: Callable[[V], Coroutine[object, object, None]], values: Sequence[V], most: int
 ) -> None:
     """Run `work` on every value, on at most `most` of them at once.
 
@@ -19,17 +19,25 @@ async def run_parallel(
     if len(values) == 1:
         await work(values[0])
         return
+    run_one = work if len(values) <= most else _limit_concurrency(work, most)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run_one(value)) for value in values]
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+    if any(task.cancelled() for task in tasks):
+        # `work` cancelled its own task. A TaskGroup does not raise in that case.
+        raise asyncio.CancelledError
+
+
+def _limit_concurrency(
+    work: Callable[[V], Coroutine[object, object, None]], most: int
+) -> Callable[[V], Coroutine[object, object, None]]:
+    """Return a function that waits while `most` calls of it are in progress, and then calls `work`."""
     slots = asyncio.Semaphore(most)
 
     async def run_in_slot(value: V) -> None:
         async with slots:
             await work(value)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run_in_slot(value)) for value in values]
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
-    if any(task.cancelled() for task in tasks):
-        # `work` cancelled its own task. A TaskGroup does not raise in that case.
-        raise asyncio.CancelledError
+    return run_in_slot

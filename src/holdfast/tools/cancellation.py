@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Generator
-from typing import Any, Generic, TypeVar
+from types import coroutine
+from typing import Any, TypeVar
 
 _log = logging.getLogger("holdfast.tools")
 
@@ -24,87 +25,78 @@ LONGEST_CLEANUP = 5.0
 T = TypeVar("T")
 
 
-class EndsWhenCancelled(Generic[T]):
-    """An awaitable that ends soon after its task was cancelled.
+@coroutine
+def end_when_cancelled(work: Awaitable[T], name: str) -> Generator[Any, None, T]:
+    """Await work that must end soon after its task was cancelled.
 
     Args:
         work: the awaitable of the tool.
         name: the name of the tool, for the log.
+
+    Raises:
+        CancelledError: the task was cancelled meanwhile, and the work has ended in whatever way.
+    """
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    steps = work.__await__()
+    cleanup: _Cleanup | None = None
+    thrown: BaseException | None = None
+    try:
+        while True:
+            try:
+                waits_for = next(steps) if thrown is None else _throw(steps, thrown)
+            except Exception as end:
+                # A timeout within the tool is no cancellation from outside.
+                if task is not None and task.cancelling() > before:
+                    raise asyncio.CancelledError from end
+                if isinstance(end, StopIteration):
+                    return end.value  # type: ignore[no-any-return]  # REASON: Any in typeshed
+                raise
+            if cleanup is None and task is not None and task.cancelling() > before:
+                cleanup = _Cleanup(task)
+            thrown = None
+            try:
+                yield waits_for
+            except GeneratorExit:
+                _close(steps, name)
+                raise
+            except BaseException as error:  # REASON: the tool gets it
+                if cleanup is not None and cleanup.is_overdue:
+                    cleanup.abandon(steps, name)
+                    raise
+                thrown = error
+    finally:
+        if cleanup is not None:
+            cleanup.timer.cancel()
+
+
+class _Cleanup:
+    """The time that a tool has to end after its cancellation.
+
+    Args:
+        task: the task that was cancelled; it is cancelled again when the time is over.
     """
 
-    __slots__ = ("_before", "_is_overdue", "_name", "_task", "_timer", "_work")
+    __slots__ = ("_task", "is_overdue", "timer")
 
-    def __init__(self, work: Awaitable[T], name: str) -> None:
-        self._work = work
-        self._name = name
-        self._before = 0
-        self._task: asyncio.Task[Any] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_overdue = False
-
-    def __await__(self) -> Generator[Any, None, T]:
-        """Await the work. Raises CancelledError if its task is cancelled meanwhile."""
-        self._task = task = asyncio.current_task()
-        self._before = task.cancelling() if task is not None else 0
-        steps = self._work.__await__()
-        thrown: BaseException | None = None
-        try:
-            while True:
-                try:
-                    waits_for = self._resume(steps, thrown)
-                except StopIteration as end:
-                    return end.value  # type: ignore[no-any-return]  # REASON: Any in typeshed
-                thrown = None
-                try:
-                    yield waits_for
-                except GeneratorExit:
-                    _close(steps, self._name)
-                    raise
-                except BaseException as error:  # REASON: the tool gets it
-                    if self._is_overdue:
-                        self._abandon(steps)
-                        raise
-                    thrown = error
-        finally:
-            if self._timer is not None:
-                self._timer.cancel()
-
-    def _resume(self, steps: Generator[Any, Any, T], thrown: BaseException | None) -> object:
-        """Resume the work until it waits again, and return what it waits for.
-
-        Raises:
-            StopIteration: the work has returned.
-            CancelledError: the work has ended after its cancellation, in whatever way.
-        """
-        try:
-            waits_for = next(steps) if thrown is None else _throw(steps, thrown)
-        except Exception as end:
-            if self._is_cancelled():
-                raise asyncio.CancelledError from end
-            raise
-        if self._timer is None and self._is_cancelled():
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LONGEST_CLEANUP, self._give_up)
-        return waits_for
-
-    def _is_cancelled(self) -> bool:
-        """Whether the task was cancelled from outside; a timeout within the tool does not count."""
-        return self._task is not None and self._task.cancelling() > self._before
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self.is_overdue = False
+        self.timer = asyncio.get_running_loop().call_later(LONGEST_CLEANUP, self._give_up)
 
     def _give_up(self) -> None:
-        self._is_overdue = True
-        if self._task is not None:
-            self._task.cancel()
+        self.is_overdue = True
+        self._task.cancel()
 
-    def _abandon(self, steps: Generator[Any, Any, T]) -> None:
-        if self._task is not None:
-            self._task.uncancel()  # the request of `_give_up`; the first one is still counted
+    def abandon(self, steps: Generator[Any, Any, object], name: str) -> None:
+        """Leave the work, which does not end."""
+        self._task.uncancel()  # the request of `_give_up`; the first one is still counted
         _log.warning(
             "function %r did not end within %g seconds of its cancellation, and is abandoned",
-            self._name,
+            name,
             LONGEST_CLEANUP,
         )
-        _close(steps, self._name)
+        _close(steps, name)
 
 
 _abandoned: list[Generator[Any, Any, Any]] = []

@@ -19,6 +19,8 @@ from holdfast.tools.arguments import not_showable, parse_arguments
 from holdfast.tools.json_data import NotShowableError, UnknownKindError, fields_data, json_data
 
 _encode = msgspec.json.encode
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Types of values that are JSON data as they are."""
 
 
 class CheckedArguments(Struct, frozen=True, gc=False):
@@ -40,6 +42,7 @@ class Fields(Protocol):
     required: Sequence[str]
     validate_json: Callable[..., BaseModel]
     fields: tuple[tuple[str, str], ...]
+    has_shown_names: bool
 
 
 def check_arguments(
@@ -60,7 +63,12 @@ def check_arguments(
         return validated
     values, set_fields = validated.__dict__, validated.__pydantic_fields_set__
     try:
-        data = fields_data([(name, values[at], at in set_fields) for name, at in signature.fields])
+        if signature.has_shown_names and _PLAIN.issuperset(map(type, values.values())):
+            data = values
+        else:
+            data = fields_data(
+                [(name, values[at], at in set_fields) for name, at in signature.fields]
+            )
     except (NotShowableError, UnknownKindError):
         fallback = _field_by_field(signature, text, validated)
         if isinstance(fallback, RefusedCall):

@@ -29,7 +29,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedErr
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
 from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
-from holdfast.tools.cancellation import EndsWhenCancelled
+from holdfast.tools.cancellation import end_when_cancelled
 from holdfast.tools.checked_call import (
     CheckedCall,
     Invocation,
@@ -145,10 +145,10 @@ class _TimedOut(Exception):
 _Arguments = tuple[Sequence[object], dict[str, object]]
 
 
-async def _call_tool(
+def _call_tool(
     tool: Tool, arguments: _Arguments, seconds: float | None, threads: ToolThreads
-) -> object:
-    """Return the value of the tool. Raises _TimedOut, and the exceptions of the tool."""
+) -> Awaitable[object]:
+    """Return an awaitable of the value. It raises _TimedOut, and the exceptions of the tool."""
     positional, keywords = arguments
     work = None
     awaitable: Awaitable[object]
@@ -162,9 +162,14 @@ async def _call_tool(
         work = ThreadCall(tool.name, partial(_call_sync, tool.function, positional, keywords))
         awaitable = _call_in_thread(work, threads)
     if not tool.ends_itself:
-        awaitable = EndsWhenCancelled(awaitable, tool.name)
-    if seconds is None:
-        return await awaitable
+        awaitable = end_when_cancelled(awaitable, tool.name)
+    return awaitable if seconds is None else _limit_time(awaitable, seconds, work)
+
+
+async def _limit_time(
+    awaitable: Awaitable[object], seconds: float, work: ThreadCall | None
+) -> object:
+    """Return the value of a tool. Raises _TimedOut after so many seconds; `work` runs in a thread."""
     scope = asyncio.timeout(seconds)
     try:
         async with scope:

@@ -68,6 +68,7 @@ class Signature:
         "_positional",
         "description",
         "fields",
+        "has_shown_names",
         "required",
         "schema",
         "validate_json",
@@ -87,6 +88,8 @@ class Signature:
         order, positional = slots
         self.fields = tuple((_shown_name(slot, model), slot.field) for slot in order if slot.field)
         """The name and the field of each argument."""
+        self.has_shown_names = all(name == field for name, field in self.fields)
+        """Whether each field of the validated arguments has the name that is shown for it."""
         self._positional = tuple(order[:positional])
         self._keywords = tuple(order[positional:])
         self._is_keywords_only = not positional and all(

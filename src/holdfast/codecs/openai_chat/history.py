@@ -201,9 +201,16 @@ class HistoryEncoder:
             wire.append({"role": "user", "content": attached})
         return wire
 
-    def _wire_ids(self, ids: Sequence[str]) -> list[str]:
-        if len(ids) == 1:
-            return [self._wire_id(ids[0], 1)]
+    def _accepts_all(self, ids: Sequence[str]) -> bool:
+        """Whether the ids are different, and a provider without a fixed length accepts all of them."""
+        if self._quirks.call_id_length or len(set(ids)) != len(ids):
+            return False
+        lengths = [*map(len, ids)]
+        return min(lengths) > 0 and max(lengths) <= _LONGEST_ID
+
+    def _wire_ids(self, ids: list[str]) -> list[str]:
+        if self._accepts_all(ids):
+            return ids
         counts: dict[str, int] = {}
         wire_ids: list[str] = []
         for call_id in ids:

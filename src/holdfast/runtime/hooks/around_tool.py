@@ -83,7 +83,7 @@ class HookedCall:
         self._checked: Checked = before or check_call(
             run.plan.registry, effect.call, unfinished=effect.unfinished
         )
-        self._judging = asyncio.Lock()
+        self._judging: asyncio.Lock | None = None  # made for wrap hooks
         self._context: ToolUse | None = None
         self._approved_calls: tuple[ToolCall | None, ...] = ()
         """The call that all hooks before the tool have approved, in its two forms."""
@@ -171,6 +171,8 @@ class HookedCall:
 
     async def _run_passed_on(self, inner: ToolUse) -> Outcome[ToolResult]:
         """Run the call that the wrap hooks passed on. A call that they edited is judged again."""
+        if self._judging is None:
+            self._judging = asyncio.Lock()
         async with self._judging:  # a wrap hook may pass on two calls at once
             if inner.call not in self._approved_calls:
                 await self._judge_edited(inner)
