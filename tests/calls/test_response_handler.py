@@ -37,6 +37,7 @@ from holdfast.core.errors import (
     ResponseError,
     ResponseValidationError,
     ToolFailedError,
+    ToolNotFoundError,
     TruncatedError,
     UnexpectedTypeError,
     UnterminatedError,
@@ -444,3 +445,24 @@ def test_errors_say_what_was_expected() -> None:
     for response in ({"choices": 7}, {"output": 7, "object": "response"}, {"candidates": "x"}):
         with pytest.raises(ResponseValidationError):
             ResponseHandler().validate_response(response)
+
+
+@pytest.mark.parametrize("offered", [["search"], []])
+def test_a_call_of_a_tool_that_was_not_offered_is_an_error(offered: list[str]) -> None:
+    handler = ResponseHandler(tools=offered)
+    call = {"function_call": {"name": "pay", "args": {}}}
+    handler.process_chunk({"candidates": [{"content": {"parts": [call]}, "finish_reason": "STOP"}]})
+    with pytest.raises(ToolNotFoundError, match="no such function") as caught:
+        handler.get_final_response()
+    assert caught.value.tool_name == "pay"
+    result = handler.result()
+    assert (result.kind, result.tool_calls) == (ResultKind.TOOL_FAILED, ())
+
+
+def test_a_call_of_an_offered_tool_is_an_answer() -> None:
+    handler = ResponseHandler(tools=["pay"])
+    call = {"function_call": {"name": "pay", "args": {}}}
+    handler.process_response(
+        {"candidates": [{"content": {"parts": [call]}, "finish_reason": "STOP"}]}
+    )
+    assert [call.name for call in handler.result().tool_calls] == ["pay"]

@@ -9,6 +9,7 @@ cut, blocked or refused text as an answer.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -40,6 +41,7 @@ from holdfast.core.errors import (
     NoToolActivityError,
     ResponseValidationError,
     ToolFailedError,
+    ToolNotFoundError,
     UnexpectedTypeError,
     UnterminatedError,
 )
@@ -70,6 +72,7 @@ class ResponseHandler:
     Args:
         status_callback: called with each status line; its exceptions are logged.
         quirks: how this provider's form of its wire differs from the vendor's.
+        tools: the names of the tools that you offered; a call of any other tool is then an error.
 
     Attributes:
         text_buffer: the pieces of text, in order.
@@ -89,7 +92,11 @@ class ResponseHandler:
 
     @check_arguments
     def __init__(
-        self, status_callback: StatusCallback | None = None, *, quirks: Quirks | None = None
+        self,
+        status_callback: StatusCallback | None = None,
+        *,
+        quirks: Quirks | None = None,
+        tools: Collection[str] | None = None,
     ) -> None:
         self.text_buffer: list[str] = []
         self.tool_activity = False
@@ -97,6 +104,7 @@ class ResponseHandler:
         self.chunk_count = 0
         self.status = StatusLine(status_callback)
         self._quirks = quirks
+        self._offered = tools
         self._fold = ObjectFold(quirks)
         self._tools = ToolActivity()
         self._has_begun = False
@@ -194,11 +202,13 @@ class ResponseHandler:
         Raises:
             EmptyResponseError: there is neither text nor a tool call.
             ToolFailedError: there is no text, and the last tool's result is an error.
+            ToolNotFoundError: the reply calls a tool that is not one of `tools`.
             ResponseError: the reply is blocked, refused, cut or invalid; `.partial` holds what came.
         """
         error = self._judge_reply().error
         if error is not None and not self._means_no_text(error):
             raise error
+        self._check_calls()
         text = self._buffered_text()
         if text.strip():
             return text
@@ -271,6 +281,15 @@ class ResponseHandler:
         chunk.has_tool_call = self.tool_activity = True
         chunk.tool_name = self.last_tool_name = name
         self.status.show_tool(name)
+
+    def _check_calls(self) -> None:
+        if self._offered is None:
+            return
+        for call in self._judge_reply().reply.calls:
+            if call.name not in self._offered:
+                names = ", ".join(self._offered) or "none"
+                problem = f"there is no such function. The functions are: {names}."
+                raise ToolNotFoundError(call.name or "unknown", problem)
 
     def _buffered_text(self) -> str:
         return "".join(self.text_buffer)

@@ -109,6 +109,7 @@ def classify_by_rules(rules: Sequence[ErrorRule], failure: Failure) -> ErrorInfo
         private=_private_text(failure),
         status=error_body.status,
         code=error_body.code,
+        type=error_body.type,
         request_id=error_body.request_id,
         provider=failure.provider or None,
     )

@@ -61,6 +61,7 @@ _CODES = {
     "quotaId": 4,
 }
 """The keys of codes, with a rank: the code with the lowest rank is shown."""
+_TYPE_RANKS = (_CODES["error_type"], _CODES["type"])
 _LAST_RANK = 5
 _VAGUE_CODES = frozenset({"error", "failed", "response.failed", "response.error", "null", "none"})
 _VAGUE_MESSAGES = frozenset({"provider returned error", "$grpcmessage", "error"})
@@ -100,6 +101,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
         text: all messages and codes in lower case, for the patterns of the tables.
         codes: every code, type and reason, in lower case.
         code: the most specific of them, as the provider spells it.
+        type: the first type, as the provider spells it.
         delays: `RetryInfo.retryDelay` and similar fields, unparsed.
         headers: of the response, and those that a gateway repeats in the body.
         request_id: the id that the provider's support asks for.
@@ -110,6 +112,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     text: str = ""
     codes: frozenset[str] = frozenset()
     code: str | None = None
+    type: str | None = None
     delays: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
     request_id: str | None = None
@@ -140,16 +143,17 @@ def read_error_body(failure: Failure) -> ErrorBody:
     _read_body(body, findings)
     if kind := failure.headers.get("x-amzn-errortype"):
         findings.codes.append((0, kind))
-    names = [
-        name for _, code in sorted(findings.codes, key=_code_rank) if (name := _code_name(code))
-    ]
+    ranked = sorted(findings.codes, key=_code_rank)
+    names = [name for _, code in ranked if (name := _code_name(code))]
+    types = [_code_name(code) for rank, code in ranked if rank in _TYPE_RANKS]
     text = "\n".join([*findings.words, *names])[:LONGEST_MESSAGE].lower()
     return ErrorBody(
         status=_choose_status(failure.status, findings.statuses),
         message=_choose_message(findings.words),
         text=text,
         codes=frozenset(name.lower() for name in names),
-        code=next((name for name in names if _is_specific_code(name)), None),
+        code=_find_specific(names),
+        type=_find_specific(types),
         delays=tuple(findings.delays),
         headers={**findings.headers, **failure.headers},
         request_id=_find_request_id(failure.headers, findings.request_id, body),
@@ -311,8 +315,9 @@ def _code_rank(code: tuple[int, str]) -> int:
     return code[0]
 
 
-def _is_specific_code(code: str) -> bool:
-    return not code.isdigit() and code.lower() not in _VAGUE_CODES
+def _find_specific(names: list[str]) -> str | None:
+    specific = (name for name in names if name and not name.isdigit())
+    return next((name for name in specific if name.lower() not in _VAGUE_CODES), None)
 
 
 def _code_name(code: str) -> str:

@@ -7,6 +7,7 @@ module must never check anything itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from string import Formatter
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Struct
@@ -42,6 +43,24 @@ def at_least(least: float) -> Constraint:
 def between(least: float, most: float) -> Constraint:
     """Return the constraint of a number from `least` to `most`."""
     return Constraint(f"from {least:g} to {most:g}", lambda number: least <= number <= most)
+
+
+def template(*names: str) -> Constraint:
+    """Return the constraint of a text in which `{name}` stands for a value of that name."""
+    listed = " and ".join(f"{{{name}}}" for name in names)
+    return Constraint(
+        f"a text with no other placeholders than {listed}",
+        lambda text: _find_placeholders(text) <= set(names),
+    )
+
+
+def _find_placeholders(text: str) -> set[str]:
+    """Return the placeholders of a template, with their formats; {""} if it cannot be read."""
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError:
+        return {""}
+    return {f"{name}{form}{convert or ''}" for _, name, form, convert in parts if name is not None}
 
 
 NonNegativeInt: TypeAlias = Annotated[int, at_least(0)]

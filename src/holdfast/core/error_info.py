@@ -68,7 +68,8 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The details of one failure, as a value.
 
     `safe` may be shown to a user; `private` is redacted text for logs only. `retry_after` is the wait
-    in seconds that the provider asked for, or None.
+    in seconds that the provider asked for, or None. `code` is the provider's most specific code, and
+    `type` the type that it names beside the code.
     """
 
     category: ErrorCategory
@@ -80,6 +81,7 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str | None = None
     request_id: str | None = None
     provider: str | None = None
+    type: str | None = None
 
     def __post_init__(self) -> None:
         wait = self.retry_after
@@ -91,7 +93,7 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, private="") if self.private else self
 
     def __repr__(self) -> str:
-        names = ("status", "code", "retry_after", "request_id", "provider")
+        names = ("status", "code", "type", "retry_after", "request_id", "provider")
         known = [f"category={self.category.value}", f"landed={self.landed.value}"]
         known += [
             f"{name}={value!r}" for name in names if (value := getattr(self, name)) is not None

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.middleware.decisions import Replace as Replace
     from holdfast.middleware.decisions import Stop as Stop
     from holdfast.middleware.decisions import UseReply as UseReply
+    from holdfast.middleware.detection import Detector as Detector
+    from holdfast.middleware.detection import looks_like_error as looks_like_error
     from holdfast.middleware.error_formatting import ErrorFormatting as ErrorFormatting
     from holdfast.middleware.error_handling import (
         error_handling_middlewares as error_handling_middlewares,
@@ -70,6 +72,7 @@ _HOME: dict[str, str] = {
     "ContinuationPermission": "holdfast.middleware.continuation_permission",
     "Decision": "holdfast.middleware.decisions",
     "Deny": "holdfast.middleware.decisions",
+    "Detector": "holdfast.middleware.detection",
     "ErrorFormatting": "holdfast.middleware.error_formatting",
     "ErrorTracking": "holdfast.middleware.error_tracking",
     "Folding": "holdfast.middleware.hook_contexts",
@@ -100,6 +103,7 @@ _HOME: dict[str, str] = {
     "UseReply": "holdfast.middleware.decisions",
     "error_handling_middlewares": "holdfast.middleware.error_handling",
     "escape_invisible": "holdfast.core.printable",
+    "looks_like_error": "holdfast.middleware.detection",
 }
 """Public name -> the module that defines it. Sorted."""
 

@@ -33,6 +33,7 @@ class ContinuationPermission(Middleware[None]):
         extension: how many more iterations a plain yes gives.
         timeout: seconds to wait for an answer; by default 2 minutes while the run waits, and without
             limit once it is suspended.
+        text: what the turn ends with unless the answer is yes.
 
     >>> ContinuationPermission(20).limits(None).iterations
     20
@@ -45,10 +46,12 @@ class ContinuationPermission(Middleware[None]):
         *,
         extension: PositiveInt = 3,
         timeout: Timeout = "default",
+        text: str = TERMINATED_TEXT,
     ) -> None:
         self._iterations = iterations
         self._extension = extension
         self._timeout = timeout
+        self._text = text
 
     def describe(self) -> dict[str, object]:
         """The settings."""
@@ -80,4 +83,4 @@ class ContinuationPermission(Middleware[None]):
             answer = None
         if isinstance(answer, Continued):
             return None  # the run extends its limit with the answer
-        return Stop(TERMINATED_REASON, TERMINATED_TEXT)
+        return Stop(TERMINATED_REASON, self._text)

@@ -6,10 +6,12 @@ depend on the order in which tools finish.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_arguments
-from holdfast.core.constraints import PositiveInt
+from holdfast.core.constraints import PositiveInt, template
 from holdfast.core.events import Event, ModelReplied, ToolFinished
 from holdfast.core.notices import MaxConsecutiveErrorsExceeded
 from holdfast.middleware.decisions import Stop
@@ -46,17 +48,23 @@ class ErrorTracking(Middleware[ErrorStreak]):
         max_consecutive_errors: how many iterations in a row; an iteration without a failure resets
             the count.
         detector: what counts as a failure; by default a result that is marked as an error. Pass
-            `detection.looks_like_error` to count results that read like errors too.
+            `looks_like_error` to count results that read like errors too.
+        text: what the turn ends with; `{count}` and `{max}` are replaced.
     """
 
     events = (ToolFinished, ModelReplied)
 
     @check_arguments
     def __init__(
-        self, max_consecutive_errors: PositiveInt = 3, *, detector: Detector = is_error_result
+        self,
+        max_consecutive_errors: PositiveInt = 3,
+        *,
+        detector: Detector = is_error_result,
+        text: Annotated[str, template("count", "max")] = TEXT,
     ) -> None:
         self.max_consecutive_errors = max_consecutive_errors
         self.detector = detector
+        self.text = text
 
     def enabled(self, hook: str, facts: RunFacts) -> bool:
         """When the count has reached the limit."""
@@ -95,7 +103,7 @@ class ErrorTracking(Middleware[ErrorStreak]):
         context.emit(
             MaxConsecutiveErrorsExceeded(context.agent, count, most, iteration, context.now())
         )
-        return Stop(REASON.format(count=count), TEXT.format(count=count, max=most))
+        return Stop(REASON.format(count=count), self.text.format(count=count, max=most))
 
     def describe(self) -> dict[str, object]:
         """The limit."""

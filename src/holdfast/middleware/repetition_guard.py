@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_arguments
-from holdfast.core.constraints import PositiveInt, at_least
+from holdfast.core.constraints import PositiveInt, at_least, template
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Event, ModelReplied, QuestionAnswered, QuestionAsked, ToolFinished
 from holdfast.core.messages import ToolCall, ToolResult
@@ -93,6 +93,7 @@ class RepetitionGuard(Middleware[RepetitionState]):
             ends the turn.
         timeout: seconds to wait for that answer; None waits without limit.
         result_aware: whether a changed result resets the count of its call.
+        text: what the turn ends with; `{tool}` and `{count}` are replaced.
 
     Raises:
         ConfigurationError: a number is invalid, or is never reached.
@@ -110,6 +111,7 @@ class RepetitionGuard(Middleware[RepetitionState]):
         ask_at: PositiveInt | None = None,
         timeout: Timeout = "default",
         result_aware: bool = True,
+        text: Annotated[str, template("tool", "count")] = TEXT,
     ) -> None:
         _check_thresholds(
             max_consecutive_calls,
@@ -121,6 +123,7 @@ class RepetitionGuard(Middleware[RepetitionState]):
         self.ask_at = ask_at
         self.timeout = timeout
         self.result_aware = result_aware
+        self.text = text
         questions = () if ask_at is None else (QuestionAsked, QuestionAnswered)
         thresholds = (hint_at, withdraw_at, ask_at)
         self._lowest_threshold = min(
@@ -175,7 +178,7 @@ class RepetitionGuard(Middleware[RepetitionState]):
         context.emit(
             CircuitBreakerTriggered(context.agent, tool, count, context.iteration, context.now())
         )
-        return Stop(REASON.format(tool=tool, count=count), TEXT.format(tool=tool, count=count))
+        return Stop(REASON.format(tool=tool, count=count), self.text.format(tool=tool, count=count))
 
     async def _may_continue(
         self, context: BeforeTools, state: RepetitionState, worst: WorstRepetition

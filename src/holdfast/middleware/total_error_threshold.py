@@ -5,8 +5,10 @@ The count is never reset within a turn; `ErrorTracking` counts failures in a row
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from holdfast.core.argument_checks import check_arguments
-from holdfast.core.constraints import PositiveInt
+from holdfast.core.constraints import PositiveInt, template
 from holdfast.core.events import Event, ToolFinished
 from holdfast.core.notices import TotalErrorThresholdExceeded
 from holdfast.middleware.decisions import Stop
@@ -27,16 +29,22 @@ class TotalErrorThreshold(Middleware[int]):
     Args:
         max_total_errors: how many calls of one turn may fail.
         detector: what counts as a failure; by default a result that is marked as an error.
+        text: what the turn ends with; `{count}` and `{max}` are replaced.
     """
 
     events = (ToolFinished,)
 
     @check_arguments
     def __init__(
-        self, max_total_errors: PositiveInt = 10, *, detector: Detector = is_error_result
+        self,
+        max_total_errors: PositiveInt = 10,
+        *,
+        detector: Detector = is_error_result,
+        text: Annotated[str, template("count", "max")] = TEXT,
     ) -> None:
         self.max_total_errors = max_total_errors
         self.detector = detector
+        self.text = text
 
     def enabled(self, hook: str, facts: RunFacts) -> bool:
         """When the count has reached the limit."""
@@ -64,7 +72,7 @@ class TotalErrorThreshold(Middleware[int]):
                 context.agent, count, most, context.iteration, context.now()
             )
         )
-        return Stop(REASON.format(count=count), TEXT.format(count=count, max=most))
+        return Stop(REASON.format(count=count), self.text.format(count=count, max=most))
 
     def describe(self) -> dict[str, object]:
         """The limit."""

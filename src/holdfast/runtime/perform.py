@@ -256,6 +256,7 @@ async def _use_tool(
         tool=call.name,
         session=run.context.session,
         deps=run.context.deps,
+        arguments_json=checked.text if isinstance(checked, CheckedCall) else "{}",
         remaining=run.time_left(),
         asker=run.questions.make_tool_asker(run),
         event_sink=make_event_sink(run.env),

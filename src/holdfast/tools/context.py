@@ -6,9 +6,10 @@ parameter. The context gives a tool no way to change its run.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, cast
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
@@ -73,6 +74,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         attempt: the number of the attempt, from 1.
         session: the session's name, or None.
         deps: the object that was passed to `agent.run(deps=...)`.
+        arguments_json: the validated arguments, as JSON text; `arguments` has them as a dictionary.
         remaining: seconds until the run's deadline when the attempt began, or None.
         asker: the function behind `ask`; the run sets it.
         event_sink: publishes notices; None without a reader or observer.
@@ -90,6 +92,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     attempt: int = 1
     session: str | None = None
     deps: D_co = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D_co is
+    arguments_json: str = "{}"
     remaining: float | None = None
     asker: Asker | None = None
     event_sink: EventSink | None = None
@@ -99,6 +102,12 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     def idempotency_key(self) -> str:
         """A key that is the same for every attempt of this call, even after a crash, and unique to it."""
         return f"{self.run_id}:{self.key}"
+
+    @property
+    def arguments(self) -> Mapping[str, object]:
+        """The validated arguments of the call, by the names of its parameters, with defaults."""
+        arguments: dict[str, object] = msgspec.json.decode(self.arguments_json)
+        return arguments
 
     async def ask(self, question: Question[A], *, timeout: Timeout = "default") -> A:
         """Ask a person or another program, and wait for the answer; timeouts are paused meanwhile.

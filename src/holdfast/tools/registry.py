@@ -116,8 +116,9 @@ def _list_names(name: str, names: tuple[str, ...]) -> str:
 
 
 def shorten_name(name: str) -> str:
-    """The name of a tool as a model wrote it, fit for a message."""
-    return replace_surrogates(name if NAME_PATTERN.fullmatch(name) else name[:LONGEST_NAME])
+    """The name of a tool as a model wrote it, fit for a message; "Unknown" for an empty one."""
+    shown = name if NAME_PATTERN.fullmatch(name) else name[:LONGEST_NAME]
+    return replace_surrogates(shown) or "Unknown"
 
 
 def _check_bound(tool: Tool) -> None:

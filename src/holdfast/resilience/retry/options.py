@@ -74,7 +74,7 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         refresh_credentials: called once after an AUTH_ERROR; True allows one more try at once.
         normalize_errors: treat failures by their category. Without it, every failure from outside
             is retried with the plain backoff, even a wrong key.
-        include_provider_details: name the provider, status, code and request id in the final error.
+        include_provider_details: name the provider, status, code, type and request id in the final error.
         repeat_in_doubt: repeat a tool without a declared effect also after a timeout or a lost
             connection, which leave open whether it acted. A tool that is declared "write" is never
             repeated then.

@@ -324,6 +324,7 @@ def details_of(info: ErrorInfo) -> str:
             ("provider", info.provider),
             ("status", info.status),
             ("code", info.code),
+            ("type", info.type if info.type != info.code else None),
             ("request", info.request_id),
         )
         if value is not None
