@@ -15,9 +15,16 @@ import pytest
 from tests.seeds.sdks import vendor_call
 
 from holdfast import errors
-from holdfast.calls import ResponseChunk, ResponseHandler, asend_message, send_message
+from holdfast.calls import (
+    ResponseChunk,
+    ResponseHandler,
+    asend_message,
+    resilient,
+    send_message,
+)
 from holdfast.calls import send_message_streaming as send_streaming
 from holdfast.compat import CallOptions, get_retry_config, retry_ai_call_with_parsing
+from holdfast.resilience import CallMetrics, MetricsRecorder
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import HttpStatus
 
@@ -142,6 +149,16 @@ def test_the_errors_keep_what_they_were_given() -> None:
     assert errors.EmptyResponseError("why").reason == "why"
     tool = errors.ToolExecutionError("t", "no")
     assert (tool.tool_name, tool.error) == ("t", "no")
+
+
+def test_the_call_of_a_sent_message_can_be_counted() -> None:
+    metrics = CallMetrics()
+    counted = resilient(MetricsRecorder(metrics, "chat"))(
+        lambda: chunk_of("Hi", finishReason="STOP")
+    )
+    assert send_message(counted).text == "Hi"
+    seen = metrics.snapshot("chat")
+    assert (seen.total_calls, seen.successful_calls) == (1, 1)
 
 
 def test_a_handler_and_a_chunk_begin_empty() -> None:

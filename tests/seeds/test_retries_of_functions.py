@@ -133,6 +133,14 @@ async def test_a_custom_strategy_comes_before_the_wait_that_the_provider_asks_fo
     assert bench.clock.sleeps == [2.0, 2.0, 2.0]
 
 
+async def test_the_builder_takes_the_custom_strategy_of_the_sample() -> None:
+    clock = FakeClock()
+    handling = ErrorHandling(custom_retry=lambda error, attempt: 10.0)
+    builder = AgentBuilder(model=ScriptedModel(ProviderError("down"), "ok"))
+    agent = builder.with_error_handling_config(handling).with_keywords(clock=clock).build()
+    assert ((await agent.run("go")).text, clock.sleeps) == ("ok", [10.0])
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_a_custom_strategy_decides_for_model_calls_too(*, streamed: bool) -> None:
     asked: list[tuple[str, int]] = []
