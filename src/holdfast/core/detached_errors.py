@@ -31,7 +31,7 @@ def change_texts(info: ErrorInfo, change: Callable[[str], str]) -> ErrorInfo:
     """Return the details of a failure with `change` applied to each of their texts."""
     changes = {
         name: changed
-        for name in ("safe", "private", "code", "request_id")
+        for name in ("safe", "private", "code", "type", "request_id")
         if (text := getattr(info, name)) and (changed := change(text)) != text
     }
     return replace(info, **changes) if changes else info
