@@ -16,6 +16,10 @@ from typing import Self
 
 from tests.cli.forks import Call, forks
 
+from holdfast import Agent
+from holdfast.cli.chat_commands import Conversation
+from holdfast.cli.run_printer import RunPrinter
+
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 _PATIENCE = 60.0
 
@@ -24,6 +28,11 @@ _TAKE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
+
+
+def conversation(agent: Agent[str]) -> Conversation:
+    """Return the conversation "ada" of a chat in this process."""
+    return Conversation(agent, "ada", RunPrinter(sys.stdout, sys.stderr))
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import Terminal, holdfast
+from tests.cli.terminal import Terminal, conversation, holdfast
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
 from holdfast.cli.chat_command import _ChatLoop
-from holdfast.cli.chat_commands import Conversation
-from holdfast.cli.run_printer import RunPrinter
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.testing import Emulator, ScriptedModel
 from holdfast.testing.emulator import EmulatedRequest, Pace, call
@@ -45,10 +42,6 @@ def choose_reply(request: EmulatedRequest) -> ReplyLike:
     if len(booked) < len(cities):
         return call("book", {"city": cities[len(booked)]}, id=str(len(booked)))
     return f"Booked {', '.join(booked)}."
-
-
-def conversation(agent: Agent[str]) -> Conversation:
-    return Conversation(agent, "ada", RunPrinter(sys.stdout, sys.stderr))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.cli.terminal import conversation
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
 from holdfast.cli.chat_command import _ChatLoop
@@ -48,7 +49,7 @@ async def test_it_says_so_and_takes_the_next_line(capsys: pytest.CaptureFixture[
         journal.full = line == "one"
         return line
 
-    talk = _ChatLoop(agent, "ada", read, keep_open=True)
+    talk = _ChatLoop(conversation(agent), read, keep_open=True)
     async with asyncio.timeout(20):
         await talk.run_until_end()
     shown = capsys.readouterr()

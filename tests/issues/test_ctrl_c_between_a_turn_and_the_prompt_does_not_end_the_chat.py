@@ -14,10 +14,12 @@ import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from tests.cli.terminal import conversation
 
 from holdfast import Agent
-from holdfast.cli.chat_command import _ChatLoop, _make_prompt_reader
+from holdfast.cli.chat_command import _ChatLoop
 from holdfast.cli.input_lines import LineReader
+from holdfast.cli.prompt import make_prompt_reader
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -36,11 +38,12 @@ async def test_the_next_line_is_read(
             keys.send_text(next(came))
             return await prompt()
 
-        talk = _ChatLoop(Agent(ScriptedModel("One.", "Two.")), "ada", read)
-        prompt = _make_prompt_reader(LineReader(0), talk.stop_turn, talk.catch_interrupts)
+        talk = _ChatLoop(conversation(Agent(ScriptedModel("One.", "Two."))), read)
+        prompt = make_prompt_reader(LineReader(0), talk.stop_turn, talk.catch_interrupts)
         try:
             async with asyncio.timeout(20):
                 await asyncio.ensure_future(talk.run_until_end())
         finally:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-    assert capsys.readouterr().out == "One.\nTwo.\n"
+    printed = capsys.readouterr().out.replace("\x1b[?2004h", "")  # asks for the marks of a paste
+    assert printed == "One.\nTwo.\n"

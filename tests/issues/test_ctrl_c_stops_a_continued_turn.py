@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.cli.terminal import conversation
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
 from holdfast.cli.chat_command import _ChatLoop
@@ -39,7 +40,7 @@ async def test_the_program_goes_on(capsys: pytest.CaptureFixture[str], first: st
     async def read() -> str | None:
         return next(typed, None)
 
-    talk = _ChatLoop(agent, "ada", read, keep_open=True)
+    talk = _ChatLoop(conversation(agent), read, keep_open=True)
     talking = asyncio.ensure_future(talk.run_until_end())
     async with asyncio.timeout(20):
         await begun.wait()

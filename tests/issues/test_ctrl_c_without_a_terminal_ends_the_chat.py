@@ -11,6 +11,7 @@ import io
 from collections.abc import Callable
 
 import pytest
+from tests.cli.terminal import conversation
 
 from holdfast import Agent, MemoryJournal
 from holdfast.cli.chat_command import _ChatLoop
@@ -35,7 +36,7 @@ def _chat(agent: Agent[str], lines: list[str]) -> _ChatLoop:
     async def read() -> str | None:
         return next(typed, None)
 
-    return _ChatLoop(agent, "ada", read, prompts=False)
+    return _ChatLoop(conversation(agent), read, prompts=False)
 
 
 async def test_after_the_answer_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
