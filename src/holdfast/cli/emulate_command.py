@@ -1,20 +1,40 @@
 """`holdfast emulate`: the provider emulator as a server, for any framework in any language.
 
-It listens on loopback unless another address is given, and it needs no key.
+It listens on loopback unless another address is given, and it needs no key. Without a script it
+calls the tools that a request offers and answers with an object of the schema that it asks for.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.run_printer import make_printable
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
+from holdfast.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.testing.emulator.faults import FaultScript
+    from holdfast.testing.emulator.script import Replies
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments for the address and the faults."""
+    """Add the arguments for the address, the replies and the faults."""
+    sub.add_argument(
+        "--script",
+        type=Path,
+        metavar="FILE",
+        help="the replies and their faults: a TOML file, or a Python file that defines replies",
+    )
+    sub.add_argument(
+        "--fault",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="the faults of the first requests, in order, such as: rate-limit none drop-after=3",
+    )
     sub.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
     sub.add_argument("--port", type=int, default=0, help="port; default: 0, a free port")
     sub.add_argument(
@@ -31,14 +51,32 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from holdfast.testing.emulator import Listen, chaos, serve
+    from holdfast.testing.emulator import Listen, serve
 
     check_value("--port", args.port, Annotated[int, between(0, 65535)])
     check_value("--chaos", args.chaos, Annotated[float, between(0, 1)])
+    replies, faults = _read_arguments(args)
     serve(
-        faults=chaos(seed=args.seed, share=args.chaos),
+        replies,
+        faults=faults,
         listen=Listen(host=args.host, port=args.port),
         on_start=lambda url: print(f"listening on {url}", flush=True),
         on_request=lambda request: print(make_printable(request.format_line()), flush=True),
     )
     raise KeyboardInterrupt
+
+
+def _read_arguments(args: argparse.Namespace) -> tuple[Replies, FaultScript]:
+    """Return the replies and the faults; only one argument may say what fails."""
+    from holdfast.testing.emulator import chaos
+    from holdfast.testing.emulator.fitting_replies import reply_to_fit
+    from holdfast.testing.emulator.script_file import parse_fault, read_script
+
+    replies, faults = (reply_to_fit, ()) if args.script is None else read_script(args.script)
+    named = [parse_fault(word) for word in args.fault]
+    given = [source for source in (faults, named, args.chaos) if source]
+    if len(given) > 1:
+        raise ConfigurationError(
+            "--fault", "faults are given twice", fix="Use one of --fault, --chaos and the script"
+        )
+    return replies, faults or named or chaos(seed=args.seed, share=args.chaos)

@@ -1,0 +1,162 @@
+"""Reads what the emulator does from a file and from words of the command line.
+
+A TOML file has the replies in order. A fault comes before its reply, which is then asked for again:
+
+    [[reply]]
+    call = { name = "weather", arguments = { city = "Porto" } }
+
+    [[reply]]
+    fault = "rate-limit"
+    text = "It is sunny."
+
+A Python file defines `replies`, and may define `faults`: the arguments of `Emulator`.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.agent_file.toml_source import AgentFile, read_agent_file
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Part
+from holdfast.testing.emulator import faults as known_faults
+from holdfast.testing.emulator.faults import ErrorKind, ErrorResponse, Fault, FaultScript
+from holdfast.testing.emulator.fitting_replies import reply_to_fit
+from holdfast.testing.emulator.script import Replies, ReplyLike, Rule, call, thinking
+
+_NUMBERED: dict[str, Callable[[float], Fault]] = {
+    "status": lambda number: known_faults.HttpStatus(int(number)),
+    "delay": known_faults.Delay,
+    "pace": known_faults.Pace,
+    "drop-after": lambda number: known_faults.DropAfter(int(number)),
+    "stall": lambda number: known_faults.Stall(seconds=number),
+    "error-event": lambda number: known_faults.ErrorEvent(int(number)),
+}
+"""The faults that take a number, as in `drop-after=3`."""
+
+
+class _Call(Struct, forbid_unknown_fields=True):
+    name: str
+    arguments: dict[str, object] = {}
+
+
+class _ReplyRow(Struct, forbid_unknown_fields=True):
+    """One `[[reply]]` of a TOML file."""
+
+    text: str | None = None
+    thinking: str | None = None
+    json: object = None
+    call: _Call | None = None
+    calls: list[_Call] = []
+    fault: str | list[str] = []
+
+
+class _ScriptRows(Struct, forbid_unknown_fields=True):
+    reply: list[_ReplyRow]
+
+
+def list_fault_names() -> list[str]:
+    """List the names that `parse_fault` knows.
+
+    >>> list_fault_names()[:3]
+    ['bad-key', 'close-before-headers', 'content-filtered']
+    """
+    plain = (kind for kind in get_args(Fault) if not kind.__struct_fields__ or _has_defaults(kind))
+    kinds = (kind.replace("_", "-") for kind in get_args(ErrorKind))
+    return sorted({*kinds, *(_fault_name(kind) for kind in plain), *_NUMBERED})
+
+
+def parse_fault(word: str) -> Fault | None:
+    """Return the fault of a name such as `rate-limit`, `html200` or `drop-after=3`; None for "none".
+
+    Raises:
+        ConfigurationError: the name is unknown, or its number is missing or wrong.
+
+    >>> parse_fault("drop-after=3")
+    DropAfter(chunks=3, reset=True)
+    """
+    name, equals, number = word.strip().lower().replace("_", "-").partition("=")
+    if name == "none":
+        return None
+    if equals and name in _NUMBERED and re.fullmatch(r"\d+(\.\d+)?", number):
+        return _NUMBERED[name](float(number))
+    if not equals:
+        if name.replace("-", "_") in get_args(ErrorKind):
+            return ErrorResponse(msgspec.convert(name.replace("-", "_"), ErrorKind))
+        for kind in get_args(Fault):
+            if _fault_name(kind) == name and _has_defaults(kind):
+                fault: Fault = kind()
+                return fault
+    numbered = ", ".join(f"{known}=NUMBER" for known in _NUMBERED)
+    known = ", ".join(known for known in list_fault_names() if known not in _NUMBERED)
+    raise ConfigurationError(
+        "fault", f"{word!r} is not a fault", fix=f"Known are {known}; and {numbered}"
+    )
+
+
+def read_script(path: Path) -> tuple[Replies, FaultScript]:
+    """Read the replies and faults of a TOML or Python file.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or does not define what it must.
+    """
+    return _read_python(path) if path.suffix == ".py" else _read_toml(read_agent_file(path))
+
+
+def _read_toml(file: AgentFile) -> tuple[Replies, FaultScript]:
+    try:
+        rows = msgspec.convert(file.content, _ScriptRows).reply
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(file.path.name, str(error).replace("`", "")) from error
+    return [_make_reply(row) for row in rows], [
+        entry for row in rows for entry in _list_faults(row)
+    ]
+
+
+def _list_faults(row: _ReplyRow) -> list[list[Fault]]:
+    """Return the faults of the requests that a reply takes: after a fault it is asked for again."""
+    words = [row.fault] if isinstance(row.fault, str) else row.fault
+    faults = [fault for word in words if (fault := parse_fault(word)) is not None]
+    is_repeated = any(isinstance(fault, known_faults.DESTROYS) for fault in faults)
+    return [faults, []] if is_repeated else [faults]
+
+
+def _make_reply(row: _ReplyRow) -> ReplyLike | Rule:
+    """Return the parts of a reply; a row without any gives one that fits the request."""
+    parts: list[Part | str] = [thinking(row.thinking)] if row.thinking is not None else []
+    if row.text is not None:
+        parts.append(row.text)
+    if row.json is not None:
+        parts.append(msgspec.json.encode(row.json).decode())
+    called = [row.call, *row.calls] if row.call is not None else row.calls
+    parts += [call(one.name, one.arguments) for one in called]
+    return parts or reply_to_fit
+
+
+def _read_python(path: Path) -> tuple[Replies, FaultScript]:
+    try:
+        names: dict[str, Any] = runpy.run_path(str(path))
+    except OSError as error:
+        raise ConfigurationError(str(path), f"cannot be read: {error.strerror}") from error
+    except Exception as error:
+        problem = f"cannot be run: {type(error).__name__}: {error}"
+        raise ConfigurationError(path.name, problem) from error
+    if "replies" not in names:
+        fix = 'Write replies = ["Hello"], or def replies(request): ...'
+        raise ConfigurationError(path.name, "defines no replies", fix=fix)
+    return names["replies"], names.get("faults", ())
+
+
+def _fault_name(kind: type[Fault]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def _has_defaults(kind: type[Fault]) -> bool:
+    return len(kind.__struct_defaults__) == len(kind.__struct_fields__)
