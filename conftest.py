@@ -4,7 +4,7 @@ Only what a reader sees is executed; there are no hidden blocks. A page runs in 
 
 - a block with a title (```` ```toml title="agent.toml" ````) is a file, and is saved there under that name;
 - any other `python` block runs; the blocks of a page share their names;
-- a `text` block after it is what it prints, and is compared with it.
+- a `text` block after it, under the same heading, is what it prints, and is compared with it.
 
 `tests/docs/providers.py` says what the providers that a page names answer.
 """
@@ -59,13 +59,14 @@ def run_block(example: Example) -> None:
     open_page(example)
     with redirect_stdout(io.StringIO()) as printed:
         execute(example)
-    example.namespace[PRINTED] = printed.getvalue()
+    example.namespace[PRINTED] = printed.getvalue(), example.region.end
 
 
 def check_printed(example: Example) -> None:
     """Compares a block with what the block before it printed; one that follows none is prose."""
-    printed = example.namespace.pop(PRINTED, None)
-    assert printed is None or printed.rstrip() == str(example.parsed).rstrip()
+    printed, end = example.namespace.pop(PRINTED, ("", 0))
+    follows = end and "\n#" not in example.document.text[end : example.region.start]
+    assert not follows or printed.rstrip() == str(example.parsed).rstrip()
 
 
 def execute(example: Example) -> None:
