@@ -6,7 +6,7 @@ and the work for one delta never grows with the length of the reply.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -139,10 +139,15 @@ class Assembler:
 
     def feed(self, delta: Delta) -> None:
         """Take the next delta."""
-        if type(delta) is TextDelta and delta.index == self._text_at:
-            self._text.append(delta.text)
-        else:
-            _TAKES[type(delta)](self, delta)
+        self.feed_all((delta,))
+
+    def feed_all(self, deltas: Iterable[Delta]) -> None:
+        """Take several deltas, as `feed` does with one."""
+        for delta in deltas:
+            if type(delta) is TextDelta and delta.index == self._text_at:
+                self._text.append(delta.text)
+            else:
+                _TAKES[type(delta)](self, delta)
 
     @property
     def has_visible_parts(self) -> bool:

@@ -27,6 +27,7 @@ from typing import NamedTuple, TypeAlias
 LONGEST_WAIT = 366 * 86_400.0
 """Seconds; a longer wait is ignored."""
 
+_MAY_BE_ZERO = frozenset("0.")
 _NUMBER = re.compile(r"\d{1,18}(?:\.\d{0,18})?|\.\d{1,18}")
 _UNIT_SECONDS = {
     "ns": 1e-9,
@@ -179,9 +180,11 @@ def parse_exhausted_wait(
     """
     waits = []
     for remaining, reset in limits:
-        left = headers.get(remaining, "").lstrip()
+        left = headers.get(remaining)
+        if left is None:
+            continue
         # Most values begin with another digit, so the first character is checked before parsing.
-        if left and left[0] in "0." and _parse_number(left) == 0:
+        if left.lstrip()[:1] in _MAY_BE_ZERO and _parse_number(left.lstrip()) == 0:
             waits.append(_parse_reset(headers.get(reset, ""), _reference_time(headers, now)) or 0.0)
     return (max(waits) or None) if waits else None
 

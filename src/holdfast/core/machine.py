@@ -117,16 +117,13 @@ class SessionMachine:
         """Return all that the next turn needs; None while a turn is open, or before the first."""
         if self.phase is not Phase.IDLE or self.last_event is None:
             return None
-        versions = self._versions
-        lengths, replaced = tuple(versions.lengths), tuple(versions.replaced_histories)
-        messages = tuple(self.transcript)
         return SessionSnapshot(
             turn=self.turn,
             event_count=self.event_count,
             last_event=self.last_event,
-            messages=messages,
-            lengths=lengths,
-            replaced_histories=replaced,
+            messages=tuple(self.transcript),
+            lengths=tuple(self._versions.lengths),
+            replaced_histories=tuple(self._versions.replaced_histories),
         )
 
     def restore_snapshot(self, snapshot: SessionSnapshot) -> None:
@@ -238,9 +235,11 @@ class SessionMachine:
         phases = TRANSITIONS[self.phase][kind]
         if self._planned and self.phase in phases:
             return
-        for phase in phases:
-            if phase is phases[-1] or _CONDITIONS[phase](self):
+        for phase in phases[:-1]:
+            if _CONDITIONS[phase](self):
                 break
+        else:
+            phase = phases[-1]
         self.phase = phase
         self._planned = _PLANS[phase](self)
 

@@ -85,7 +85,7 @@ class QuestionLog:
     @property
     def open_questions(self) -> tuple[QuestionAsked, ...]:
         """The questions without an answer, in the order in which they were asked."""
-        return tuple(self.questions[key] for key in self._open_keys)
+        return tuple([self.questions[key] for key in self._open_keys])
 
     def find_open(self, key: str) -> QuestionAsked | None:
         """Return the question with this key while it waits for an answer."""

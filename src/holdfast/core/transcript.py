@@ -225,6 +225,9 @@ class Transcript(Sequence[Message]):
         if not older or (index == -1 and self._newest):
             return self._newest[index]
         if isinstance(index, slice):
+            first = index.start
+            if index.stop is index.step is None and first is not None and first >= older:
+                return self._newest[first - older :]
             start, stop, stride = index.indices(len(self))
             if stride != 1:
                 return list(self)[index]

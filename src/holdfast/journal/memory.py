@@ -55,8 +55,10 @@ class MemoryJournal:
         marker: Event | None = None,
     ) -> None:
         """Save one event, or an event and its marker. Raises ConflictError if a key is taken."""
-        saved = self._runs.get(run, {})
-        if event.key in saved:
+        saved = self._runs.get(run)
+        if saved is None:
+            saved = {}  # it is stored below, if nothing is wrong
+        elif event.key in saved:
             raise conflict_error(run, event.key)
         if marker is not None and (marker.key in saved or marker.key == event.key):
             raise conflict_error(run, marker.key)
@@ -64,7 +66,8 @@ class MemoryJournal:
             turn = (run, event.key)
             if self._requests.setdefault(event.request, turn) != turn:
                 raise RequestExistsError(event.request)
-        saved = self._runs.setdefault(run, saved)
+        if not saved:
+            saved = self._runs.setdefault(run, saved)
         if marker is None:
             saved[event.key] = (event, effect)
         else:

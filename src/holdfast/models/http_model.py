@@ -329,7 +329,7 @@ class HttpModel:
         assembler: Assembler,
         call: CallContext[ModelRequest],
     ) -> None:
-        feed, publish, ready = assembler.feed, call.execution.publish, call.execution.ready
+        publish, ready = call.execution.publish, call.execution.ready
         slow_to_begin = self._timeouts.first_content is not None
         meter = ReplyMeter(self._reply_limits, self._safe_size, assembler)
         try:
@@ -337,7 +337,9 @@ class HttpModel:
                 meter.note_bytes(len(data))
                 if not (deltas := decoder.feed(data)):
                     continue
-                _feed_deltas(deltas, feed, publish)
+                assembler.feed_all(deltas)
+                if publish is not None:
+                    _publish_visible(deltas, publish)
                 # A server that is slow to begin may send the role of its reply at once.
                 if not slow_to_begin or assembler.has_visible_parts:
                     response.note_content()
@@ -350,7 +352,10 @@ class HttpModel:
             # A body that breaks off after the proof that it is complete counts as ended.
             if not assembler.is_complete:
                 raise
-        _feed_deltas(decoder.close(), feed, publish)
+        deltas = decoder.close()
+        assembler.feed_all(deltas)
+        if publish is not None:
+            _publish_visible(deltas, publish)
         meter.check_end()
 
     def _make_decoder(self, response: Response, partial: Reply | None) -> Decoder:
@@ -391,13 +396,10 @@ def _find_resume_time(
     return None if wait is None else clock.monotonic() + wait
 
 
-def _feed_deltas(
-    deltas: list[Delta], feed: Callable[[Delta], None], publish: Callable[[Notice], None] | None
-) -> None:
-    """Add the deltas of one read to the reply, and publish those that users see."""
+def _publish_visible(deltas: list[Delta], publish: Callable[[Notice], None]) -> None:
+    """Publish the deltas that users see."""
     for delta in deltas:
-        feed(delta)
-        if publish is not None and type(delta) in _VISIBLE:
+        if type(delta) in _VISIBLE:
             publish(delta)  # type: ignore[arg-type]  # _VISIBLE holds the union's deltas
 
 

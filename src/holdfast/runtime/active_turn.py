@@ -39,6 +39,8 @@ from holdfast.runtime.usage_meter import UsageMeter, count_remaining
 from holdfast.telemetry.observers import make_emitter, wait_for_nobody
 from holdfast.tools.context import UsageSink
 
+_COMPLETED = Status.COMPLETED  # access to enum members is slow
+
 
 class PartialReply:
     """The part of a reply that had arrived when its attempt was cancelled.
@@ -260,18 +262,19 @@ class ActiveTurn:
     def build_result(self) -> Result[object]:
         """Build the result of the turn."""
         machine = self.machine
-        completed = machine.status is Status.COMPLETED
+        status, waiting = machine.status, machine.questions.open_questions
+        completed = status is _COMPLETED
         said = machine.reply if completed else machine.partial
         text = said.text if said is not None else ""
         output = self._get_output(said) if completed else None
-        stopped = machine.stop_event if machine.status is Status.STOPPED else None
+        stopped = machine.stop_event if status is Status.STOPPED else None
         if stopped is not None:
             text = stopped.text
             output = text if self.plan.output is None else None
         return Result(
             output=output,
             text=text,
-            status=machine.status if machine.phase is Phase.IDLE else Status.WAITING,
+            status=status if machine.phase is Phase.IDLE else Status.WAITING,
             usage=machine.usage,
             iterations=machine.model_calls,
             run_id=self.run_id,
@@ -280,7 +283,5 @@ class ActiveTurn:
             tried=machine.tried,
             stop_reason=stopped.reason if stopped is not None else "",
             parsed_by=machine.parsed_by if completed else "",
-            questions=tuple(
-                restore_question(asked, self.run_id) for asked in machine.questions.open_questions
-            ),
+            questions=tuple([restore_question(asked, self.run_id) for asked in waiting]),
         )

@@ -168,7 +168,7 @@ def _patch_turn(hook: Hook, context: BeforeTurn, patch: Patch) -> BeforeTurn:
 async def call_after_turn(run: ActiveTurn) -> None:
     """Call the hooks after a turn that is over. Raises MiddlewareError when one of them fails."""
     hooks, mine = run.hooks, run.hooks.chain.after_turn
-    if run.machine.phase is not Phase.IDLE or not has_enabled_hooks(mine, hooks.facts):
+    if not has_enabled_hooks(mine, hooks.facts) or run.machine.phase is not Phase.IDLE:
         return  # a turn that waits for an answer is not over
     result = run.build_result()
     context = AfterTurn(

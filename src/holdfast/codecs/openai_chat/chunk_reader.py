@@ -44,6 +44,7 @@ from holdfast.core.errors import ErrorInfo
 from holdfast.core.messages import FinishReason, Opaque, Text
 
 _Object = dict[str, object]
+_ABOUT = frozenset(ABOUT)
 
 
 class OpenAIChatChunkReader(ReplyReader):
@@ -128,7 +129,8 @@ class OpenAIChatChunkReader(ReplyReader):
         else:
             out.append(NotAReply("choices list", json_kind(choices)))
             self._failed = True
-        self._metadata.update((name, chunk[name]) for name in ABOUT if chunk.get(name))
+        if not _ABOUT.isdisjoint(chunk):
+            self._metadata.update((name, chunk[name]) for name in ABOUT if chunk.get(name))
         self._read_usage(chunk, out)
 
     def end_reply(self, out: list[Delta], *, whole: bool = False) -> None:

@@ -216,6 +216,8 @@ class QuestionBroker:
 
     async def close(self) -> None:
         """Cancel the tasks of the questions when the run is no longer in progress."""
+        if not self._late_answers and not self._other_loop_tasks:
+            return
         keeping: list[asyncio.Task[Any]] = [
             *self._late_answers.values(),
             *filter(None, self._other_loop_tasks),

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.core.effects import Effect
-from holdfast.core.events import Event, ModelReplied, OutputChecked, ToolFinished
+from holdfast.core.events import Event, ModelReplied, OutputChecked, ToolFinished, TurnClosed
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Record
 from holdfast.resilience.clock import Clock
@@ -137,7 +137,7 @@ class TurnLog:
         """Check an event, and return it as it is saved."""
         # A tool or a hook may have caught the error and returned a result, which must not be saved.
         self.raise_if_failed()
-        step = self._steps.take()
+        step = 0.0 if type(event) is TurnClosed else self._steps.take()
         # In a turn that waits for an answer no time counts, whatever the clock says.
         if step and self.machine.phase is not Phase.IDLE and not self.machine.questions.is_paused:
             self.idle_seconds += step
