@@ -112,13 +112,15 @@ def check_tail_pairs(
 
 def _find_start(messages: Sequence[Message], known_count: int) -> int:
     """Return `known_count`, or the index of an earlier message whose calls may lack results."""
+    if known_count < 1:
+        return 0
     at, results = known_count - 1, 0
-    while at > 0 and (message := messages[at]).role == "tool":
+    message = messages[at]
+    while at > 0 and message.role == "tool":
         results += len(message.parts)
         at -= 1
-    if at < 0:
-        return 0
-    return known_count if len(messages[at].calls) == results else at
+        message = messages[at]
+    return known_count if len(message.calls) == results else at
 
 
 def replace_unsafe_ids(

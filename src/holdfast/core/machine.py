@@ -277,7 +277,7 @@ class SessionMachine:
         self.model_calls += 1
         self.tried += event.tried
         self._downtime += event.downtime
-        self.usage = self.usage + reply.usage
+        self.usage = reply.usage if self.usage is _NO_USAGE else self.usage + reply.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
         self.transcript.append(reply.message)

@@ -265,8 +265,11 @@ class ActiveTurn:
         status, waiting = machine.status, machine.questions.open_questions
         completed = status is _COMPLETED
         said = machine.reply if completed else machine.partial
-        text = said.text if said is not None else ""
         output = self._get_output(said) if completed else None
+        if output is not None and output is machine.output:
+            text = str(output)  # the text of the reply
+        else:
+            text = said.text if said is not None else ""
         stopped = machine.stop_event if status is Status.STOPPED else None
         if stopped is not None:
             text = stopped.text

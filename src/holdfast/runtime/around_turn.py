@@ -35,7 +35,8 @@ async def start_turn(run: ActiveTurn, message: Message) -> None:
     hooks.set_turn(run.machine.turn + 1)
     if run.plan.instructions.fixed is None:
         hooks.instructions = await _write_instructions(run, message)
-    if has_enabled_hooks(hooks.chain.before_turn, hooks.facts):
+    mine = hooks.chain.before_turn
+    if mine and has_enabled_hooks(mine, hooks.facts):
         context = await _call_before_turn(run, message)
         message, hooks.instructions = context.message, context.instructions
     await _open_turn(run, message)
@@ -168,7 +169,7 @@ def _patch_turn(hook: Hook, context: BeforeTurn, patch: Patch) -> BeforeTurn:
 async def call_after_turn(run: ActiveTurn) -> None:
     """Call the hooks after a turn that is over. Raises MiddlewareError when one of them fails."""
     hooks, mine = run.hooks, run.hooks.chain.after_turn
-    if not has_enabled_hooks(mine, hooks.facts) or run.machine.phase is not Phase.IDLE:
+    if not mine or not has_enabled_hooks(mine, hooks.facts) or run.machine.phase is not Phase.IDLE:
         return  # a turn that waits for an answer is not over
     result = run.build_result()
     context = AfterTurn(

@@ -95,7 +95,8 @@ async def call_model(
     run.partial_reply.reply = None
     iteration, call = begin_iteration(run, effect)
     try:
-        if has_enabled_hooks(hooks.chain.before_iteration, hooks.facts):
+        before = hooks.chain.before_iteration
+        if before and has_enabled_hooks(before, hooks.facts):
             call = await call_before_iteration(hooks, call)
             if hooks.wants_to_end():
                 return make_stop_event(run)

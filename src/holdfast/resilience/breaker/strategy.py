@@ -133,14 +133,20 @@ class CircuitBreaker:
         self._lock = Lock()
         self._subscribers: tuple[Subscriber, ...] = ()
 
+    def try_admit(self) -> Ticket | None:
+        """A ticket if the breaker is closed; otherwise None, and then call `admit`."""
+        with self._lock:
+            state = self._state
+            if type(state) is not ClosedState:
+                return None
+            if self._ticket.epoch != state.epoch:
+                self._ticket = Ticket(state.epoch)
+            return self._ticket
+
     def admit(self, now: float) -> tuple[Ticket | RejectedCall, BreakerChanged | None]:
         """Whether a call is admitted, and the change of state that this caused."""
         with self._lock:
             before = self._state
-            if type(before) is ClosedState:
-                if self._ticket.epoch != before.epoch:
-                    self._ticket = Ticket(before.epoch)
-                return self._ticket, None
             self._state, answer = admit_call(self.options, before, now)
             after = self._state
         return answer, self._publish_change(before, after)
@@ -260,22 +266,25 @@ class BreakerStrategy(Struct, frozen=True):
 
         async def with_breaker(call: CallContext[P]) -> Outcome[T]:
             clock = call.execution.clock
-            answer, change = breaker.admit(clock.monotonic())
-            if change is not None:
-                call.execution.emit(change)
-            if isinstance(answer, RejectedCall):
-                return unsent_outcome(BreakerOpenError(breaker.target, answer.retry_after))
+            ticket = breaker.try_admit()
+            if ticket is None:
+                answer, change = breaker.admit(clock.monotonic())
+                if change is not None:
+                    call.execution.emit(change)
+                if isinstance(answer, RejectedCall):
+                    return unsent_outcome(BreakerOpenError(breaker.target, answer.retry_after))
+                ticket = answer
             try:
                 outcome = await operation(call)
             except BaseException:
                 # Cancelled, or a bug: it says nothing about the endpoint, but a probe must give its place back.
-                breaker.record_outcome(answer, "ignored", now=clock.monotonic())
+                breaker.record_outcome(ticket, "ignored", now=clock.monotonic())
                 raise
-            if type(outcome) is Done and breaker.count_success(answer, clock.monotonic()):
+            if type(outcome) is Done and breaker.count_success(ticket, clock.monotonic()):
                 return outcome
             retry_after = outcome.info.retry_after if isinstance(outcome, Failed) else None
             change = breaker.record_outcome(
-                answer, assess_health(outcome), now=clock.monotonic(), retry_after=retry_after
+                ticket, assess_health(outcome), now=clock.monotonic(), retry_after=retry_after
             )
             if change is not None:
                 call.execution.emit(change)

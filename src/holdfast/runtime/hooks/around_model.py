@@ -147,7 +147,7 @@ async def call_after_reply(
     if isinstance(outcome, Failed):
         await _call_on_error(hooks, call, outcome)
     mine = hooks.chain.after_reply
-    if not has_enabled_hooks(mine, hooks.facts):
+    if not mine or not has_enabled_hooks(mine, hooks.facts):
         return outcome
     context = AfterReply(
         facts=hooks.facts,

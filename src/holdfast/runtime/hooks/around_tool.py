@@ -122,8 +122,8 @@ class HookedCall:
         """Call the hooks before the tool, and then the tool with the wrap hooks around it."""
         if self._hooks.blocks_tools():
             return self._blocked_outcome()
-        seen = has_enabled_hooks(self._mine.before_and_wrap, self._hooks.facts)
-        if not seen or not self.valid:
+        mine = self._mine.before_and_wrap
+        if not mine or not has_enabled_hooks(mine, self._hooks.facts) or not self.valid:
             # A call that cannot run needs no approval and no wrap.
             return await self._use(self._effect, self._checked)
         try:
@@ -209,11 +209,13 @@ class HookedCall:
             event: the event for the outcome.
             outcome: the outcome of `run_tool`.
         """
-        is_denied = isinstance(outcome, Failed) and isinstance(outcome.error, ToolDeniedError)
-        if isinstance(outcome, Failed) and not is_denied:
-            await self._call_on_error(outcome)
+        is_denied = False
+        if isinstance(outcome, Failed):
+            is_denied = isinstance(outcome.error, ToolDeniedError)
+            if not is_denied:
+                await self._call_on_error(outcome)
         mine, hooks = self._mine.after, self._hooks
-        if has_enabled_hooks(mine, hooks.facts):
+        if mine and has_enabled_hooks(mine, hooks.facts):
             context = self._after_context(event, outcome, is_denied=is_denied)
             seen, failure = await call_after(mine, context, self._apply_after)
             hooks.record_failure(failure)

@@ -62,11 +62,13 @@ def hooks_idle(run: ActiveTurn) -> bool:
     if this is None:
         return True
     if phase is not _TOOLS:
-        if has_enabled_hooks(hooks.chain.after_iteration, hooks.facts):
+        mine = hooks.chain.after_iteration
+        if mine and has_enabled_hooks(mine, hooks.facts):
             return False
         hooks.iteration = None
     elif not this.before_tools_called:
-        if has_enabled_hooks(hooks.chain.before_tools, hooks.facts):
+        mine = hooks.chain.before_tools
+        if mine and has_enabled_hooks(mine, hooks.facts):
             return False
         this.before_tools_called = True
     return True

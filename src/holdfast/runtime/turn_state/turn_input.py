@@ -71,7 +71,7 @@ def to_message(prompt: object) -> Message:
         check_value("prompt.parts", prompt.parts, tuple[Part, ...])
         return prompt
     if isinstance(prompt, str) and prompt.strip():
-        return user(prompt)
+        return Message("user", (Text(prompt),))
     if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
         raise ConfigurationError(
             "prompt", f"must be a text, a Message or a list of parts, got {type(prompt).__name__}"

@@ -94,21 +94,21 @@ class TurnLog:
         Raises:
             BaseException: this event, or one before it, could not be saved.
         """
-        is_result = type(event) is ToolFinished
+        pending = self._pending_events
         try:
-            if self._pending_events:
-                await self._wait_for_place(is_result=is_result)
+            if pending:
+                await self._wait_for_place(is_result=type(event) is ToolFinished)
             event = self._prepare_event(event)
         except BaseException:
             self._wake_next()  # in the place of this event
             raise
-        machine = self.machine
-        applied = machine.event_count
+        applied = self.machine.event_count
         # A hook can end the turn instead of the effect; its event is not the outcome of the effect.
         ended = effect if effect is not None and effect.key == event.key else None
-        events = (event,) if marker is None else (event, marker)
-        self._pending_events += events
-        self._only_results = is_result
+        self._only_results = type(event) is ToolFinished
+        pending.append(event)
+        if marker is not None:
+            pending.append(marker)
         try:
             await self._journal.append(self._run_id, event, ended, marker=marker)
         except asyncio.CancelledError:
@@ -118,16 +118,16 @@ class TurnLog:
             self.error = error
             raise
         else:
-            self._apply(event, is_checked=machine.event_count == applied)
+            self._apply(event, is_checked=self.machine.event_count == applied)
             if marker is not None:
                 self._apply(marker)
         finally:
-            if self._pending_events:
-                self._forget_pending(events)
+            if pending:
+                self._forget_pending(event, marker)
             if self._waiting_results or self._waiters:
                 self._wake_next()
 
-    def _forget_pending(self, events: tuple[Event, ...]) -> None:
+    def _forget_pending(self, *events: Event | None) -> None:
         """Forget those of the events that were not applied."""
         for one in events:
             if one in self._pending_events:
