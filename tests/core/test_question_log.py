@@ -122,11 +122,11 @@ def test_without_extension_the_limit_ends_the_turn_as_before() -> None:
 
 def test_at_an_extendable_limit_the_model_is_not_called_before_a_yes() -> None:
     machine = at_the_limit()
-    assert machine.is_over_limit
+    assert machine.is_over_limit()
     with pytest.raises(IllegalEventError, match="over the limit"):
         machine.check_event(ev.ModelReplied("t1.i1.model", 80.0, Reply((Text("more"),))))
     machine.apply(ev.LimitExtended("t1.i1.extended", 80.0, 2))
-    assert not machine.is_over_limit
+    assert not machine.is_over_limit()
     assert machine.limits.iterations == 3
     with pytest.raises(IllegalEventError):
         machine.check_event(ev.LimitExtended("t1.i1.extended", 80.0, 2))

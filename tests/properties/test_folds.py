@@ -147,7 +147,7 @@ def _possible(machine: SessionMachine) -> list[str]:
         return ["checked", "checked", "checked", "interrupted"]
     if not isinstance(first, CallModel):
         return ["finished", "finished", *asks, *asks, "finished", "interrupted"]
-    if machine.is_over_limit:
+    if machine.is_over_limit():
         return ["at the limit", "at the limit", *asks, "interrupted"]
     return ["replied", "replied", *asks, *asks, "replied", "failed", "interrupted"]
 

@@ -76,6 +76,7 @@ class _RefusalParts(Struct):
 
 
 _NO_START = ReplyStarted()
+_UNKNOWN = FinishReason.UNKNOWN  # access to enum members is slow
 _NO_USAGE = Usage()
 
 
@@ -194,11 +195,11 @@ class Assembler:
         kind = classify_reply(self._own_parts(parts), self._evidence_so_far(), self._quirks)
         is_accepted = kind in _ACCEPTED
         if is_accepted and self._calls:
-            parts = tuple(map(_fill_empty_arguments, parts))
+            parts = tuple([_fill_empty_arguments(part) for part in parts])
         reply = Reply(
             parts=parts,
             kind=kind,
-            finish=self._evidence.finish or FinishReason.UNKNOWN,
+            finish=self._evidence.finish or _UNKNOWN,
             usage=self._usage,
             model=self._start.model,
             id=self._start.id,

@@ -160,8 +160,11 @@ def _classify_content(parts: tuple[Part, ...]) -> ReplyKind:
     for call in calls:
         if not (call.name and _is_json_object(call.arguments)):
             return ReplyKind.MALFORMED_CALL
-    if calls or any(map(_is_visible, parts)):
+    if calls:
         return _COMPLETE
+    for part in parts:
+        if _is_visible(part):
+            return _COMPLETE
     return ReplyKind.ONLY_REASONING if Reasoning in map(type, parts) else ReplyKind.EMPTY
 
 

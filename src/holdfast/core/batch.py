@@ -42,7 +42,6 @@ class Batch:
         self.has_begun = False
         """Whether the tools may have started, in this process or an earlier one."""
 
-    @property
     def is_whole(self) -> bool:
         """Whether every call has its result."""
         return len(self.results) == len(self.calls)

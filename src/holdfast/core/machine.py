@@ -57,7 +57,8 @@ _NUMBERED = (ev.TurnOpened, *_CHANGES)
 
 _DEFAULT_LIMITS = Limits()
 _NO_USAGE = Usage()
-_RUNNING = ev.Status.RUNNING
+# Access to enum members is slow, and these are needed for every turn.
+_RUNNING, _COMPLETED, _PAUSED = ev.Status.RUNNING, ev.Status.COMPLETED, ReplyKind.PAUSED
 
 
 class SessionMachine:
@@ -172,7 +173,7 @@ class SessionMachine:
                 f"{kind.__name__} {event.key} cannot happen while the run waits for "
                 f"{self.phase.value}"
             )
-        if kind is ev.ModelReplied and self.is_over_limit:
+        if kind is ev.ModelReplied and self.is_over_limit():
             raise IllegalEventError(f"{event.key} is over the limit of iterations")
         if event.key in self._planned:
             return  # nearly every event
@@ -243,7 +244,6 @@ class SessionMachine:
         self.phase = phase
         self._planned = _PLANS[phase](self)
 
-    @property
     def _awaits_check(self) -> bool:
         """Whether the last reply is an output that must be checked."""
         is_output = self.reply is not None and self.reply.kind is not ReplyKind.PAUSED
@@ -280,11 +280,11 @@ class SessionMachine:
         self.usage = reply.usage if self.usage is _NO_USAGE else self.usage + reply.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
-        self.transcript.append(reply.message)
+        self.transcript.append(Message("assistant", reply.parts))
         calls = reply.calls
         if calls:
             self._take_calls(reply, calls)
-        elif reply.kind is ReplyKind.PAUSED:
+        elif reply.kind is _PAUSED:
             self._begin_iteration(event.at)
         else:
             self._take_output(reply, event.at)
@@ -303,9 +303,9 @@ class SessionMachine:
 
     def _take_output(self, reply: Reply, at: float) -> None:
         self.output_retries.record_output(self.working_seconds(at), self.usage)
-        if not self._awaits_check:
+        if not self._awaits_check():
             self.output = reply.text
-            self._end_turn(ev.Status.COMPLETED)
+            self._end_turn(_COMPLETED)
 
     def _on_output_checked(self, event: ev.OutputChecked) -> None:
         self.problems, self.parsed_by = event.problems, event.parsed_by
@@ -314,7 +314,7 @@ class SessionMachine:
             self.partial = self.reply
             self._end_turn(ev.Status.FAILED, event.error)
         elif event.parsed_by:
-            self._end_turn(ev.Status.COMPLETED)
+            self._end_turn(_COMPLETED)
         else:
             self._retry_output(event.problems, event.at)
 
@@ -334,7 +334,6 @@ class SessionMachine:
         most = (self.limits.iterations or 0) + event.iterations
         self.limits = msgspec.structs.replace(self.limits, iterations=most)
 
-    @property
     def is_over_limit(self) -> bool:
         """Whether the limit of iterations is reached, so that the model must not be asked."""
         most = self.limits.iterations
@@ -348,7 +347,7 @@ class SessionMachine:
             self.usage = self.usage + event.partial.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
-        limit = event.error.category is ErrorCategory.LIMIT and self.is_over_limit
+        limit = event.error.category is ErrorCategory.LIMIT and self.is_over_limit()
         self._end_turn(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
 
     def _on_tools_begun(self, _event: ev.ToolsBegun) -> None:
@@ -360,7 +359,7 @@ class SessionMachine:
         self._downtime += event.downtime
         if event.usage != _NO_USAGE:  # few tools ask models
             self.usage = self.usage + event.usage
-        if self._batch.is_whole:
+        if self._batch.is_whole():
             self._append_results()
             self._begin_iteration(event.at)
 
@@ -373,7 +372,7 @@ class SessionMachine:
         self.iteration += 1
         self.questions.close_all(at)
         limits = self.limits
-        if self.is_over_limit and not limits.extendable:
+        if self.is_over_limit() and not limits.extendable:
             self._end_at_limit("iterations")
         elif limits.seconds is not None and self.working_seconds(at) >= limits.seconds:
             self._end_at_limit("seconds")
@@ -426,7 +425,7 @@ class SessionMachine:
     def _on_turn_closed(self, event: ev.TurnClosed) -> None:
         self.status = event.status
         self.error = event.error
-        if event.status is not ev.Status.COMPLETED:
+        if event.status is not _COMPLETED:
             keep = bool(self.tools_run) or not is_refused(self.stop_event, self.error)
             self._turn_history.close_turn(self.transcript, event.status, self.partial, keep=keep)
         self._versions.add_version(len(self.transcript))
@@ -464,8 +463,8 @@ class SessionMachine:
 # Tables instead of tests, since the attributes of an enum are slow to read.
 _CONDITIONS: dict[Phase, Callable[[SessionMachine], bool]] = {
     Phase.CLOSING: lambda machine: machine.status is not _RUNNING,
-    Phase.TOOLS: lambda machine: not machine._batch.is_whole,
-    Phase.OUTPUT: lambda machine: machine._awaits_check,
+    Phase.TOOLS: lambda machine: not machine._batch.is_whole(),
+    Phase.OUTPUT: lambda machine: machine._awaits_check(),
 }
 """What the state must be for a phase to follow; the last one of a row follows in any state."""
 

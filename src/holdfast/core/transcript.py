@@ -51,7 +51,6 @@ class _Encoded:
         self.pieces: list[bytes] = []
         self.has_content = False
 
-    @property
     def count(self) -> int:
         return self.packed_count + len(self.pieces)
 
@@ -73,7 +72,7 @@ class _Encoded:
         self.has_content = bool(self.packed) or any(self.pieces)
 
     def pack_pieces(self) -> None:
-        self.packed, self.packed_count = b"".join((self.packed, *self.pieces)), self.count
+        self.packed, self.packed_count = b"".join((self.packed, *self.pieces)), self.count()
         self.pieces.clear()
 
 
@@ -172,7 +171,7 @@ class Transcript(Sequence[Message]):
         encoded = self._encoded.get(key)
         if encoded is None:
             encoded = self._encoded[key] = _Encoded()
-        known = encoded.count
+        known = encoded.count()
         new = known - len(self._older.messages)
         messages = self._newest[new:] if new >= 0 else self[known:]
         for at, message in enumerate(messages, known):
@@ -202,7 +201,7 @@ class Transcript(Sequence[Message]):
     def encoded_count(self, key: str) -> int:
         """Return how many messages, from the first on, are already encoded under `key`."""
         encoded = self._encoded.get(key)
-        return 0 if encoded is None else encoded.count
+        return 0 if encoded is None else encoded.count()
 
     def has_call(self, ids: frozenset[str], before: int) -> bool:
         """Whether one of the first `before` messages has a tool call with one of these ids.

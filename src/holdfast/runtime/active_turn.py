@@ -39,7 +39,8 @@ from holdfast.runtime.usage_meter import UsageMeter, count_remaining
 from holdfast.telemetry.observers import make_emitter, wait_for_nobody
 from holdfast.tools.context import UsageSink
 
-_COMPLETED = Status.COMPLETED  # access to enum members is slow
+# Access to enum members is slow, and these are needed for every turn.
+_COMPLETED, _IDLE = Status.COMPLETED, Phase.IDLE
 
 
 class PartialReply:
@@ -176,7 +177,7 @@ class ActiveTurn:
             run_id=self.run_id,
             session=self.context.session,
             deps=self.context.deps,
-            turn=machine.turn + 1 if machine.phase is Phase.IDLE else machine.turn,
+            turn=machine.turn + 1 if machine.phase is _IDLE else machine.turn,
             states=self.log.folds.states,
             clock=clock.monotonic,
             now=clock.now,
@@ -270,14 +271,16 @@ class ActiveTurn:
             text = str(output)  # the text of the reply
         else:
             text = said.text if said is not None else ""
-        stopped = machine.stop_event if status is Status.STOPPED else None
+        stopped = machine.stop_event
+        if stopped is not None and status is not Status.STOPPED:
+            stopped = None
         if stopped is not None:
             text = stopped.text
             output = text if self.plan.output is None else None
         return Result(
             output=output,
             text=text,
-            status=status if machine.phase is Phase.IDLE else Status.WAITING,
+            status=status if machine.phase is _IDLE else Status.WAITING,
             usage=machine.usage,
             iterations=machine.model_calls,
             run_id=self.run_id,

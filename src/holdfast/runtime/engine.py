@@ -74,6 +74,9 @@ from holdfast.tools.tool import Tool
 
 T = TypeVar("T", default=str)
 
+# Access to enum members is slow, and these are needed for every turn.
+_COMPLETED, _IDLE = Status.COMPLETED, Phase.IDLE
+
 
 class Engine(Generic[T]):
     """Runs the turns of one agent.
@@ -346,7 +349,7 @@ class Engine(Generic[T]):
             opening = pool.open_session(run_id, max_wait=self._max_wait)
         async with opening as opened:
             run = ActiveTurn(plan or self.plan, run_id, opened, context)
-            if run.machine.phase is not Phase.IDLE:
+            if run.machine.phase is not _IDLE:
                 await _close_left_turn(run)
             self.answering.register_turn(run)
             try:
@@ -418,10 +421,12 @@ class Engine(Generic[T]):
 
     def _finish_turn(self, run: ActiveTurn) -> Result[T]:
         result: Result[T] = run.build_result()  # type: ignore[assignment]  # the plan's output type is T
+        if result.status is _COMPLETED:
+            return result
         end = run.machine.stop_event
         refused = end is not None and end.refused
         stopped = result.status is Status.STOPPED and self.plan.output is None
-        if (stopped and not refused) or result.status in (Status.COMPLETED, Status.WAITING):
+        if (stopped and not refused) or result.status is Status.WAITING:
             return result
         raise _build_failure(run, result)
 

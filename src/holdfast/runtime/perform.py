@@ -110,7 +110,7 @@ async def call_model(
         outcome = failed_outcome(error)
     asked = outcome.value if isinstance(outcome, Done) and outcome.attempts else None
     outcome = iteration.outcome = await call_after_reply(hooks, iteration, call, outcome)
-    if isinstance(outcome, Done) and not outcome.attempts and run.machine.is_over_limit:
+    if isinstance(outcome, Done) and not outcome.attempts and run.machine.is_over_limit():
         outcome = _make_over_limit(run)  # a reply that a hook gives also counts toward the limit
     if isinstance(outcome, Done):
         if asked is None:
@@ -125,7 +125,7 @@ async def _ask_model(
 ) -> Outcome[Reply]:
     """Ask the model, with all attempts."""
     plan, parent = run.plan, run.context.parent_meter
-    if run.machine.is_over_limit:
+    if run.machine.is_over_limit():
         return _make_over_limit(run)
     left = parent.remaining_tokens() if parent is not None else None
     if left is not None and left <= 0:
@@ -135,7 +135,7 @@ async def _ask_model(
     if isinstance(messages, TranscriptSnapshot):
         messages = messages.transcript  # it has the encoded form of the messages
     request = ModelRequest(
-        model=plan.model.model,
+        model=plan.models[0].model,
         messages=messages,
         instructions=call.instructions,
         tools=call.tools,

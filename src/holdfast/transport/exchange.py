@@ -7,7 +7,7 @@ only two reads of the clock are added.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
@@ -131,10 +131,10 @@ class Client:
 class _WatchedRequest(ClientRequest):
     """Starts the watchdog of this task when the request has a connection that can carry it."""
 
-    async def send(self, conn: Connection) -> ClientResponse:
+    def send(self, conn: Connection) -> Coroutine[object, object, ClientResponse]:
         _used_connections.check_connection(conn)
         _watching.get().start(partial(_abort_connection, conn))
-        return await super().send(conn)
+        return super().send(conn)
 
 
 class _Headers(Mapping[str, str]):

@@ -165,7 +165,7 @@ async def extend_limit(run: AskingTurn, question: AnyQuestion, answer: object) -
     machine = run.machine
     if not isinstance(question, ContinuationQuestion) or not isinstance(answer, Continued):
         return
-    if machine.phase is Phase.MODEL and machine.is_over_limit:
+    if machine.phase is Phase.MODEL and machine.is_over_limit():
         key = extended_key(machine.turn, machine.iteration)
         more = answer.iterations or question.extension
         await run.log.commit(LimitExtended(key, run.plan.clock.now(), more))

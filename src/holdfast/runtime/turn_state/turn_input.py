@@ -50,7 +50,8 @@ class TurnInput(Struct, frozen=True, kw_only=True):
             )
         if self.request is not None and not check_name("request", self.request).strip():
             raise ConfigurationError("request", "is empty", fix="Leave it out, or pass a key")
-        _LIMITS_CHECK.check("limits", self.limits)
+        if self.limits is not None:
+            _LIMITS_CHECK.check("limits", self.limits)
         # The messages of a transcript are checked already.
         if type(self.history) is not Transcript and self.history != ():
             _HISTORY_CHECK.check("history", self.history)
