@@ -203,7 +203,15 @@ PIECES = {
     *("Endpoint", "HttpModel", "HttpRequest", "HttpTransport", "Preset"),
     *("find_preset", "provider_names", "resolve_model", "open_journal", "Registry", "as_tool"),
     *("PermissionMemory", "SessionFilter", "cache_key", "classify_exception", "session_scope"),
-    *("EventSink", "current_session", "folding_twice", "looks_like_error", "no_waits", "replay"),
+    *(
+        "EventSink",
+        "arguments_key",
+        "current_session",
+        "folding_twice",
+        "looks_like_error",
+        "no_waits",
+        "replay",
+    ),
 }
 """What code puts together from checked parts, as the strategies from their options."""
 

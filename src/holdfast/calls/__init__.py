@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.calls.exception_rules import classify_exception as classify_exception
     from holdfast.calls.exception_rules import retry_on as retry_on
     from holdfast.calls.guard import Guard as Guard
+    from holdfast.calls.guard import arguments_key as arguments_key
     from holdfast.calls.guard import execute as execute
     from holdfast.calls.guard import make_execution_context as make_execution_context
     from holdfast.calls.guard import resilient as resilient
@@ -39,6 +40,7 @@ _HOME: dict[str, str] = {
     "ResponseHandler": "holdfast.calls.response_handler",
     "ResultKind": "holdfast.calls.call_result",
     "SessionFilter": "holdfast.calls.session_log",
+    "arguments_key": "holdfast.calls.guard",
     "asend_message": "holdfast.calls.send",
     "asend_message_streaming": "holdfast.calls.send",
     "classify": "holdfast.calls.sdk_errors",

@@ -247,12 +247,23 @@ def make_execution_context(
 
 
 def arguments_key(scope: str) -> KeyOf:
-    """Return the cache's key function for calls: the function's name and all arguments, for one account.
+    """Return the key function of a `Cache` around a function: its name and all arguments.
 
     A call with arguments that JSON cannot express has no key and is not cached.
+
+    Args:
+        scope: the account or the credentials; values are never shared with another scope.
+
+    Raises:
+        ConfigurationError: the scope is empty.
+
+    >>> from holdfast.resilience import Cache, CacheOptions, Store
+    >>> cached = resilient(Cache(Store(CacheOptions()), arguments_key("my account"), len))(str.upper)
+    >>> cached("a"), cached("a")
+    ('A', 'A')
     """
     if not scope:
-        raise ConfigurationError("cache.scope", "must name the account or the credentials")
+        raise ConfigurationError("scope", "must name the account or the credentials")
 
     def key_of(payload: object) -> str | None:
         if not isinstance(payload, CallArguments):
