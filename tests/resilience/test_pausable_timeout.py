@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
 
 import pytest
 
@@ -74,26 +73,3 @@ async def struck(scope: asyncio.Timeout) -> None:
 async def test_a_limit_that_struck_is_not_taken_back() -> None:
     with pytest.raises(TimeoutError):
         await struck(asyncio.timeout(0.01))
-
-
-async def ended_at_once(scope: asyncio.Timeout, *, in_pause: bool) -> None:
-    async with scope:
-        with pausable_timeout(scope) as patience:
-            with patience.pause() if in_pause else nullcontext():
-                patience.expire_now()
-            await asyncio.Event().wait()
-
-
-@pytest.mark.parametrize("in_pause", [False, True])
-async def test_a_limit_can_be_ended_at_once_also_while_it_is_paused(*, in_pause: bool) -> None:
-    with pytest.raises(TimeoutError):
-        await ended_at_once(asyncio.timeout(60), in_pause=in_pause)
-
-
-async def test_what_is_over_cannot_be_ended_again() -> None:
-    async with asyncio.timeout(60) as scope:
-        with pausable_timeout(scope) as patience:
-            await asyncio.sleep(0)
-        when = scope.when()
-        patience.expire_now()
-        assert scope.when() == when

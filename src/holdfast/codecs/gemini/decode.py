@@ -71,9 +71,6 @@ class GeminiDecoder:
         classify: classifies an error inside a 200 response.
         provider: the preset's name, for `classify`.
         limit: the largest event, object or whole body, in bytes.
-
-    Attributes:
-        bad_events: the number of events that were not JSON after the reply had ended.
     """
 
     __slots__ = (
@@ -88,7 +85,6 @@ class GeminiDecoder:
         "_reader",
         "_splitter",
         "_sse",
-        "bad_events",
     )  # fmt: skip
 
     def __init__(
@@ -110,7 +106,6 @@ class GeminiDecoder:
         self._is_whole = False
         self._done = False
         self._quick_block: int | None = None
-        self.bad_events = 0
 
     @property
     def other_candidates(self) -> int:
@@ -210,7 +205,6 @@ class GeminiDecoder:
             self._reject_body("chunk object", json_kind(value), out)
 
     def _pass_over(self, payload: bytes, out: list[Delta], *, cut: bool) -> None:
-        self.bad_events += 1
         if cut and (b'"parts"' in payload or not self._reader.finished):
             out.append(EndMissing(inside_event=True))
 

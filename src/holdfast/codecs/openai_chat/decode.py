@@ -39,10 +39,6 @@ class ChatDecoder:
         classify: classifies an error inside a 200 response.
         provider: the preset's name, for `classify`.
         limit: the largest event or whole body, in bytes.
-
-    Attributes:
-        bad_lines: the number of skipped events that were not JSON: after the finish reason, at the
-            end of a cut stream, or with an unknown name.
     """
 
     __slots__ = (
@@ -55,7 +51,6 @@ class ChatDecoder:
         "_provider",
         "_reader_or_none",
         "_sse",
-        "bad_lines",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +72,6 @@ class ChatDecoder:
         self._has_text = False
         # Whether any event was repaired.
         self._has_mended = False
-        self.bad_lines = 0
 
     @property
     def _reader(self) -> OpenAIChatChunkReader:
@@ -176,8 +170,7 @@ class ChatDecoder:
             self._take(value, out, failed=name == b"error")
             self._can_read_quickly = self._reader.allows_quick_read
         elif value is None:
-            # `null` only keeps the connection open.
-            self.bad_lines += 1
+            pass  # `null` only keeps the connection open
         elif value is UNREADABLE and name == b"error" and not self._reader.finished:
             self._reader.read_object(wrap_error_text(payload), out, failed=True)
         elif value is UNREADABLE and b"\n" in payload:
@@ -209,7 +202,6 @@ class ChatDecoder:
                 out.append(CharactersReplaced())
 
     def _pass_over(self, payload: bytes, out: list[Delta], *, cut: bool) -> None:
-        self.bad_lines += 1
         if cut and (b'"delta"' in payload or not self._reader.finished):
             out.append(EndMissing(inside_event=True))
 

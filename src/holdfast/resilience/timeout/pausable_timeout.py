@@ -27,12 +27,6 @@ class PausableTimeout:
         self._remaining = 0.0
         self.has_ended = False
 
-    def expire_now(self) -> None:
-        """Let the limit expire at once, when the work under it has become useless."""
-        if not self.has_ended and not self._scope.expired():
-            self.has_ended = True
-            self._scope.reschedule(asyncio.get_running_loop().time())
-
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Let no time count until the end of the block."""
