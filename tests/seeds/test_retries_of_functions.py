@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.codecs.bodies import openai
 from tests.resilience.operations import Bench, Script, fail, info
 from tests.tool_results import results_in_history
 
@@ -14,6 +15,7 @@ from holdfast import (
     Agent,
     ConfigurationError,
     ErrorCategory,
+    HoldfastError,
     Middleware,
     PermissionQuestion,
     ProviderError,
@@ -106,6 +108,35 @@ async def test_the_category_decides_whether_a_function_is_retried(
     with pytest.raises(FunctionInvocationError):
         await executor.execute_with_retry(fails, {}, "fails")
     assert len(runs) == attempts
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "category"),
+    [
+        (400, openai("no", "invalid_request_error", "context_length_exceeded"), C.CONTEXT_WINDOW),
+        (400, openai("no", "invalid_request_error"), C.CLIENT_ERROR),
+        (401, openai("no", "invalid_request_error", "invalid_api_key"), C.AUTH_ERROR),
+        (403, openai("no", "forbidden"), C.AUTH_ERROR),
+        (429, openai("no", "insufficient_quota", "insufficient_quota"), C.RATE_LIMIT_TERMINAL),
+        (429, openai("no", "requests", "rate_limit_exceeded"), C.RATE_LIMIT_RETRYABLE),
+        (500, openai("no", "server_error"), C.SERVER_ERROR),
+        (503, openai("no", "overloaded"), C.TRANSIENT),
+        (404, openai("no", "invalid_request_error", "model_not_found"), C.MODEL_NOT_FOUND),
+        (429, openai("You exceeded your current quota, please check."), C.RATE_LIMIT_TERMINAL),
+        (429, openai("Your quota has been exceeded"), C.RATE_LIMIT_TERMINAL),
+        (400, openai("This model's maximum context length is 8192 tokens."), C.CONTEXT_WINDOW),
+    ],
+)
+async def test_a_refusal_has_its_category(
+    status: int, body: object, category: ErrorCategory
+) -> None:
+    async with Emulator(["never"], faults=[HttpStatus(status, body=body)]) as provider:
+        retry = RetryOptions(max_retries=0)
+        agent = Agent("openai:demo", base_url=provider.base_url, api_key="k", retry=retry)
+        with pytest.raises(HoldfastError) as caught:
+            await agent.run("go")
+    assert caught.value.info is not None
+    assert caught.value.info.category is category
 
 
 @pytest.mark.parametrize(
