@@ -10,7 +10,7 @@ from tests.tool_results import results_in_history
 from holdfast import Agent, ClarificationQuestion, PermissionQuestion, Question, ToolContext, tool
 from holdfast.core.messages import ToolCall
 from holdfast.errors import UnansweredError
-from holdfast.events import RetryScheduled, ToolStarted
+from holdfast.events import BreakerChanged, RetryScheduled, ToolStarted
 from holdfast.middleware import Middleware, Patch, Stop
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -141,3 +141,57 @@ async def test_a_stream_has_the_events_of_the_document() -> None:
         "ToolFinished",
         RetryScheduled.__name__,
     } <= names
+
+
+SHOWN = BreakerChanged("mine", "closed", "open")
+HOOKS = [
+    "before_turn",
+    "before_iteration",
+    "wrap_model",
+    "after_reply",
+    "before_tools",
+    "before_tool",
+    "wrap_tool",
+    "after_tool",
+    "after_iteration",
+    "after_turn",
+]
+
+
+def emits_in(hook: str) -> Middleware[Any]:
+    async def emit(context: Any, *call_next: Any) -> Any:
+        context.emit(SHOWN)
+        return await call_next[0](context) if call_next else None
+
+    middleware: Middleware[Any] = type("Emits", (Middleware,), {})()
+    setattr(middleware, hook, emit)
+    return middleware
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_every_hook_of_a_turn_may_emit(hook: str) -> None:
+    model = ScriptedModel(CALL, "end", CALL, "end")
+    agent = Agent(model, tools=[fetch], middleware=[emits_in(hook)])
+    async with agent.stream("Go.") as run:
+        items = [item async for item in run]
+    assert SHOWN in items
+    assert (await agent.run("Nobody watches.")).text == "end"
+
+
+async def test_what_a_hook_emits_before_it_asks_is_shown_before_the_question() -> None:
+    class EmitsAndAsks(Middleware):
+        async def before_iteration(self, context: Any) -> None:
+            context.emit(SHOWN)
+            await context.ask(Sure(text="Sure?"))
+            context.emit(BreakerChanged("mine", "open", "closed"))
+
+    seen: list[str] = []
+    agent = Agent(ScriptedModel("end"), middleware=[EmitsAndAsks()])
+    async with agent.stream("Go.") as run:
+        async for item in run:
+            if isinstance(item, Sure):
+                seen.append("asked")
+                run.answer(item.answer(value=True))
+            elif isinstance(item, BreakerChanged):
+                seen.append(item.after)
+    assert seen == ["open", "asked", "closed"]
