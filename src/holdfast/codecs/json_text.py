@@ -112,17 +112,18 @@ def string_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def read_count(values: Mapping[str, object], name: str) -> int:
-    """Return the value of `name` if it is a positive integer (at most 2**53), and 0 for any other value.
+def read_count(values: Mapping[str, object], *names: str) -> int:
+    """Return the first value of `names` that is a positive integer (at most 2**53); 0 without one.
 
-    >>> read_count({"tokens": 3.0}, "tokens"), read_count({"tokens": "many"}, "tokens")
+    >>> read_count({"tokens": 3.0}, "total", "tokens"), read_count({"tokens": "many"}, "tokens")
     (3, 0)
     """
-    value = values.get(name)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return min(value, 2**53)
+    for name in names:
+        value = values.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return min(value, 2**53)
     return 0
 
 

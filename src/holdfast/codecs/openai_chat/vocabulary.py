@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from holdfast.codecs.json_text import read_count
 from holdfast.core.messages import FinishReason, Usage
 
 WIRE = "openai_chat"
@@ -161,13 +162,13 @@ def _parse_loose_usage(raw: Mapping[str, object]) -> Usage:
     inputs = _find_details(raw, "prompt_tokens_details", "input_tokens_details")
     outputs = _find_details(raw, "completion_tokens_details", "output_tokens_details")
     return Usage(
-        input=_first_count(raw, "prompt_tokens", "input_tokens"),
-        output=_first_count(raw, "completion_tokens", "output_tokens"),
-        cached_input=_first_count(inputs, "cached_tokens")
-        or _first_count(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
-        cache_write=_first_count(inputs, "cache_write_tokens", "cache_creation_tokens"),
-        reasoning=_first_count(outputs, "reasoning_tokens")
-        or _first_count(raw, "reasoning_tokens"),
+        input=read_count(raw, "prompt_tokens", "input_tokens"),
+        output=read_count(raw, "completion_tokens", "output_tokens"),
+        cached_input=read_count(inputs, "cached_tokens")
+        or read_count(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
+        cache_write=read_count(inputs, "cache_write_tokens", "cache_creation_tokens"),
+        reasoning=read_count(outputs, "reasoning_tokens")
+        or read_count(raw, "reasoning_tokens"),
     )
 
 
@@ -177,13 +178,3 @@ def _find_details(raw: Mapping[str, object], *names: str) -> Mapping[str, object
         if isinstance(value, dict):
             return value
     return {}
-
-
-def _first_count(raw: Mapping[str, object], *names: str) -> int:
-    for name in names:
-        value = raw.get(name)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return min(value, 2**53)
-    return 0
