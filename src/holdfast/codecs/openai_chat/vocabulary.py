@@ -167,8 +167,7 @@ def _parse_loose_usage(raw: Mapping[str, object]) -> Usage:
         cached_input=read_count(inputs, "cached_tokens")
         or read_count(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
         cache_write=read_count(inputs, "cache_write_tokens", "cache_creation_tokens"),
-        reasoning=read_count(outputs, "reasoning_tokens")
-        or read_count(raw, "reasoning_tokens"),
+        reasoning=read_count(outputs, "reasoning_tokens") or read_count(raw, "reasoning_tokens"),
     )
 
 
