@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pickle
 
+import msgspec
 import pytest
 
+from holdfast.core.detached_errors import clean_info
+from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.secret_values import NO_SECRETS, SecretValues
 
 KEY = "0123456789abcdef0123"
@@ -42,3 +45,20 @@ def test_secrets_are_in_no_repr_and_in_no_pickle() -> None:
 def test_letters_outside_ascii_are_found_in_percent_escapes() -> None:
     secrets = SecretValues(["pässwörter-lang"])
     assert secrets.remove_from("x p%C3%A4ssw%C3%B6rter-lang y") == "x [redacted] y"
+
+
+OWN = {"provider"}
+"""The text of an error that is a name of Holdfast, and nothing that came from outside."""
+
+
+def test_every_text_of_an_error_that_came_from_outside_is_cleaned() -> None:
+    texts = [
+        field.name
+        for field in msgspec.structs.fields(ErrorInfo)
+        if field.type in (str, str | None) and field.name not in OWN
+    ]
+    assert {"safe", "private", "code", "type", "request_id"} <= set(texts)
+    known = dict.fromkeys(texts, f"about {KEY}")
+    info = msgspec.convert({"category": ErrorCategory.UNKNOWN, **known}, ErrorInfo)
+    cleaned = clean_info(info, SecretValues([KEY]))
+    assert {getattr(cleaned, name) for name in texts} == {"about [redacted]"}

@@ -125,6 +125,7 @@ def _format_error(error: ErrorInfo) -> str:
     known = {
         "status": error.status,
         "code": error.code,
+        "type": error.type if error.type != error.code else None,
         "request": error.request_id,
         "provider": error.provider,
     }
