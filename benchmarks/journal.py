@@ -17,7 +17,8 @@ loopback that answers at once, less the same turn with a journal in memory, divi
 effects (11 calls of the model, 10 of the tool). Beside it stands the least journal that is
 durable and holds up nobody else: a file to which each record is appended and synced in a thread.
 
-`--large [SESSIONS [FOLDER]]` measures a journal with many sessions instead; see `large_journal`.
+`--large [SESSIONS [FOLDER]]` measures a journal with many sessions instead, which it makes once in
+the folder and keeps; see `large_journal`.
 """
 
 from __future__ import annotations
@@ -224,12 +225,13 @@ async def appends(folder: Path) -> None:
 
 def run(arguments: Sequence[str]) -> None:
     """Measure in a folder of the one that is named, and remove it."""
-    is_large = arguments[:1] == ["--large"]
-    sessions = int(arguments[1]) if is_large and len(arguments) > 1 else 20_000
-    folder = arguments[2 * is_large] if len(arguments) > 2 * is_large else "."
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        work = large_journal.main(Path(place), sessions) if is_large else main(Path(place))
-        asyncio.run(work)
+    if arguments[:1] == ["--large"]:
+        sessions = int(arguments[1]) if len(arguments) > 1 else 200_000
+        kept = Path(arguments[2] if len(arguments) > 2 else tempfile.gettempdir())
+        asyncio.run(large_journal.main(kept, sessions))
+        return
+    with tempfile.TemporaryDirectory(dir=arguments[0] if arguments else ".") as place:
+        asyncio.run(main(Path(place)))
 
 
 if __name__ == "__main__":

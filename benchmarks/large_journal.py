@@ -1,51 +1,33 @@
-"""A journal with many sessions, beside bare SQLite: `python -m benchmarks.journal --large [SESSIONS]`.
+"""A journal with many sessions, beside bare SQLite: `python -m benchmarks.journal --large [SESSIONS [FOLDER]]`.
 
-It makes sessions of 24 records, and measures each operation with the file dropped from the cache of
-the system before (`posix_fadvise`). "Bare" is the least that SQLite itself does for the same. "A turn
-waits" is the longest append while the operation is repeated.
+It makes sessions of 24 records once in the folder, or in that for temporary files, and measures each
+operation with the file dropped from the cache of the system before (`posix_fadvise`). "Bare" is the
+least that SQLite itself does for the same. Then it measures 10,000 open turns, the bytes of a record,
+the memory of this process, and how long a turn waits beside the operations: see `large_waits`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
+import resource
 import sqlite3
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
 
-from holdfast import Event, ModelReplied, Reply, Sessions, SqliteJournal, Status, Text, Usage, user
-from holdfast.events import TurnClosed, TurnOpened
+import msgspec
+
+from benchmarks import large_waits
+from benchmarks.large_store import LONG, TURNS, add_long_run, make_large_store, make_turn
+from benchmarks.large_waits import Act, list_sessions
+from holdfast import Agent, Sessions, SqliteJournal
 from holdfast.journal import Record
 from holdfast.runtime.sessions.session_pool import SessionPool
+from holdfast.testing import ScriptedModel
 
-SAID = "It will be sunny in Porto, with a light wind from the north. " * 2
-Act: TypeAlias = Callable[[SqliteJournal, int], Awaitable[object]]
-
-TURNS = 8  # of three records
 ROUNDS = 7
-
-
-def make_session(number: int) -> Sequence[Record]:
-    """Eight turns of three records."""
-    records: list[Event] = []
-    for turn in range(1, TURNS + 1):
-        at = number * 10.0 + turn
-        reply = Reply((Text(SAID),), usage=Usage(900, 120), model="bench")
-        records.append(TurnOpened(f"t{turn}", at, user(f"{SAID} {number}")))
-        records.append(ModelReplied(f"t{turn}.i0.model", at, reply))
-        records.append(TurnClosed(f"t{turn}.closed", at, Status.COMPLETED))
-    return [Record(event) for event in records]
-
-
-async def fill_journal(path: Path, sessions: int) -> None:
-    """Make the sessions, with the records of a hundred sessions interleaved as agents write them."""
-    with SqliteJournal(path) as journal:
-        for first in range(0, sessions, 100):
-            numbers = range(first, min(first + 100, sessions))
-            await journal.restore({f"s{n:07}": make_session(n) for n in numbers})
+OPEN_TURNS = 10_000
 
 
 def drop_cache(path: Path) -> None:
@@ -81,37 +63,6 @@ async def measure_cold(path: Path, act: Act, rounds: int = ROUNDS) -> float:
     return statistics.median(took) * 1e3
 
 
-async def measure_wait(path: Path, act: Act) -> tuple[float, float]:
-    """Milliseconds that an append takes alone and beside the operation: the 99th percentile."""
-    with SqliteJournal(path) as journal:
-        alone = await _measure_appends(journal, 150)
-        running = True
-
-        async def repeat() -> None:
-            number = ROUNDS
-            while running:
-                await act(journal, number)
-                number += 1
-
-        task = asyncio.ensure_future(repeat())
-        beside = await _measure_appends(journal, 150)
-        running = False
-        task.cancel()
-        await asyncio.wait([task])
-        await journal.delete("waits")
-    return alone, beside
-
-
-async def _measure_appends(journal: SqliteJournal, count: int) -> float:
-    took = []
-    for _ in range(count):
-        event = TurnOpened(f"t{time.time_ns()}", 1.0, user(SAID))
-        start = time.perf_counter()
-        await journal.append("waits", event)
-        took.append(time.perf_counter() - start)
-    return sorted(took)[int(len(took) * 0.99)] * 1e3
-
-
 def measure_open(path: Path) -> float:
     """Milliseconds to open the journal, the middle of some rounds."""
     took = []
@@ -122,11 +73,6 @@ def measure_open(path: Path) -> float:
         took.append(time.perf_counter() - start)
         journal.close()
     return statistics.median(took) * 1e3
-
-
-async def list_sessions(journal: SqliteJournal, _: int) -> None:
-    """The latest 20."""
-    await Sessions(journal).list(limit=20)
 
 
 async def show_session(journal: SqliteJournal, number: int) -> None:
@@ -170,16 +116,16 @@ _SCAN = "SELECT COUNT(*) FROM records WHERE event LIKE ?"
 
 
 async def main(folder: Path, sessions: int) -> None:
-    """Make the journal in this folder, measure, and print."""
-    path = folder / "large.db"
+    """Make the journal in this folder if it is not there, measure, and print."""
+    path = folder / f"holdfast-{sessions}-sessions.db"
     start = time.perf_counter()
-    await fill_journal(path, sessions)
-    size = path.stat().st_size
-    records = sessions * TURNS * 3
-    print(f"{sessions} sessions, {records} records, {size / 2**20:.0f} MB", end="")
-    print(f", made in {time.perf_counter() - start:.0f} s; milliseconds, cold")
-    print(f"\n{'':24}{'bare':>9}{'ours':>9}{'append alone':>15}{'append beside':>15}")
-    print(f"{'open':24}{measure_bare(path, _HEAD, ['s0000001']):9.1f}{measure_open(path):9.1f}")
+    if not path.exists():
+        make_large_store(path, sessions)
+        print(f"made in {time.perf_counter() - start:.0f} s", end="; ")
+    size, records = path.stat().st_size, sessions * TURNS * 3
+    print(f"{sessions} sessions, {records} records, {size / 2**20:.0f} MB; milliseconds, cold")
+    print(f"\n{'':24}{'bare':>9}{'ours':>9}")
+    _print_row("open", measure_bare(path, _HEAD, ["s0000001"]), measure_open(path))
     acts: list[tuple[str, Act, str, list[object]]] = [
         ("list(20)", list_sessions, _LATEST, []),
         ("info", show_session, _OF_RUN, ["s0005000"]),
@@ -192,15 +138,58 @@ async def main(folder: Path, sessions: int) -> None:
     await _make_copies(path)
     for name, act, statement, values in acts:
         bare = measure_bare(path, statement, values)
-        ours = await measure_cold(path, act, 1 if act is search_sessions else ROUNDS)
-        waits = ""
-        if act is not delete_session:
-            alone, beside = await measure_wait(path, act)
-            waits = f"{alone:15.1f}{beside:15.1f}"
-        print(f"{name:24}{bare:9.1f}{ours:9.1f}{waits}")
+        rounds = 1 if act is search_sessions else ROUNDS
+        _print_row(name, bare, await measure_cold(path, act, rounds))
+    await measure_open_turns(path)
+    print_bytes(path)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"the most memory of this process: {memory:.0f} MB")
+    with SqliteJournal(path) as journal:
+        if not await journal.find_runs(LONG, LONG):
+            await add_long_run(journal)
+    await large_waits.print_waits(path)
+
+
+def _print_row(name: str, bare: float, ours: float) -> None:
+    print(f"{name:24}{bare:9.1f}{ours:9.1f}", flush=True)
 
 
 async def _make_copies(path: Path) -> None:
     with SqliteJournal(path) as journal:
         for number in range(ROUNDS):
+            await journal.delete(f"copy-{number}")
             await Sessions(journal).fork(f"s{number + 8000:07}", to=f"copy-{number}")
+
+
+async def measure_open_turns(path: Path) -> None:
+    """Open turns as a killed process leaves them; list and recover them."""
+    names = [f"open{number:05}" for number in range(OPEN_TURNS)]
+    opened, replied, _ = make_turn(1, time.time(), "Hello")
+    with SqliteJournal(path) as journal:
+        await journal.delete(*names)
+        agent = Agent(ScriptedModel(*[replied.reply] * OPEN_TURNS), journal=journal, name="bench")
+        first = [Record(msgspec.structs.replace(opened, agent="bench"))]
+        await journal.restore(dict.fromkeys(names, first))
+        start = time.perf_counter()
+        found = await journal.runs(turn_open=True)
+        listed = time.perf_counter()
+        done = await agent.recover()
+        recovered = time.perf_counter()
+        assert len(found) == len(done) == OPEN_TURNS
+        await journal.delete(*names)
+    print(f"{OPEN_TURNS} open turns: listed in {(listed - start) * 1e3:.0f} ms,", end=" ")
+    print(f"recovered in {recovered - listed:.1f} s")
+
+
+def print_bytes(path: Path) -> None:
+    """The bytes of a record, with checksum and indexes, over the JSON of its event."""
+    connection = sqlite3.connect(path)
+    pages, free, page = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    count, json = connection.execute("SELECT COUNT(*), SUM(LENGTH(event)) FROM records").fetchone()
+    media = connection.execute("SELECT COALESCE(SUM(LENGTH(data)), 0) FROM media").fetchone()[0]
+    connection.close()
+    over = ((pages - free) * page - media - json) / count
+    print(f"bytes of a record over the JSON of its event: {over:.0f}")

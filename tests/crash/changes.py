@@ -10,16 +10,20 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
+import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from holdfast import PostgresJournal, SqliteJournal
 from holdfast.core.events import ModelReplied, SessionTitled, Status, TurnClosed, TurnOpened
 from holdfast.core.messages import Reply, Text, user
-from holdfast.journal import opening
+from holdfast.journal import hidden_runs, opening
+from holdfast.journal.journal_names import DELETED, UNFINISHED
 from holdfast.sessions.session_export import export_lines
 from holdfast.sessions.sessions import Sessions
 
@@ -140,7 +144,19 @@ class Lives:
     def look(self) -> str:
         """What a new process finds: every record of every run, and every title."""
         with self.open() as journal:
+            if isinstance(journal, SqliteJournal):
+                self._wait_for_deletions(journal)
             return asyncio.run(self._look(journal))
+
+    @staticmethod
+    def _wait_for_deletions(journal: SqliteJournal) -> None:
+        """What a killed process left of a long run is deleted in the background."""
+        query = "SELECT COUNT(*) FROM runs WHERE tenant IN (?, ?)"
+        end = time.monotonic() + 20
+        with closing(sqlite3.connect(f"file:{journal.path}?mode=ro", uri=True)) as connection:
+            while connection.execute(query, (DELETED, UNFINISHED)).fetchone()[0]:
+                assert time.monotonic() < end
+                time.sleep(0.005)
 
     @staticmethod
     async def _look(journal: Store) -> str:
@@ -168,7 +184,11 @@ class Lives:
         return os.WIFSIGNALED(status)
 
 
-def main(address: str, change: str) -> None:
+def main(address: str, change: str, size: str = "") -> None:
+    if size == "long":  # each run counts as a long one, and a piece ends after its first statement
+        hidden_runs.SHORT_RUN = 0
+        hidden_runs.PIECE = 0.0
+        hidden_runs._ROWS_AT_ONCE = 2
     lives = Lives(address)
     lives.begin()
     before = lives.look()

@@ -131,7 +131,7 @@ def test_a_search_reads_the_records_of_its_piece_only() -> None:
     connection.set_trace_callback(statements.append)
     sqlite_queries.find_words("", ["north"], 1000, connection)
     connection.set_trace_callback(None)
-    (statement,) = statements
+    statement = statements[-1]
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
     assert plan[0].startswith("SEARCH records USING INTEGER PRIMARY KEY (rowid>")
     assert plan[1].startswith("SEARCH runs USING INTEGER PRIMARY KEY (rowid=")

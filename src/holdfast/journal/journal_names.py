@@ -15,6 +15,9 @@ from holdfast.core.redaction import quote_setting
 DEFAULT_TENANT = ""
 """The tenant of a journal that was opened without naming one."""
 
+DELETED, UNFINISHED = "\0deleted", "\0unfinished"
+"""The tenants of the runs that are being deleted, and of those that are being inserted."""
+
 _LONGEST = 200
 
 Name: TypeAlias = Annotated[

@@ -24,9 +24,10 @@ _BYTES = re.compile(rf'"data":"([A-Za-z0-9+/]{{{LEAST},}}={{0,2}})"')
 _MARK = '"data":"\\u0040'
 _REFERENCE = re.compile(r'"data":"\\u0040([0-9a-f]{64})"')
 
+_NEXT_USE = "SELECT digest FROM media_uses WHERE run = ? LIMIT 1"
+_DELETE_USE = "DELETE FROM media_uses WHERE run = ? AND digest = ?"
 _DELETE_UNUSED = """
-DELETE FROM media WHERE digest IN (SELECT digest FROM media_uses WHERE run = ?1)
-AND NOT EXISTS (SELECT 1 FROM media_uses AS u WHERE u.digest = media.digest AND u.run <> ?1)
+DELETE FROM media WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM media_uses WHERE digest = ?1)
 """
 
 
@@ -72,7 +73,15 @@ def _load_bytes(connection: sqlite3.Connection, found: re.Match[str]) -> str:
     return f'"data":"{b64encode(row[0]).decode()}"'
 
 
-def delete_media(run: int, connection: sqlite3.Connection) -> None:
-    """Delete the bytes that only this run uses."""
-    connection.execute(_DELETE_UNUSED, (run,))
-    connection.execute("DELETE FROM media_uses WHERE run = ?", (run,))
+def delete_one_medium(run: int, connection: sqlite3.Connection) -> bool:
+    """Delete one use of bytes by this run, and the bytes if nothing else uses them.
+
+    Returns:
+        Whether the run had a use of bytes.
+    """
+    found = connection.execute(_NEXT_USE, (run,)).fetchone()
+    if found is None:
+        return False
+    connection.execute(_DELETE_USE, (run, *found))
+    connection.execute(_DELETE_UNUSED, found)
+    return True

@@ -8,9 +8,9 @@ then the checksum.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -33,9 +33,11 @@ from holdfast.journal.encoding import (
 )
 from holdfast.journal.journal_errors import JournalCorruptError
 from holdfast.journal.journal_names import check_unicode
+from holdfast.journal.pieces import map_in_pieces
 from holdfast.journal.port import Record
 
 Row: TypeAlias = tuple[object, ...]
+T = TypeVar("T")
 
 SAID = (
     "turn_opened",
@@ -52,7 +54,11 @@ RESTORE_RECORD = "Restore it from a backup"
 SEQ = 2
 """The position of the record's number in a row."""
 
-_MANY = 500  # records; decoding more would block the event loop for too long
+_EVENT = 7
+
+# Decoding more than so many records, or letters, would block the event loop for too long.
+_MANY = 100
+_LONG = 100_000
 
 
 class EncodedRow(NamedTuple):
@@ -128,6 +134,13 @@ def _unwritable_error(event: Event, error: Exception) -> ConfigurationError:
     return ConfigurationError("event", f"{event.key} cannot be written as JSON: {error}")
 
 
+async def convert_rows(convert: Callable[[Row], T], rows: Sequence[Row]) -> list[T]:
+    """Convert rows; many or long ones in a thread, so that the event loop is not blocked."""
+    if len(rows) < _MANY and sum(len(str(row[_EVENT])) for row in rows) < _LONG:
+        return [convert(row) for row in rows]
+    return await asyncio.to_thread(map_in_pieces, convert, rows)
+
+
 class RowReader:
     """Decodes the rows of one tenant, and checks them.
 
@@ -190,13 +203,11 @@ class RowReader:
         return msgspec.structs.replace(line, event=from_json(event, place))
 
     async def to_records(self, rows: Sequence[Row]) -> Sequence[Record]:
-        """Decode rows; many rows are decoded in a thread, so that the event loop is not blocked."""
-        if len(rows) < _MANY:
-            return self._decode_rows(rows)
-        return await asyncio.to_thread(self._decode_rows, rows)
+        """Decode rows."""
+        return await convert_rows(self._decode_row, rows)
 
-    def _decode_rows(self, rows: Sequence[Row]) -> list[Record]:
-        return [self._decode_fast(row) or self._decode_checked(row) for row in rows]
+    def _decode_row(self, row: Row) -> Record:
+        return self._decode_fast(row) or self._decode_checked(row)
 
     def _decode_fast(self, row: Row) -> Record | None:
         """Decode a row without detailed checks; return None if it needs them."""

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -21,9 +22,9 @@ from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.journal import file_space, sqlite_changes, sqlite_queries
+from holdfast.journal import file_space, hidden_runs, sqlite_changes, sqlite_queries
 from holdfast.journal.encoding import Line, check_time, corrupt_record
-from holdfast.journal.journal_errors import JournalCorruptError, conflict_error
+from holdfast.journal.journal_errors import JournalCorruptError, JournalError, conflict_error
 from holdfast.journal.journal_names import (
     DEFAULT_TENANT,
     check_name,
@@ -31,7 +32,15 @@ from holdfast.journal.journal_names import (
     resolve_path,
 )
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import SEQ, Row, RowReader, encode_append, encode_row
+from holdfast.journal.rows import (
+    SEQ,
+    EncodedRow,
+    Row,
+    RowReader,
+    convert_rows,
+    encode_append,
+    encode_row,
+)
 from holdfast.journal.run_summary import select_recent
 from holdfast.journal.sqlite_queries import RunHead
 from holdfast.journal.tenants import TenantViews
@@ -89,6 +98,7 @@ class SqliteJournal:
 
     def _set_tenant(self, tenant: str) -> None:
         self.tenant = tenant
+        self._tasks: set[asyncio.Task[None]] = set()
         self._reader = RowReader(self.path, tenant)
 
     def for_tenant(self, tenant: str) -> SqliteJournal:
@@ -134,24 +144,25 @@ class SqliteJournal:
 
     async def read_lines(self, run: str, after: int = 0) -> Sequence[Line]:
         """Return the records as lines, for an export; unknown types of events raise no error."""
-        return [self._reader.to_line(row) for row in await self._select_rows(run, after)]
+        return await convert_rows(self._reader.to_line, await self._select_rows(run, after))
 
     async def _select_rows(self, run: str, after: int) -> list[Row]:
         check_unicode(run)
         rows: list[Row] = []
         first: RunHead | None = None
         while True:  # in pieces, so that no append waits for a long run
-            position = int(str(rows[-1][SEQ])) if rows else after
+            position = _last_number(rows, after)
             select = partial(sqlite_queries.select_records, self.tenant, run, position)
-            piece, head = await self._read(select, run)
-            if head is None:
+            piece = await self._read(select, run)
+            if piece is None:
                 return []
+            head = piece.head
             if first is not None and (head.id, head.deletions) != (first.id, first.deletions):
                 rows, first = [], None  # the run may have been deleted meanwhile
                 continue
             first = head
-            rows += piece
-            if len(piece) < sqlite_queries.MOST_ROWS:
+            rows += piece.rows
+            if piece.is_end:
                 self._reader.check_sequence(rows, run, after, head.records)
                 return rows
 
@@ -227,10 +238,16 @@ class SqliteJournal:
         """
         for run in runs:
             check_unicode(run)
-        delete = partial(sqlite_changes.delete_runs, self.tenant, runs)
-        count = await self._writer.submit(WriterJob(delete, writes=True))
+        hide = partial(hidden_runs.hide_runs, self.tenant, runs)
+        count, left = await self._writer.submit(WriterJob(hide, writes=True))
+        await self._delete_hidden(left)
         await self._truncate_log()
         return count
+
+    async def _delete_hidden(self, runs: Sequence[int]) -> None:
+        while runs:  # in pieces, so that no append waits for a long run
+            delete = partial(hidden_runs.delete_hidden, runs)
+            runs = await self._writer.submit(WriterJob(delete, writes=True))
 
     async def _truncate_log(self) -> None:
         for _ in range(_TRUNCATIONS):
@@ -240,9 +257,13 @@ class SqliteJournal:
 
     async def sizes(self) -> Mapping[str, int]:
         """Return the bytes of the events, the media and the snapshot of each run. No turn waits."""
+        return await self._read_beside(partial(file_space.select_sizes, self.tenant))
+
+    async def _read_beside(self, select: Callable[[sqlite3.Connection], T]) -> T:
+        """Read with a connection of its own in another thread, so that no append waits."""
         from holdfast.journal.file_reading import read_beside
 
-        select = partial(file_space.select_sizes, self.tenant)
+        await self._read(sqlite_queries.select_nothing)  # fails if the journal is closed or forked
         return await asyncio.to_thread(read_beside, self.path, select)
 
     async def release_space(self) -> None:
@@ -258,15 +279,22 @@ class SqliteJournal:
 
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
         """Return the records of a run that have one of these keys, in order."""
-        find = partial(sqlite_queries.select_by_keys, self.tenant, check_unicode(run), keys)
-        return await self._reader.to_records(await self._read(find, run))
+        check_unicode(run)
+        rows: list[Row] = []
+        is_end = False
+        while not is_end:
+            after = _last_number(rows, 0)
+            find = partial(sqlite_queries.select_by_keys, self.tenant, run, keys, after)
+            piece, is_end = await self._read(find, run)
+            rows += piece
+        return await self._reader.to_records(rows)
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return run and key of each record that may contain all of these words, newest first."""
         found: list[Row] = []
         last: int | None = None
-        while last != 0:  # in pieces, so that no append waits for the search
-            rows, last = await self._read(
+        while last != 0:
+            rows, last = await self._read_beside(
                 partial(sqlite_queries.find_words, self.tenant, words, last)
             )
             found += rows
@@ -284,16 +312,42 @@ class SqliteJournal:
             ConflictError: one of the runs already has records.
             JournalError: they could not be saved.
         """
-        rows = {
-            check_unicode(run): (
-                records,
-                [encode_row(self.tenant, run, seq, one) for seq, one in enumerate(records, 1)],
-            )
-            for run, records in runs.items()
-            if records
-        }
+        runs = {check_unicode(run): records for run, records in runs.items() if records}
+        if sum(map(len, runs.values())) > hidden_runs.SHORT_RUN:
+            await self._restore_in_pieces(runs)
+            return
+        rows = {run: (records, self._encode_run(run, records)) for run, records in runs.items()}
         insert = partial(sqlite_changes.insert_runs, self.tenant, rows)
         await self._writer.submit(WriterJob(insert, writes=True))
+
+    def _encode_run(self, run: str, records: Sequence[Record]) -> list[EncodedRow]:
+        return [encode_row(self.tenant, run, seq, one) for seq, one in enumerate(records, 1)]
+
+    async def _restore_in_pieces(self, runs: Mapping[str, Sequence[Record]]) -> None:
+        """Insert hidden runs, so that no append waits for all of it; then show them at once."""
+        inserted: dict[str, tuple[int, Sequence[Record]]] = {}
+        try:
+            for run, records in runs.items():
+                rows = await asyncio.to_thread(self._encode_run, run, records)
+                begin = WriterJob(hidden_runs.begin_insertion, writes=True)
+                number = await self._writer.submit(begin)
+                inserted[run] = number, records
+                while rows:
+                    insert = partial(hidden_runs.insert_piece, number, rows)
+                    count = await self._writer.submit(WriterJob(insert, writes=True))
+                    rows = rows[count:]
+            show = partial(hidden_runs.show_runs, self.tenant, inserted)
+            await self._writer.submit(WriterJob(show, writes=True))
+        except BaseException:
+            # If the loop ends before, the next process that opens the file deletes what is left.
+            discarding = self._discard([run for run, _ in inserted.values()])
+            self._tasks = {task for task in self._tasks if not task.done()}
+            self._tasks.add(asyncio.create_task(discarding))
+            raise
+
+    async def _discard(self, runs: Sequence[int]) -> None:
+        with suppress(JournalError):
+            await self._delete_hidden(runs)
 
     async def load_snapshot(self, run: str) -> bytes | None:
         """Return the last snapshot of a run, if there is one."""
@@ -357,6 +411,11 @@ class SqliteJournal:
     def __repr__(self) -> str:
         tenant = f", tenant={self.tenant!r}" if getattr(self, "tenant", "") else ""
         return f"SqliteJournal({getattr(self, 'path', 'not open')!r}{tenant})"
+
+
+def _last_number(rows: Sequence[Row], after: int) -> int:
+    """Return the number of the last row; without rows, the number after which they begin."""
+    return int(str(rows[-1][SEQ])) if rows else after
 
 
 def _sort_newest_first(rows: list[Row]) -> list[tuple[str, str]]:

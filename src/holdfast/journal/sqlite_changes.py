@@ -1,4 +1,4 @@
-"""Changes of a SQLite journal: appends, whole runs, deletions and snapshots.
+"""Changes of a SQLite journal: appends, whole runs and snapshots; see `hidden_runs` for deletions.
 
 The writer thread calls these functions with its connection, in a transaction that also has other
 changes. So a function that raises a HoldfastError must not have changed anything yet.
@@ -7,13 +7,13 @@ changes. So a function that raises a HoldfastError must not have changed anythin
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
-from holdfast.journal.media_store import delete_media, move_media_out
+from holdfast.journal.media_store import move_media_out
 from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, number_checksum
 from holdfast.journal.run_summary import summarize_run
@@ -68,7 +68,7 @@ class Append:
             raise RequestExistsError(request)
         run, records = head[:2] if head else (self._insert_run(name, connection), 0)
         for seq, row in enumerate(self._rows, records + 1):
-            _insert_row(run, seq, row, connection)
+            insert_row(run, seq, row, connection)
         if head is not None:
             self._update_run(run, connection)
         if request:
@@ -86,7 +86,7 @@ class Append:
         agent = self._event.agent if isinstance(self._event, TurnOpened) else ""
         summary = (len(times), min(times), max(times), is_open, agent)
         values = (self._tenant, name, is_nested_run(name), *summary)
-        return _get_id(connection.execute(_INSERT_RUN, values))
+        return get_id(connection.execute(_INSERT_RUN, values))
 
     def _update_run(self, run: int, connection: sqlite3.Connection) -> None:
         times = [row.line.at for row in self._rows]
@@ -99,13 +99,15 @@ class Append:
             connection.execute(_CLOSE_TURN, (run,))
 
 
-def _get_id(cursor: sqlite3.Cursor) -> int:
+def get_id(cursor: sqlite3.Cursor) -> int:
+    """Return the id of the row that a statement inserted."""
     if cursor.lastrowid is None:
         raise sqlite3.InternalError("an insert has no row")
     return cursor.lastrowid
 
 
-def _insert_row(run: int, seq: int, row: EncodedRow, connection: sqlite3.Connection) -> None:
+def insert_row(run: int, seq: int, row: EncodedRow, connection: sqlite3.Connection) -> None:
+    """Insert a record with its number."""
     line, event, checksum = row
     event = move_media_out(event, run, connection)
     columns = (line.key, line.digest, line.type, line.at, line.schema, event)
@@ -121,37 +123,30 @@ def insert_runs(
 
     A request that another turn has stays with that turn.
     """
+    check_new(tenant, runs, connection)
+    for run, (records, rows) in runs.items():
+        summary = (tenant, run, is_nested_run(run), *summarize_run(records))
+        number = get_id(connection.execute(_INSERT_RUN, summary))
+        for row in rows:
+            insert_row(number, row.line.seq, row, connection)
+        insert_requests(tenant, number, records, connection)
+
+
+def check_new(tenant: str, runs: Iterable[str], connection: sqlite3.Connection) -> None:
+    """Raise ConflictError if one of these runs exists."""
     for run in runs:
         if select_head(tenant, run, connection) is not None:
             raise ConflictError(f"the journal already has a run {run!r}")
-    for run, (records, rows) in runs.items():
-        summary = (tenant, run, is_nested_run(run), *summarize_run(records))
-        number = _get_id(connection.execute(_INSERT_RUN, summary))
-        for row in rows:
-            _insert_row(number, row.line.seq, row, connection)
-        for record in records:
-            event = record.event
-            if isinstance(event, TurnOpened) and event.request:
-                connection.execute(_INSERT_REQUEST, (tenant, event.request, number, event.key))
 
 
-def delete_runs(tenant: str, runs: Sequence[str], connection: sqlite3.Connection) -> int:
-    """Delete runs with their snapshots and requests; return the number of their records."""
-    connection.execute(
-        "UPDATE identity SET deletions = deletions + 1,"
-        " last_id = MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0))"
-    )
-    count = 0
-    for run in runs:
-        head = select_head(tenant, run, connection)
-        if head is None:
-            continue
-        count += connection.execute("DELETE FROM records WHERE run = ?", head[:1]).rowcount
-        connection.execute("DELETE FROM snapshots WHERE run = ?", head[:1])
-        delete_media(head[0], connection)
-        connection.execute("DELETE FROM requests WHERE run = ?", head[:1])
-        connection.execute("DELETE FROM runs WHERE id = ?", head[:1])
-    return count
+def insert_requests(
+    tenant: str, run: int, records: Sequence[Record], connection: sqlite3.Connection
+) -> None:
+    """Insert the requests of the turns of a run, without those that another turn has."""
+    for record in records:
+        event = record.event
+        if isinstance(event, TurnOpened) and event.request:
+            connection.execute(_INSERT_REQUEST, (tenant, event.request, run, event.key))
 
 
 def insert_snapshot(

@@ -7,31 +7,35 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
+from holdfast.journal.journal_names import DELETED, UNFINISHED
 from holdfast.journal.media_store import has_media, put_media_back
+from holdfast.journal.pieces import PIECE, fetch_piece
 from holdfast.journal.rows import SAID, Row
+
+T = TypeVar("T")
 
 _HEAD = (
     "SELECT id, records, (SELECT deletions FROM identity) FROM runs WHERE tenant = ? AND name = ?"
 )
-MOST_ROWS = 256
-"""The maximum number of rows that are read at once; an append waits while they are read."""
-
-MOST_RUNS = 1000
+_SEARCHING = 0.02  # seconds; no append waits for a search, but an emptying of the log does
+MOST_RUNS = 200
 """The maximum number of runs that are listed at once."""
 
 _COLUMNS = "schema, name, seq, key, digest, type, at, event, checksum"
 _EVENT = 7
 _JOINED = "FROM records{} JOIN runs ON runs.id = run"
-_LINES = f"SELECT {_COLUMNS} {_JOINED} WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"  # REASON: names of our own
+_LINES = f"SELECT {_COLUMNS} {_JOINED} WHERE run = ? AND seq > ? ORDER BY seq"  # REASON: names of our own
 _BY_SEQ = _LINES.format(" INDEXED BY records_by_seq")
 _BY_KEY = _LINES.format(" INDEXED BY records_by_key")
 _KEYS = "SELECT key FROM (SELECT key, id FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY id"
 _PICK = (
     f"SELECT {_COLUMNS} {_JOINED.format(' INDEXED BY records_by_key')}"  # noqa: S608  # REASON: names of our own
-    " WHERE run = ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
+    " WHERE run = ? AND seq > ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
 )
 _RUNS = "SELECT name, records, opened_at, changed_at, turn_open, agent FROM runs"
 _NEXT_RUNS = f"{_RUNS} WHERE tenant = ?1 AND name {{}} ?2{{}} ORDER BY name LIMIT ?3"
@@ -43,7 +47,7 @@ _RECENT_RUNS = (
 )
 # The names are in the table and in an index.
 _PARTS = ("INDEXED BY sqlite_autoindex_runs_1", "NOT INDEXED")
-_TENANTS = "SELECT DISTINCT tenant FROM runs {} ORDER BY tenant"
+_TENANTS = "SELECT DISTINCT tenant FROM runs {} WHERE tenant NOT IN (?, ?) ORDER BY tenant"
 _NAMES = "SELECT name FROM runs {} WHERE tenant = ? ORDER BY name"
 _ORPHANS = "SELECT COUNT(*) FROM records WHERE run NOT IN (SELECT id FROM runs)"
 # JSON may escape non-ASCII letters, and LIKE does not know the escapes.
@@ -74,6 +78,20 @@ class RunHead(NamedTuple):
     deletions: int
 
 
+class RunPiece(NamedTuple):
+    """Some rows of a run.
+
+    Args:
+        head: the head of the run.
+        rows: the rows.
+        is_end: whether there are no more after them.
+    """
+
+    head: RunHead
+    rows: list[Row]
+    is_end: bool
+
+
 def select_head(tenant: str, run: str, connection: sqlite3.Connection) -> RunHead | None:
     """Select the head of a run; None if it is unknown."""
     found = connection.execute(_HEAD, (tenant, run)).fetchone()
@@ -86,26 +104,34 @@ def select_records(
     after: int,
     connection: sqlite3.Connection,
     *,
-    limit: int = MOST_ROWS,
-) -> tuple[list[Row], RunHead | None]:
-    """Select the next rows of a run after a number, and its head.
+    seconds: float = PIECE,
+) -> RunPiece | None:
+    """Select a piece of the rows of a run after a number; None if the run is unknown.
 
     If the index of the numbers is damaged, that of the keys leads to the same rows.
     """
     head = select_head(tenant, run, connection)
     if head is None:
-        return [], None
-    values = (head.id, after, limit)
-    rows = _select_undamaged(connection, (_BY_SEQ, _BY_KEY), values)
-    return _put_media_back(rows, connection), head
+        return None
+    read = partial(_fetch_records, connection, values=(head.id, after), seconds=seconds)
+    return RunPiece(head, *_select_undamaged(read, (_BY_SEQ, _BY_KEY)))
 
 
-def _put_media_back(rows: list[Row], connection: sqlite3.Connection) -> list[Row]:
-    for index, row in enumerate(rows):
-        event = row[_EVENT]
-        if isinstance(event, str) and has_media(event):
-            rows[index] = (*row[:_EVENT], put_media_back(event, connection), *row[_EVENT + 1 :])
-    return rows
+def _fetch_records(
+    connection: sqlite3.Connection,
+    statement: str,
+    values: tuple[object, ...],
+    seconds: float = PIECE,
+) -> tuple[list[Row], bool]:
+    cursor = connection.execute(statement, values)
+    return fetch_piece(cursor, partial(_put_media_back, connection), seconds)
+
+
+def _put_media_back(connection: sqlite3.Connection, row: Row) -> Row:
+    event = row[_EVENT]
+    if not isinstance(event, str) or not has_media(event):
+        return row
+    return (*row[:_EVENT], put_media_back(event, connection), *row[_EVENT + 1 :])
 
 
 def select_next_runs(
@@ -134,16 +160,28 @@ def select_recent_runs(
     return closed, select_next_runs(tenant, None, connection, turn_open=True)
 
 
+def select_nothing(_: sqlite3.Connection) -> None:
+    """Select nothing: whether there is a connection is all that a caller wants to know."""
+
+
 def select_tenants(connection: sqlite3.Connection) -> list[str]:
     """Select the names of the tenants that have runs."""
-    rows = _select_undamaged(connection, [_TENANTS.format(part) for part in _PARTS], ())
+    read = partial(_fetch_all, connection, values=(DELETED, UNFINISHED))
+    rows = _select_undamaged(read, [_TENANTS.format(part) for part in _PARTS])
     return [str(name) for (name,) in rows]
 
 
 def select_names(tenant: str, connection: sqlite3.Connection) -> list[str]:
     """Select the names of the runs, sorted, also if a page of the table of runs is damaged."""
-    rows = _select_undamaged(connection, [_NAMES.format(part) for part in _PARTS], (tenant,))
+    read = partial(_fetch_all, connection, values=(tenant,))
+    rows = _select_undamaged(read, [_NAMES.format(part) for part in _PARTS])
     return [str(name) for (name,) in rows]
+
+
+def _fetch_all(
+    connection: sqlite3.Connection, statement: str, values: tuple[object, ...]
+) -> list[Row]:
+    return connection.execute(statement, values).fetchall()
 
 
 def count_orphans(connection: sqlite3.Connection) -> int:
@@ -152,18 +190,16 @@ def count_orphans(connection: sqlite3.Connection) -> int:
     return found[0]
 
 
-def _select_undamaged(
-    connection: sqlite3.Connection, statements: Sequence[str], values: tuple[object, ...]
-) -> list[Row]:
-    """Return the rows of the first statement that finds no damaged page."""
+def _select_undamaged(read: Callable[[str], T], statements: Sequence[str]) -> T:
+    """Read with the first statement that finds no damaged page."""
     *others, last = statements
     for statement in others:
         try:
-            return connection.execute(statement, values).fetchall()
+            return read(statement)
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CORRUPT:
                 raise
-    return connection.execute(last, values).fetchall()
+    return read(last)
 
 
 def select_keys(tenant: str, run: str, connection: sqlite3.Connection) -> list[str]:
@@ -173,14 +209,17 @@ def select_keys(tenant: str, run: str, connection: sqlite3.Connection) -> list[s
 
 
 def select_by_keys(
-    tenant: str, run: str, wanted: Sequence[str], connection: sqlite3.Connection
-) -> list[Row]:
-    """Select the rows of a run that have one of these keys, in order."""
+    tenant: str, run: str, wanted: Sequence[str], after: int, connection: sqlite3.Connection
+) -> tuple[list[Row], bool]:
+    """Select the rows of a run after a number that have one of these keys, in order.
+
+    Returns:
+        A piece of the rows, and whether there are no more.
+    """
     head = select_head(tenant, run, connection)
     if head is None:
-        return []
-    rows = connection.execute(_PICK, (head[0], json.dumps(wanted))).fetchall()
-    return _put_media_back(rows, connection)
+        return [], True
+    return _fetch_records(connection, _PICK, (head[0], after, json.dumps(wanted)))
 
 
 def find_words(
@@ -199,12 +238,18 @@ def find_words(
         which the next call continues; 0 after the first record.
     """
     if last is None:
-        last = connection.execute("SELECT COALESCE(MAX(id), 0) FROM records").fetchone()[0]
-    first = max(last - MOST_ROWS, 0)
+        last = int(connection.execute("SELECT COALESCE(MAX(id), 0) FROM records").fetchone()[0])
     tests = "".join(_LIKE if word.isascii() else _LIKE_OR_ESCAPED for word in words)
     patterns = [f"%{_escape_like(word)}%" for word in words]
-    values = (first, last, tenant, *patterns)
-    return connection.execute(_HOLDING.format(tests), values).fetchall(), first
+    statement = _HOLDING.format(tests)
+    rows: list[Row] = []
+    end, count = time.monotonic() + _SEARCHING, 1
+    while last > 0 and time.monotonic() < end:
+        first = max(last - count, 0)
+        rows += connection.execute(statement, (first, last, tenant, *patterns)).fetchall()
+        # Twice as many as before, so that a piece takes at most about three times its time.
+        last, count = first, 2 * count
+    return rows, last
 
 
 def _escape_like(word: str) -> str:

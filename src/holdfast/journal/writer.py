@@ -16,11 +16,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Protocol, TypeVar
 
 from holdfast.core.errors import HoldfastError
-from holdfast.journal import opening
-from holdfast.journal.background_check import BackgroundCheck
+from holdfast.journal import hidden_runs, opening
+from holdfast.journal.background_check import PAUSE, BackgroundCheck
 from holdfast.journal.file_lock import FileLock
 from holdfast.journal.file_watch import FileWatch
 from holdfast.journal.handoff import Handoff, finish_all
@@ -59,6 +60,18 @@ class WriterJob(Handoff[T]):
             self.value = self.work(connection)
         except HoldfastError as error:
             self.error = error
+
+
+class OwnJob(WriterJob[object]):
+    """A change that the writer thread makes by itself; nobody waits for it."""
+
+    __slots__ = ()
+
+    def __init__(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        self.work = work
+        self.writes = True
+        self.value: object = None
+        self.error: BaseException | None = None
 
 
 class LogTruncation(WriterJob[bool]):
@@ -217,9 +230,12 @@ def _run_writer(
         opened.set_exception(error)
         return
     opened.set_result(None)
-    while (group := jobs.take_group(check.seconds_left())) is not None:
+    leftovers = hidden_runs.find_hidden(connection)
+    while (group := jobs.take_group(PAUSE if leftovers else check.seconds_left())) is not None:
         if group:
             _perform_group(connection, watch, log, path, group)
+        if leftovers:
+            leftovers = _delete_leftovers(connection, watch, log, path, leftovers)
         if check.seconds_left() == 0.0:
             check.check_some(connection)
     try:
@@ -232,6 +248,15 @@ def _run_writer(
         log.remove_old_note()
     finally:
         lock.release()
+
+
+def _delete_leftovers(
+    connection: sqlite3.Connection, watch: FileWatch, log: LogKeeper, path: str, runs: Sequence[int]
+) -> Sequence[int]:
+    """Delete a piece of what a killed process left; return what is left, or nothing on an error."""
+    job: WriterJob[object] = OwnJob(partial(hidden_runs.delete_hidden, runs))
+    _perform_group(connection, watch, log, path, [job])
+    return job.value if isinstance(job.value, Sequence) else ()
 
 
 def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWatch, LogKeeper]:
@@ -271,7 +296,7 @@ def _perform_group(
         for job in group:
             if job.error is None:
                 _set_error(job, error, path)
-    finish_all(group)
+    finish_all(job for job in group if not isinstance(job, OwnJob))
 
 
 def _set_error(job: WriterJob[object], error: Exception, path: str) -> None:
