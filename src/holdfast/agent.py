@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.retry.options import RetryOptions
     from holdfast.runtime.compile import AgentKeywords
     from holdfast.runtime.instructions import Instructions
-    from holdfast.runtime.output.structured_output import StructuredOutput
+    from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput
     from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
     from holdfast.runtime.recovery import RecoveredRun
@@ -61,7 +61,8 @@ class Agent(Generic[T, D_contra]):
             function is called for each new turn, with or without an `InstructionsContext`.
         tools: functions, or tools made by `@tool`.
         output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
-            list of types, of which the output has one; or a StructuredOutput.
+            function, which is called with the output as its arguments, and whose return value is
+            the output; a list of these, of which the output is one; or a StructuredOutput.
         deps_type: the type of `run(deps=...)`, which tools, hooks and functions of the instructions
             read from their context; with it, every run must pass such an object.
         settings: temperature, output limit and other settings of the model.
@@ -110,7 +111,7 @@ class Agent(Generic[T, D_contra]):
         name: str = "agent",
         instructions: Instructions[D_contra] = "",
         tools: Iterable[Callable[..., object] | Tool] = (),
-        output: type[T] | Sequence[type[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
+        output: OutputKind[T] | Sequence[OutputKind[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         deps_type: type[D_contra] | None = None,
         settings: ModelSettings | None = None,
         limits: Limits | None = None,

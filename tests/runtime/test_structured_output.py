@@ -119,8 +119,8 @@ def test_a_dict_that_looks_like_a_tag_is_still_a_dict() -> None:
     [
         (None, "not a type"),
         ([], "empty list"),
-        (lambda: 1, "not a type"),
-        (threading.Lock().acquire, "not a type"),
+        (lambda: 1, "a lambda has no name"),
+        (threading.Lock().acquire, "has no readable signature"),
         (Callable[[], int], "no JSON Schema"),
         (type("Odd", (), {}), "no JSON Schema"),
         (5, "no JSON Schema"),

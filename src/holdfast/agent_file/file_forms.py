@@ -13,7 +13,7 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from holdfast.runtime.compile import AgentKeywords
-from holdfast.runtime.output.structured_output import StructuredOutput
+from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput
 
 _NOT_IN_FILES = frozenset({"api_key", "transport", "clock", "rng", "metrics"})
 
@@ -29,7 +29,8 @@ class FileForm:
 
 def find_keyword_forms() -> dict[str, FileForm]:
     """Return how a file writes each keyword of `Agent` that it may have."""
-    return find_forms(get_type_hints(AgentKeywords, localns={"StructuredOutput": StructuredOutput}))
+    names = {"OutputKind": OutputKind, "StructuredOutput": StructuredOutput}
+    return find_forms(get_type_hints(AgentKeywords, localns=names))
 
 
 def find_forms(declared: Mapping[str, object]) -> dict[str, FileForm]:

@@ -37,7 +37,7 @@ from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 from holdfast.models.http_model import Model
 from holdfast.models.resolve import ModelAt
 from holdfast.runtime.compile import AgentKeywords
-from holdfast.runtime.output.structured_output import StructuredOutput
+from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput
 from holdfast.telemetry.observers import Observer
 from holdfast.tools.tool import Tool
 
@@ -112,7 +112,7 @@ class AgentBuilder(Generic[T, D]):
         return self.with_keywords(tools=(*self._keywords.get("tools", ()), *tools))
 
     def with_output(
-        self, output: type[U] | Sequence[type[U]] | StructuredOutput[U]
+        self, output: OutputKind[U] | Sequence[OutputKind[U]] | StructuredOutput[U]
     ) -> AgentBuilder[U, D]:
         """Set the type of the output."""
         keywords: AgentKeywords = {**self._keywords, "output": output}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.effects import Effect, RunTool, tool_key
-from holdfast.core.messages import Message, Text, ToolCall, ToolResult, tool_results
+from holdfast.core.messages import Message, Text, ToolCall, ToolResult, tool_results, user
 
 NOT_RUN_TEXT = "Error: Function '{name}' was not run: the turn was stopped before it began."
 IN_DOUBT_TEXT = (
@@ -30,6 +30,9 @@ class Batch:
     """
 
     __slots__ = ("_iteration", "_turn", "_unfinished", "calls", "has_begun", "results")
+
+    is_output = False
+    """Whether the call is the call of an output function."""
 
     def __init__(
         self, turn: int, iteration: int, calls: tuple[ToolCall, ...], *, unfinished: bool = False
@@ -71,6 +74,30 @@ class Batch:
     def build_message(self) -> Message:
         """Return the message of all results, in the order of the calls."""
         return tool_results([self.results[index] for index in range(len(self.calls))])
+
+
+class OutputCall(Batch):
+    """The call of an output function: its arguments are the text of a reply that calls no tool.
+
+    Its result cannot be the result of a tool in the history, so it is a text of the user, as the
+    problems of an output are.
+
+    Args:
+        turn: the number of the turn.
+        iteration: the number of the iteration.
+        call: the call.
+    """
+
+    __slots__ = ()
+
+    is_output = True
+
+    def __init__(self, turn: int, iteration: int, call: ToolCall) -> None:
+        super().__init__(turn, iteration, (call,))
+
+    def build_message(self) -> Message:
+        """Return the result as a text of the user."""
+        return user(self.results[0].text)
 
 
 NO_BATCH: Final = Batch(0, 0, ())

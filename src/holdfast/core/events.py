@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo, UnansweredReason
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Reply, ToolResult, Usage
+from holdfast.core.messages import Message, Reply, ToolCall, ToolResult, Usage
 from holdfast.core.output import OutputParsedBy
 from holdfast.core.problems import Problem
 
@@ -144,7 +144,8 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
 
     `parsed_by` says how it was parsed; "" means that it was not, and `problems` says why. `error` means
     that a validator of the user raised, so nothing is known about the output. The value is not saved:
-    it is parsed again from the reply. `downtime` is as in `ModelReplied`.
+    it is parsed again from the reply. `call` is the call of an output function that follows: its
+    `ToolFinished` has the value that it returned. `downtime` is as in `ModelReplied`.
     """
 
     key: str
@@ -153,6 +154,7 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
     problems: tuple[Problem, ...] = ()
     error: ErrorInfo | None = None
     downtime: float = 0.0
+    call: ToolCall | None = None
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)

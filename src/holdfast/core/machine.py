@@ -14,44 +14,30 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from holdfast.core import effects as ef
 from holdfast.core import events as ev
-from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch
-from holdfast.core.effects import (
-    CallModel,
-    CheckOutput,
-    CloseTurn,
-    Effect,
-    begun_key,
-    call_index,
-    closed_key,
-    extended_key,
-    interrupted_key,
-    model_key,
-    output_key,
-    resumed_key,
-    stopped_key,
-    turn_key,
-)
+from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch, OutputCall
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
 from holdfast.core.history_versions import HistoryVersions, check_change, compact_history
-from holdfast.core.limits import Limits, limit_text
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ReplyKind, ToolCall, Usage, assistant, user
 from holdfast.core.output import OutputParsedBy, repair_message
 from holdfast.core.output_retries import (
     OUTPUT_CHECKED,
+    OUTPUT_REJECTED,
     OutputRetries,
     check_flags,
     output_error_info,
 )
 from holdfast.core.problems import Problem
-from holdfast.core.question_log import ASK, QuestionLog
+from holdfast.core.question_log import QuestionLog
 from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
 from holdfast.core.transcript import Transcript
 from holdfast.core.transitions import TRANSITIONS
+from holdfast.core.turn_failures import TURN_CANCELLED, limit_error_info
 from holdfast.core.turn_history import UNANSWERED, TurnHistory, is_refused
 
 _QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
-
 _CHANGES = (ev.SessionRewound, ev.HistoryCompacted, ev.SessionTitled)
 _NUMBERED = (ev.TurnOpened, *_CHANGES)
 
@@ -106,7 +92,7 @@ class SessionMachine:
         self._batch = NO_BATCH
         self.output_retries = OutputRetries()
         self._extended_key = ""
-        self._planned: dict[str, Effect] = {}
+        self._planned: dict[str, ef.Effect] = {}
         self.questions = QuestionLog()
 
     @property
@@ -153,11 +139,11 @@ class SessionMachine:
             questions=tuple(sorted(self.questions.outcomes.items())),
         )
 
-    def pending_effects(self) -> tuple[Effect, ...]:
+    def pending_effects(self) -> tuple[ef.Effect, ...]:
         """Return the planned effects that have no outcome yet, in the order of the plan."""
         return tuple(self._planned.values())
 
-    def find_pending(self, key: str) -> Effect | None:
+    def find_pending(self, key: str) -> ef.Effect | None:
         """Return the effect of this key, if it is pending."""
         return self._planned.get(key)
 
@@ -178,7 +164,12 @@ class SessionMachine:
         if event.key in self._planned:
             return  # nearly every event
         if isinstance(event, _QUESTIONS):
-            self._check_question(event)
+            scopes = (
+                *self._planned,
+                ef.turn_key(self.turn),
+                ef.begun_key(self.turn, self.iteration),
+            )
+            self.questions.check_event(event, scopes)
             return
         if kind in _CHANGES:
             check_change(event, self.turn, self.transcript)
@@ -187,30 +178,21 @@ class SessionMachine:
         if event.key != self._key_without_effect(event):
             raise IllegalEventError(f"{kind.__name__} has a key that is not pending: {event.key!r}")
 
-    def _check_question(
-        self, event: ev.QuestionAsked | ev.QuestionAnswered | ev.QuestionUnanswered
-    ) -> None:
-        scope = event.key.partition(ASK)[0]
-        scopes = (turn_key(self.turn), begun_key(self.turn, self.iteration))
-        if scope not in self._planned and scope not in scopes:
-            raise IllegalEventError(f"{event.key}: {scope!r} is not in progress, so it cannot ask")
-        self.questions.check_event(event)
-
     def _key_without_effect(self, event: ev.Event) -> str | None:
         """Return the key of an event that ends no effect; None for an event that must end one."""
         if isinstance(event, ev.ToolsBegun):  # first, since it comes in every iteration
-            return None if self._batch.has_begun else begun_key(self.turn, self.iteration)
+            return None if self._batch.has_begun else ef.begun_key(self.turn, self.iteration)
         if isinstance(event, _NUMBERED):
             check_flags(event)
-            return turn_key(self.turn + 1)
+            return ef.turn_key(self.turn + 1)
         if isinstance(event, ev.TurnInterrupted):
-            return interrupted_key(self.turn)
+            return ef.interrupted_key(self.turn)
         if isinstance(event, ev.TurnStopped):
-            return stopped_key(self.turn)
+            return ef.stopped_key(self.turn)
         if isinstance(event, ev.TurnResumed) and self.questions.due_askers:
-            return resumed_key(self.turn, self.questions.resume_count)
+            return ef.resumed_key(self.turn, self.questions.resume_count)
         if isinstance(event, ev.LimitExtended) and self.limits.iterations is not None:
-            key = extended_key(self.turn, self.iteration)
+            key = ef.extended_key(self.turn, self.iteration)
             return None if self._extended_key == key else key
         return None
 
@@ -249,17 +231,17 @@ class SessionMachine:
         is_output = self.reply is not None and self.reply.kind is not ReplyKind.PAUSED
         return is_output and bool(self._flags & OUTPUT_CHECKED)
 
-    def _plan_model(self) -> dict[str, Effect]:
-        key = model_key(self.turn, self.iteration)
-        return {key: CallModel(key, self.iteration, len(self.transcript))}
+    def _plan_model(self) -> dict[str, ef.Effect]:
+        key = ef.model_key(self.turn, self.iteration)
+        return {key: ef.CallModel(key, self.iteration, len(self.transcript))}
 
-    def _plan_check(self) -> dict[str, Effect]:
-        key = output_key(self.turn, self.iteration)
-        return {key: CheckOutput(key, len(self.transcript))}
+    def _plan_check(self) -> dict[str, ef.Effect]:
+        key = ef.output_key(self.turn, self.iteration)
+        return {key: ef.CheckOutput(key, len(self.transcript))}
 
-    def _plan_closing(self) -> dict[str, Effect]:
-        key = closed_key(self.turn)
-        return {key: CloseTurn(key, self.status, self.error)}
+    def _plan_closing(self) -> dict[str, ef.Effect]:
+        key = ef.closed_key(self.turn)
+        return {key: ef.CloseTurn(key, self.status, self.error)}
 
     def _on_turn_opened(self, event: ev.TurnOpened) -> None:
         if event.history and not self.turn and not self.transcript:
@@ -313,6 +295,8 @@ class SessionMachine:
         if event.error is not None:
             self.partial = self.reply
             self._end_turn(ev.Status.FAILED, event.error)
+        elif event.call is not None:
+            self._batch = OutputCall(self.turn, self.iteration, event.call)
         elif event.parsed_by:
             self._end_turn(_COMPLETED)
         else:
@@ -321,13 +305,12 @@ class SessionMachine:
     def _retry_output(self, problems: tuple[Problem, ...], at: float) -> None:
         if self.output_retries.are_exhausted(self.limits, self.working_seconds(at), self.usage):
             self.partial, self.problems = self.reply, problems
-            self._end_turn(
-                ev.Status.FAILED, output_error_info(self.output_retries.failed + 1, problems)
-            )
-            return
-        self.output_retries.failed += 1
-        self.transcript.append(user(repair_message(problems)))
-        self._begin_iteration(at)
+            info = output_error_info(self.output_retries.failed + 1, problems)
+            self._end_turn(ev.Status.FAILED, info)
+        else:
+            self.output_retries.failed += 1
+            self.transcript.append(user(repair_message(problems)))
+            self._begin_iteration(at)
 
     def _on_limit_extended(self, event: ev.LimitExtended) -> None:
         self._extended_key = event.key
@@ -354,18 +337,40 @@ class SessionMachine:
         self._batch.has_begun = True
 
     def _on_tool_finished(self, event: ev.ToolFinished) -> None:
-        self._batch.results[call_index(event.key)] = event.result
+        self._batch.results[ef.call_index(event.key)] = event.result
         self.tools_run += 1
         self._downtime += event.downtime
         if event.usage != _NO_USAGE:  # few tools ask models
             self.usage = self.usage + event.usage
-        if self._batch.is_whole():
+        if self._batch.is_output:
+            self._take_function_result(event)
+        elif self._batch.is_whole():
             self._append_results()
             self._begin_iteration(event.at)
 
+    def _take_function_result(self, event: ev.ToolFinished) -> None:
+        """End the turn with the result of an output function, or ask the model again."""
+        result, error = event.result, event.error
+        if not result.is_error:
+            self.output = result
+            self._end_turn(_COMPLETED)
+            return
+        self.parsed_by = ""
+        if error is not None and error.code == OUTPUT_REJECTED:
+            self._batch = NO_BATCH
+            self._retry_output((Problem("", result.text),), event.at)
+            return
+        if error is None or error.landed is not Landed.NO:
+            self._append_results()
+        else:
+            self._batch = NO_BATCH
+        self.partial = self.reply
+        self._end_turn(ev.Status.FAILED, error)
+
     def _append_results(self) -> None:
         self._turn_history.add_results(self.transcript, self._batch.build_message())
-        self._batch = NO_BATCH
+        if not self._batch.is_output:
+            self._batch = NO_BATCH
 
     def _begin_iteration(self, at: float) -> None:
         """Count the next iteration, or end the turn if it has reached a limit."""
@@ -384,9 +389,7 @@ class SessionMachine:
         return at - self._opened_at - self._downtime - self.questions.waiting_seconds(at)
 
     def _end_at_limit(self, name: str, waited_for: str = "") -> None:
-        safe = f"{limit_text(self.limits, name)} {waited_for}".rstrip()
-        info = ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=name, landed=Landed.NO)
-        self._end_turn(ev.Status.LIMIT, info)
+        self._end_turn(ev.Status.LIMIT, limit_error_info(self.limits, name, waited_for))
 
     def _on_turn_interrupted(self, event: ev.TurnInterrupted) -> None:
         self.partial = self.reply if self.phase is Phase.OUTPUT else event.partial
@@ -394,10 +397,7 @@ class SessionMachine:
         if self.phase is Phase.TOOLS:
             self._fill_results(NOT_RUN_TEXT, event.started)
         if event.reason == "cancelled":
-            info = ErrorInfo(
-                category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
-            )
-            self._end_turn(ev.Status.CANCELLED, info)
+            self._end_turn(ev.Status.CANCELLED, TURN_CANCELLED)
         else:
             self._end_at_limit("seconds", event.waited_for)
 
@@ -415,16 +415,17 @@ class SessionMachine:
 
     def _fill_results(self, text: str, started: tuple[str, ...]) -> None:
         self._batch.fill_missing(text, started)
-        self._append_results()
+        if started or not self._batch.is_output:
+            self._append_results()
+        else:
+            self._batch = NO_BATCH
 
     def _end_turn(self, status: ev.Status, error: ErrorInfo | None = None) -> None:
-        self.status = status
-        self.error = error
+        self.status, self.error = status, error
         self.questions.close_all(0.0)
 
     def _on_turn_closed(self, event: ev.TurnClosed) -> None:
-        self.status = event.status
-        self.error = event.error
+        self.status, self.error = event.status, event.error
         if event.status is not _COMPLETED:
             keep = bool(self.tools_run) or not is_refused(self.stop_event, self.error)
             self._turn_history.close_turn(self.transcript, event.status, self.partial, keep=keep)
@@ -456,6 +457,7 @@ class SessionMachine:
             self.phase is Phase.IDLE
             and self.status in UNANSWERED
             and self._turn_history.needs_answer
+            and not self._batch.is_output
             and not is_refused(self.stop_event, self.error)
         )
 
@@ -468,7 +470,7 @@ _CONDITIONS: dict[Phase, Callable[[SessionMachine], bool]] = {
 }
 """What the state must be for a phase to follow; the last one of a row follows in any state."""
 
-_PLANS: dict[Phase, Callable[[SessionMachine], dict[str, Effect]]] = {
+_PLANS: dict[Phase, Callable[[SessionMachine], dict[str, ef.Effect]]] = {
     Phase.IDLE: lambda _: {},
     Phase.MODEL: SessionMachine._plan_model,
     Phase.TOOLS: lambda machine: machine._batch.plan_effects(),

@@ -17,6 +17,9 @@ from holdfast.core.problems import Problem
 OUTPUT_CHECKED: Final = 1
 """An output is checked by the effect `CheckOutput` before the turn completes."""
 
+OUTPUT_REJECTED: Final = "output_rejected"
+"""The code of the error of an output function that did not accept its arguments, or did not run."""
+
 _KNOWN: Final = OUTPUT_CHECKED
 
 

@@ -115,8 +115,20 @@ class QuestionLog:
             asker_key(asked.key) for asked in self.open_questions if asked.before_effect
         )
 
-    def check_event(self, event: QuestionAsked | QuestionAnswered | QuestionUnanswered) -> None:
-        """Raise IllegalEventError unless the event asks a new question, or ends an open one."""
+    def check_event(
+        self,
+        event: QuestionAsked | QuestionAnswered | QuestionUnanswered,
+        scopes: tuple[str, ...],
+    ) -> None:
+        """Raise IllegalEventError unless the event asks a new question, or ends an open one.
+
+        Args:
+            event: the event.
+            scopes: the keys of all that is in progress and may ask.
+        """
+        scope = event.key.partition(ASK)[0]
+        if scope not in scopes:
+            raise IllegalEventError(f"{event.key}: {scope!r} is not in progress, so it cannot ask")
         if isinstance(event, QuestionAsked):
             key = event.key.removesuffix(ASKED)
             fits, wanted = key != event.key and key not in self.questions, "new"

@@ -38,7 +38,7 @@ TRANSITIONS: dict[Phase, dict[type[ev.Event], tuple[Phase, ...]]] = {
         ev.TurnStopped: (Phase.CLOSING,),
     },
     Phase.OUTPUT: {
-        ev.OutputChecked: (Phase.CLOSING, Phase.MODEL),
+        ev.OutputChecked: (Phase.CLOSING, Phase.TOOLS, Phase.MODEL),
         ev.TurnInterrupted: (Phase.CLOSING,),
         ev.TurnStopped: (Phase.CLOSING,),
     },

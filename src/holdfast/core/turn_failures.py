@@ -8,7 +8,13 @@ sent again.
 
 from __future__ import annotations
 
-from holdfast.core.error_info import ErrorCategory, ErrorInfo
+from holdfast.core.error_info import ErrorCategory, ErrorInfo, Landed
+from holdfast.core.limits import Limits, limit_text
+
+TURN_CANCELLED = ErrorInfo(
+    category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
+)
+"""The error of a turn that was cancelled."""
 
 CLOSES: dict[ErrorCategory, bool] = {
     # An outage or temporary load. The retries of this recovery were not enough.
@@ -84,3 +90,15 @@ def refuses_message(error: ErrorInfo) -> bool:
     False
     """
     return error.category in _ABOUT_THE_MESSAGE and closes_turn(error)
+
+
+def limit_error_info(limits: Limits, name: str, waited_for: str = "") -> ErrorInfo:
+    """Return the error of a turn that has reached one of its limits.
+
+    Args:
+        limits: the limits of the turn.
+        name: the limit that is reached.
+        waited_for: which server was silent.
+    """
+    safe = f"{limit_text(limits, name)} {waited_for}".rstrip()
+    return ErrorInfo(category=ErrorCategory.LIMIT, safe=safe, code=name, landed=Landed.NO)

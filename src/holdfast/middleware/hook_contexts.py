@@ -218,7 +218,7 @@ class AfterReply(HookContext[D_co], Generic[D_co], frozen=True):
 class AfterIteration(HookContext[D_co], Generic[D_co], frozen=True):
     """A model call and the tools that it asked for have ended, with or without errors.
 
-    `calls` are the calls as the model wrote them.
+    `calls` are the calls as the model wrote them, or the call of an output function.
     """
 
     iteration: int
@@ -232,7 +232,7 @@ class AfterIteration(HookContext[D_co], Generic[D_co], frozen=True):
     @property
     def is_final_iteration(self) -> bool:
         """Whether the turn has its final reply."""
-        return self.exception is None and self.reply is not None and not self.calls
+        return self.exception is None and self.reply is not None and not self.reply.calls
 
 
 class BeforeTools(HookContext[D_co], Generic[D_co], frozen=True):

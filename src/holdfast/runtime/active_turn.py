@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from holdfast.core.effects import turn_key
 from holdfast.core.events import Status, TurnOpened, TurnStopped
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Reply, Usage
+from holdfast.core.messages import Message, Reply, ToolResult, Usage
 from holdfast.core.output import ParseResult
 from holdfast.core.output_retries import turn_flags
 from holdfast.core.questions import AnyQuestion, Timeout
@@ -117,6 +117,7 @@ class ActiveTurn:
         "log",
         "loop",
         "machine",
+        "output_value",
         "partial_reply",
         "plan",
         "questions",
@@ -156,6 +157,8 @@ class ActiveTurn:
         self.error: BaseException | None = None
         self.last_parsed: ParseResult | None = None
         """The result of the last output check in this process."""
+        self.output_value: tuple[ToolResult, object] | None = None
+        """The result of an output function that this process called, and the value it returned."""
         self.recovery = None if context.recovery is None else TurnRecovery(context.recovery)
         note_retry = None if self.recovery is None else self.recovery.note_retry
         self.env = ExecutionContext(
@@ -241,11 +244,20 @@ class ActiveTurn:
     def _get_output(self, reply: Reply | None) -> object:
         """Return the output of a completed turn, parsed again if another process checked it."""
         machine, wanted = self.machine, self.plan.output
+        if isinstance(machine.output, ToolResult):
+            return self._read_function_value(machine.output)
         if machine.output is not None or machine.parsed_by == "":
             return machine.output
         if reply is None or machine.parsed_by == "raw" or wanted is None:
             return reply.text if reply is not None else ""
         return wanted.get_value(reply, self.last_parsed)
+
+    def _read_function_value(self, result: ToolResult) -> object:
+        """Return the value of an output function, from the journal if another process called it."""
+        known = self.output_value
+        if known is not None and known[0] is result:
+            return known[1]  # no hook has replaced the result
+        return self.plan.output.read_function_value(result) if self.plan.output else result.text
 
     def sum_tool_usage(self) -> Usage:
         """Return the usage of running tools so far."""

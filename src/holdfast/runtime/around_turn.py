@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 import msgspec
 
-from holdfast.core.effects import closed_key, model_key, turn_key
+from holdfast.core.effects import RunTool, closed_key, model_key, turn_key
 from holdfast.core.errors import MiddlewareError, StoppedError
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Message, ToolResult
@@ -120,7 +120,11 @@ def _restore_iteration(run: ActiveTurn) -> Iteration | None:
         return None
     key = model_key(machine.turn, number)
     outcome = Done(machine.reply, 0) if machine.reply is not None else None
-    return Iteration(number, key, now, outcome, results)
+    iteration = Iteration(number, key, now, outcome, results)
+    for effect in machine.pending_effects():
+        if isinstance(effect, RunTool) and not iteration.calls:
+            iteration.output_call = effect.call
+    return iteration
 
 
 def _collect_results(last: Message) -> dict[int, ToolResult]:

@@ -41,7 +41,7 @@ from holdfast.tools.tool import Tool
 from holdfast.transport.port import Timeouts, Transport
 
 if TYPE_CHECKING:
-    from holdfast.runtime.output.structured_output import Output, StructuredOutput
+    from holdfast.runtime.output.structured_output import Output, OutputKind, StructuredOutput
 
 
 class AgentKeywords(TypedDict, total=False):
@@ -56,7 +56,7 @@ class AgentKeywords(TypedDict, total=False):
     instructions: Instructions[Any]
     tools: Iterable[Callable[..., object] | Tool]
     # Any: only the signature of `Agent` can connect this type with the type of the result.
-    output: type[Any] | Sequence[type[Any]] | StructuredOutput[Any]
+    output: OutputKind[Any] | Sequence[OutputKind[Any]] | StructuredOutput[Any]
     deps_type: type[Any] | None
     settings: ModelSettings | None
     limits: Limits | None
@@ -87,6 +87,8 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     models = [_resolve_model(keywords, _pick_primary(keywords)), *_resolve_fallbacks(keywords)]
     registry, output = Registry(keywords["tools"]), _compile_output(keywords["output"])
     _check_tool_names(registry, output)
+    if output is not None:
+        registry = registry.with_output_functions(output.functions)
     candidates = [
         Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
         for one in models
@@ -252,7 +254,7 @@ def _check_tool_names(registry: Registry, output: Output | None) -> None:
         if registry.get(taken.name) is not None:
             raise ConfigurationError(
                 "tools",
-                f"{taken.name!r} is the tool by which the model gives its answer",
+                f"{taken.name!r} is the name by which the model gives its answer",
                 fix="Rename yours",
             )
 

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
 from holdfast.calls.guard import run_callable
 from holdfast.core.effects import CheckOutput
 from holdfast.core.errors import (
     ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
     HoldfastError,
+    Landed,
     LimitError,
     OutputError,
     TruncatedError,
     TruncatedOutputError,
 )
-from holdfast.core.events import OutputChecked
+from holdfast.core.events import OutputChecked, ToolFinished
 from holdfast.core.machine import SessionMachine
-from holdfast.core.messages import Reply
+from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.core.output import (
     Invalid,
     OutputParsedBy,
@@ -29,10 +34,13 @@ from holdfast.core.output import (
     Valid,
     bound_problems,
 )
+from holdfast.core.output_retries import OUTPUT_REJECTED
 from holdfast.core.partial_json import parse_partial_json
 from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
+from holdfast.resilience.pipeline import Done, Outcome
 from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.hooks.around_tool import ToolDeniedError
 from holdfast.runtime.output.structured_output import Output, OutputContext, Validator
 
 _LONG_TEXT = 65_536
@@ -70,9 +78,52 @@ async def validate_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked
     run.last_parsed = parsed
     at = run.plan.clock.now()
     if isinstance(parsed, Valid):
-        return OutputChecked(effect.key, at, parsed.parsed_by)
+        return OutputChecked(effect.key, at, parsed.parsed_by, call=_take_call(run, parsed))
     rung: OutputParsedBy = "raw" if output.takes_raw and _is_last_attempt(run.machine, at) else ""
     return OutputChecked(effect.key, at, rung, bound_problems(parsed.problems))
+
+
+def _take_call(run: ActiveTurn, parsed: Valid) -> ToolCall | None:
+    """Return the call of an output function, and show it to the hooks of this iteration."""
+    if not isinstance(parsed.value, ToolCall):
+        return None
+    if run.hooks.iteration is not None:
+        run.hooks.iteration.output_call = parsed.value
+    return parsed.value
+
+
+def finish_output_call(
+    run: ActiveTurn, event: ToolFinished, outcome: Outcome[ToolResult]
+) -> ToolFinished:
+    """Return the event of a tool, or of an output function with what its outcome means for the turn.
+
+    A function that did not run, or that rejected its arguments, lets the model correct them. Any
+    other failure ends the turn, because the function may have acted.
+
+    Args:
+        run: the turn.
+        event: the event.
+        outcome: the outcome before the hooks after the tool.
+    """
+    if run.machine.reply is None or run.machine.reply.calls:
+        return event  # the call of a tool
+    if not event.result.is_error:
+        meter = run.usage_meters.get(event.key)
+        # A hook may have given or replaced the result; then the value is read from it.
+        last = meter.last if meter is not None else None
+        if last is not None and last.value is not None and last.result is event.result:
+            run.output_value = (event.result, *last.value)
+        return event
+    if isinstance(outcome, Done) or isinstance(outcome.error, ToolDeniedError):
+        info = ErrorInfo(
+            category=ErrorCategory.INVALID_RESPONSE,
+            safe=event.result.text,
+            code=OUTPUT_REJECTED,
+            landed=Landed.NO,
+        )
+        return msgspec.structs.replace(event, error=info)
+    run.error = outcome.error
+    return event
 
 
 def _is_last_attempt(machine: SessionMachine, at: float) -> bool:

@@ -220,7 +220,12 @@ async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     call = HookedCall(run, effect, partial(_use_tool, run))
     outcome = await call.run_tool()
     event = _finish_tool(run, effect, outcome)
-    return await call.call_after_tool(event, outcome)
+    event = await call.call_after_tool(event, outcome)
+    if run.plan.output is None:
+        return event
+    from holdfast.runtime.output_check import finish_output_call  # only for typed output
+
+    return finish_output_call(run, event, outcome)
 
 
 def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.messages import Usage
+from holdfast.tools.checked_call import Invocation
 from holdfast.tools.context import UsageSink
 
 TokensLeft: TypeAlias = Callable[[], int | None]
@@ -20,14 +21,14 @@ _NOTHING = Usage()
 
 
 class UsageMeter:
-    """The usage of one running tool call, and the error info of its refusal.
+    """The usage of one running tool call, the error info of its refusal, and its last result.
 
     Args:
         left: returns the remaining tokens of the turn.
         parent: the meter of the calling agent, if this agent runs as a subagent.
     """
 
-    __slots__ = ("_counted_runs", "_parent", "_remaining", "refusal", "usage")
+    __slots__ = ("_counted_runs", "_parent", "_remaining", "last", "refusal", "usage")
 
     def __init__(self, left: TokensLeft, parent: UsageSink | None = None) -> None:
         self._remaining = left
@@ -35,6 +36,7 @@ class UsageMeter:
         self._counted_runs: set[str] = set()
         self.usage = _NOTHING
         self.refusal: ErrorInfo | None = None
+        self.last: Invocation | None = None
 
     def add(self, usage: Usage) -> None:
         """Add usage to this call and to all of its callers."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolNotFoundError
 from holdfast.core.messages import Text, ToolCall, ToolResult
+from holdfast.core.output import OutputRejected
 from holdfast.tools.argument_wording import RefusedCall, refuse_unfinished
 from holdfast.tools.registry import Registry, shorten_name
 from holdfast.tools.results import RESULT_LIMIT, cut_text, replace_surrogates
@@ -31,12 +32,13 @@ class Invocation(Struct, frozen=True):
 
     `result` is set if there is a result for the model: the tool returned, the call could not run,
     or the tool raised `ToolError`. Otherwise `error` is the exception. `info` is set for every
-    failure.
+    failure. `value` holds what an output function returned.
     """
 
     result: ToolResult | None = None
     error: Exception | None = None
     info: ErrorInfo | None = None
+    value: tuple[object] | None = None
 
 
 class CheckedCall(Struct, gc=False):
@@ -151,5 +153,5 @@ def call_failed(call: ToolCall, error: Exception, landed: Landed | None = None) 
     info = failure_info(error, call.name)
     if landed is not None:
         info = msgspec.structs.replace(info, landed=landed)
-    is_for_model = isinstance(error, ToolError)
+    is_for_model = isinstance(error, ToolError | OutputRejected)
     return Invocation(error_result(call, error_text(error)) if is_for_model else None, error, info)

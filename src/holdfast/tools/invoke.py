@@ -40,7 +40,13 @@ from holdfast.tools.checked_call import (
 from holdfast.tools.context import ToolContext
 from holdfast.tools.current import tool_call_scope
 from holdfast.tools.registry import Registry
-from holdfast.tools.results import MOST_ITEMS, RESULT_LIMIT, ResultTypeError, content_of
+from holdfast.tools.results import (
+    MOST_ITEMS,
+    RESULT_LIMIT,
+    ResultTypeError,
+    content_of,
+    output_content,
+)
 from holdfast.tools.threads import ThreadCall, ToolThreads
 from holdfast.tools.tool import Tool
 
@@ -130,6 +136,8 @@ async def _run_attempt(
             raise
         problem = "waited for something that was cancelled"
         return call_failed(call, _wrap_escaped(call.name, error, ErrorCategory.UNKNOWN, problem))
+    if tool.gives_output:
+        return Invocation(ToolResult(call.id, call.name, output_content(value)), value=(value,))
     return _returned_result(call, value, tool.result_limit or options.result_limit)
 
 

@@ -57,6 +57,17 @@ class Registry:
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._by_name.values())
         """The specifications for providers; always the same object, so that it is encoded once."""
 
+    def with_output_functions(self, functions: Iterable[Tool]) -> Registry:
+        """Return a registry that also finds the output functions, and does not offer them as tools.
+
+        Args:
+            functions: the functions. Their names differ from those of the tools.
+        """
+        copied = Registry()
+        copied.specs = self.specs
+        copied._by_name = {**self._by_name, **{one.name: one for one in functions}}
+        return copied
+
     def get(self, name: str) -> Tool | None:
         """Return the tool with this name, or None."""
         return self._by_name.get(name)
@@ -74,8 +85,8 @@ class Registry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order of the tools."""
-        return tuple(self._by_name)
+        """The names of the tools that are offered, in their order."""
+        return tuple(spec.name for spec in self.specs)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._by_name.values())

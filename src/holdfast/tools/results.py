@@ -64,6 +64,20 @@ def content_of(value: object, limit: int = RESULT_LIMIT) -> Content:
     return (Text(cut_text(_to_json(value), limit)),)
 
 
+def output_content(value: object) -> Content:
+    """Return what the journal saves of the return value of an output function: all of it, as JSON.
+
+    A value without a JSON form is saved as nothing: only this process has it.
+
+    >>> output_content("paid")[0].text, output_content(object())
+    ('"paid"', ())
+    """
+    try:
+        return (Text(_to_json(value)),)
+    except ResultTypeError:
+        return ()
+
+
 def cut_text(text: str, limit: int) -> str:
     """Return the first `limit` characters, with a note if the text is longer."""
     if len(text) <= limit:

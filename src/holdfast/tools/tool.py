@@ -72,6 +72,7 @@ class Tool(Generic[P, R]):
         result_limit: the maximum number of characters of a result; None for the default.
         ends_itself: whether the function ends by itself when it is cancelled, however long that
             takes, as an agent does that has to save its end.
+        gives_output: whether its return value is the output of a turn.
     """
 
     function: Callable[P, R]
@@ -82,6 +83,7 @@ class Tool(Generic[P, R]):
     kind: Kind
     binds: Binds
     ends_itself: bool
+    gives_output: bool = False
     _description: str | None
     _compiled: _CompiledSignature
 
@@ -267,6 +269,14 @@ def as_tool(function: Callable[P, R] | Tool[P, R]) -> Tool[P, R]:
     if isinstance(function, MethodType) and isinstance(function.__func__, Tool):
         return cast("Tool[P, R]", function.__func__.__get__(function.__self__))
     return _make_tool(function, ToolOptions())
+
+
+def copy_as_output_function(function: Tool) -> Tool:
+    """Return a copy whose return value is the output of a turn. By default its effect is a write."""
+    copied: Tool = Tool.__new__(Tool)
+    effect = function.effect or "write"
+    copied.__dict__.update(function.__dict__, effect=effect, gives_output=True)
+    return copied
 
 
 def _make_tool(function: Callable[P, R], settings: ToolOptions) -> Tool[P, R]:

@@ -15,6 +15,7 @@ from typing import cast
 
 from holdfast.core.detached_errors import change_texts
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
+from holdfast.core.output import OutputRejected
 from holdfast.core.redaction import redact
 from holdfast.tools.results import replace_surrogates
 
@@ -114,7 +115,7 @@ def error_text(error: BaseException) -> str:
 def _classify_error(error: BaseException, text: str) -> tuple[ErrorCategory, Landed, int | None]:
     if isinstance(error, BaseExceptionGroup):
         return _classify_group(error)
-    if isinstance(error, ToolError):
+    if isinstance(error, ToolError | OutputRejected):
         return ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN, None
     status = _find_status(error)
     if status is None:

@@ -69,6 +69,7 @@ class Signature:
         "description",
         "fields",
         "has_shown_names",
+        "model",
         "required",
         "schema",
         "validate_json",
@@ -83,6 +84,7 @@ class Signature:
     ) -> None:
         self.schema = schema
         self.description = description
+        self.model = model
         self.required: Sequence[str] = schema.get("required", ())  # type: ignore[assignment]  # REASON: JSON
         self.validate_json: Callable[..., BaseModel] = model.__pydantic_validator__.validate_json
         order, positional = slots

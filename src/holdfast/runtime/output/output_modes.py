@@ -62,7 +62,11 @@ def make_output_attempt(model: Model, output: OutputSchema) -> Operation[ModelRe
         if asking.mode == "tool":
             return await _ask_by_tool(model, call, asking, output)
         asked = replace(request, output=forms[asking.mode])
-        return _add_mode_hint(model, asking.mode, await model.attempt(replace(call, payload=asked)))
+        outcome = await model.attempt(replace(call, payload=asked))
+        if isinstance(outcome, Done) and outcome.value.calls:
+            # The model may call the output by its name although it is not offered as a tool.
+            return replace(outcome, value=replace_output_call(outcome.value, output))
+        return _add_mode_hint(model, asking.mode, outcome)
 
     return attempt
 

@@ -20,10 +20,18 @@ import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import OutputSchema, ToolSpec
 from holdfast.core.output import Invalid, ParseResult, Valid
 from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
+from holdfast.runtime.output.output_functions import (
+    OUTPUT_CALL_ID,
+    arguments_model,
+    as_output_function,
+    is_arguments_model,
+)
+from holdfast.tools.tool import Tool
 
 ANSWER: Final = "answer"
 """The property that contains an output which is not an object."""
@@ -33,8 +41,7 @@ ANSWER_TOOL: Final = "final_answer"
 
 _WHOLE = "the answer"
 _MOST_PROBLEMS = 1000
-_FIX = "Use str, a pydantic model, a dataclass, a TypedDict, or a list or union of these"
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_FIX = "Use str, a pydantic model, a dataclass, a TypedDict, a function, or a list of these"
 
 _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
@@ -44,28 +51,41 @@ _short.maxdict = _short.maxlist = 4
 class PydanticOutput:
     """Implements `core.output.OutputType` for every type that pydantic supports."""
 
-    __slots__ = ("_adapter", "_tagged_types", "schema")
+    __slots__ = ("_adapter", "_tagged_types", "functions", "schema")
 
     def __init__(
         self,
         adapter: TypeAdapter[Any],
         schema: OutputSchema,
         tagged_types: Mapping[str, TypeAdapter[Any]],
+        functions: Mapping[str, Tool],
     ) -> None:
         self._adapter = adapter
         self._tagged_types = tagged_types
+        self.functions = functions
+        """The output functions, by name."""
         self.schema = schema
 
     def check(self, json_text: str) -> ParseResult:
-        """Validate one JSON text against the type."""
+        """Validate one JSON text against the type; arguments of a function become its call."""
         inner = self._unwrap_tagged(json_text)
         if inner is None:
-            return _validate_json(self._adapter, json_text)
-        held = _validate_json(*inner)
+            return self._validate(self._adapter, json_text)
+        held = self._validate(*inner)
         if isinstance(held, Valid):
             return held
-        whole = _validate_json(self._adapter, json_text)
+        whole = self._validate(self._adapter, json_text)
         return whole if isinstance(whole, Valid) else held
+
+    def _validate(self, adapter: TypeAdapter[Any], text: str | bytes) -> ParseResult:
+        checked = _validate_json(adapter, text)
+        if not self.functions or not isinstance(checked, Valid):
+            return checked
+        kind = type(checked.value)
+        if not is_arguments_model(kind):
+            return checked
+        arguments = text if isinstance(text, str) else text.decode()
+        return Valid(ToolCall(OUTPUT_CALL_ID, kind.__name__, arguments))
 
     def _unwrap_tagged(self, json_text: str) -> tuple[TypeAdapter[Any], bytes] | None:
         """Return the type and the value of an object such as `{"Trip": {...}}`, otherwise None."""
@@ -114,7 +134,7 @@ def pydantic_output(
     Raises:
         ConfigurationError: the type has no JSON schema.
     """
-    kinds = tuple(_split_kinds(output))
+    kinds, functions = _separate_functions(_split_kinds(output))
     adapter, schema = _build_adapter(Union[kinds] if len(kinds) > 1 else kinds[0])  # noqa: UP007  # at run time
     name = _safe_name(name or _name_of(kinds[0] if len(kinds) == 1 else None))
     if description:
@@ -123,13 +143,15 @@ def pydantic_output(
     whole = _is_object(schema)
     if len(kinds) > 1 and alternatives:
         inside = {tag: made for tag, (made, _) in alternatives.items()}
+        names = [tag if tag in functions else f"{ANSWER_TOOL}_{tag}"[:64] for tag in alternatives]
         tools = tuple(
-            _build_tool(f"{ANSWER_TOOL}_{tag}"[:64], form, description)
-            for tag, (_, form) in alternatives.items()
+            _build_tool(tool, form, description)
+            for tool, (_, form) in zip(names, alternatives.values(), strict=True)
         )
     else:
         inside = {}
-        tools = (_build_tool(ANSWER_TOOL, schema if whole else _wrap_schema(schema), description),)
+        form = schema if whole else _wrap_schema(schema)
+        tools = (_build_tool(next(iter(functions), ANSWER_TOOL), form, description),)
     if not whole:
         inside[ANSWER] = adapter
     made = OutputSchema(
@@ -140,7 +162,24 @@ def pydantic_output(
         tags=tuple(alternatives) if len(kinds) > 1 else (),
         envelope=None if whole else _wrap_schema(schema),
     )
-    return PydanticOutput(adapter, made, inside)
+    return PydanticOutput(adapter, made, inside, functions)
+
+
+def _separate_functions(given: Iterable[object]) -> tuple[tuple[object, ...], dict[str, Tool]]:
+    """Return the types, with the types of the arguments of functions, and the functions by name."""
+    kinds: list[object] = []
+    functions: dict[str, Tool] = {}
+    for kind in given:
+        function = as_output_function(kind)
+        if function is None:
+            kinds.append(kind)
+            continue
+        if function.name in functions:
+            problem = f"two functions are named {function.name!r}"
+            raise ConfigurationError("output", problem, fix="Rename one with tool(name=...)")
+        functions[function.name] = function
+        kinds.append(arguments_model(function))
+    return tuple(kinds), functions
 
 
 def _split_kinds(output: object) -> Iterator[object]:
@@ -152,7 +191,7 @@ def _split_kinds(output: object) -> Iterator[object]:
         listed = output
     empty = True
     for kind in listed:
-        if kind is None or isinstance(kind, (*_FUNCTIONS, str, bytes)):
+        if kind is None or isinstance(kind, str | bytes):
             raise ConfigurationError("output", f"{kind!r} is not a type", fix=_FIX)
         empty = False
         yield kind

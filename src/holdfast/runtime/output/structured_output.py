@@ -7,7 +7,7 @@ after a check: it provides the check, and `runtime.checking` runs it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import (
     TYPE_CHECKING,
@@ -15,6 +15,7 @@ from typing import (
     Final,
     Generic,
     Literal,
+    TypeAlias,
     TypedDict,
     Unpack,
     overload,
@@ -28,10 +29,11 @@ from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError, OutputError
 from holdfast.core.limits import Limits
-from holdfast.core.messages import FinishReason, Reply
+from holdfast.core.messages import FinishReason, Reply, ToolResult
 from holdfast.core.model_request import OutputMode, OutputSchema
 from holdfast.core.output import OutputType, ParseResult, Valid
 from holdfast.core.output_parser import parse_output
+from holdfast.tools.tool import Tool
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -39,6 +41,9 @@ D_co = TypeVar("D_co", covariant=True, default=object)
 
 Validator = Callable[..., Any]
 """A function that takes the output, or the output and an `OutputContext`; it may be async."""
+
+OutputKind: TypeAlias = type[T] | Callable[..., Awaitable[T]] | Callable[..., T]
+"""A type of an output, or a function that is called with the output and returns the final one."""
 
 _SHOWN: Final = ("lenient", "attempts", "tokens", "seconds", "raw_on_failure")
 
@@ -82,7 +87,8 @@ class StructuredOutput(Generic[T]):
     """The type of the output, and how it is requested, parsed and validated.
 
     Args:
-        kind: the type, or a list of types of which the output has one.
+        kind: the type, or a list of types of which the output has one. A function in place of a type
+            is called with the output as its arguments, and returns the output of the turn.
         mode: how the model is asked: "native" with the provider's field for a schema, "tool" with a
             tool, "prompt" with the instructions; "auto" chooses what fits the model best.
         name: the name of the output in requests; if empty, the name of the type.
@@ -95,6 +101,7 @@ class StructuredOutput(Generic[T]):
         seconds: maximum seconds for corrections; after them, no other correction starts.
         validators: functions that receive an output of the right type, in order, and may raise
             `OutputRejected`. They may run again after a crash, so they must not have side effects.
+            In place of an output function, they receive its call, a `ToolCall`.
         raw_on_failure: if no output fits, return the last text; `parsed_by` is then "raw".
 
     Raises:
@@ -129,6 +136,22 @@ class StructuredOutput(Generic[T]):
         ) -> None: ...
         @overload
         def __init__(
+            self: StructuredOutput[T],
+            kind: Callable[..., Coroutine[Any, Any, T]],
+            *,
+            raw_on_failure: Literal[False] = ...,
+            **rest: Unpack[_OutputOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StructuredOutput[T],
+            kind: Callable[..., T],
+            *,
+            raw_on_failure: Literal[False] = ...,
+            **rest: Unpack[_OutputOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
             self: StructuredOutput[U | str],
             kind: type[U] | Sequence[type[U]],
             *,
@@ -157,13 +180,17 @@ class Output:
     Args:
         options: the settings.
         kind: the schema and the check of the type.
+        functions: the output functions, by name.
     """
 
-    __slots__ = ("_kind", "_options", "schema", "validators")
+    __slots__ = ("_functions", "_kind", "_options", "schema", "validators")
 
-    def __init__(self, options: StructuredOutput[Any], kind: OutputType) -> None:
+    def __init__(
+        self, options: StructuredOutput[Any], kind: OutputType, functions: Mapping[str, Tool]
+    ) -> None:
         self._options = options
         self._kind = kind
+        self._functions = functions
         self.schema: OutputSchema = msgspec.structs.replace(kind.schema, mode=options.mode)
         self.validators = tuple(
             (validator, _takes_context("output.validators", validator))
@@ -174,6 +201,24 @@ class Output:
     def takes_raw(self) -> bool:
         """Whether the last text is returned when no output fits."""
         return self._options.raw_on_failure
+
+    @property
+    def functions(self) -> tuple[Tool, ...]:
+        """The output functions, which are called with the output as their arguments."""
+        return tuple(self._functions.values())
+
+    def read_function_value(self, result: ToolResult) -> object:
+        """Return what an output function returned in another process.
+
+        Raises:
+            OutputError: the value cannot be read, or the agent has no such function any more.
+        """
+        from holdfast.runtime.output.output_functions import read_return_value  # needs pydantic
+
+        function = self._functions.get(result.name)
+        if function is None:
+            raise OutputError(f"This agent has no output function '{result.name}' any more")
+        return read_return_value(function, result)
 
     def check(self, json_text: str) -> ParseResult:
         """Validate one JSON text."""
@@ -241,7 +286,7 @@ def compile_output(output: object) -> Output:
     kind = pydantic_output(
         wanted.kind, name=wanted.name, description=wanted.description, strict=wanted.strict
     )
-    return Output(wanted, kind)
+    return Output(wanted, kind, kind.functions)
 
 
 def _takes_context(argument: str, validator: Validator) -> bool:

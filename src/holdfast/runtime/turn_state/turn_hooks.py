@@ -42,6 +42,8 @@ class Iteration(Struct):
     """The calls of the reply that were checked before they were due to run, by index."""
     asked: Outcome[Reply] | None = None
     """What the model itself returned, the last time that it was called."""
+    output_call: ToolCall | None = None
+    """The call of an output function, whose arguments are the text of the reply."""
 
     @property
     def reply(self) -> Reply | None:
@@ -55,7 +57,9 @@ class Iteration(Struct):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls of the reply."""
+        """The tool calls of the reply, or the call of the output function."""
+        if self.output_call is not None:
+            return (self.output_call,)
         return self.reply.calls if self.reply is not None else ()
 
 
