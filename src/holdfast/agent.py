@@ -373,6 +373,7 @@ class Agent(Generic[T, D_contra]):
         Args:
             name: the name of the tool; the agent's name by default.
             description: the description of the tool for the calling model: what the agent is for.
+                By default it has the agent's name and the first sentence of its instructions.
             limits: the limits of one call; the agent's own by default.
             own_budget: whether its tokens are separate: they do not count for the calling agent, and
                 that agent's limit of tokens does not apply.

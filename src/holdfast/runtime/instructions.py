@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
@@ -31,6 +32,10 @@ InstructionsFunction: TypeAlias = (
 
 Instructions: TypeAlias = str | InstructionsFunction[D] | Sequence[str | InstructionsFunction[D]]
 """A text, a function, or a list of these, whose texts are joined by blank lines."""
+
+_LONGEST_SENTENCE = 300
+# A sentence ends before a space and a new beginning, so "e.g. this" and "3.5" are inside of one.
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|(?<=[\u3002\uff01\uff1f])")
 
 _Item: TypeAlias = str | Callable[..., InstructionsText]
 _Items: TypeAlias = Sequence[_Item]
@@ -59,6 +64,29 @@ class AgentInstructions(Struct, frozen=True):
             for part in self.parts
         ]
         return _join_texts(texts)
+
+    def find_first_sentence(self) -> str:
+        """Return the first sentence of the texts, without headings; "" when there is none."""
+        texts = (part for part in self.parts if isinstance(part, str))
+        lines = (line.strip() for text in texts for line in text.split("\n\n"))
+        for paragraph in lines:
+            kept = (line for line in paragraph.splitlines() if not line.startswith("#"))
+            words = " ".join(" ".join(kept).split())
+            if words:
+                return cut_sentence(_SENTENCE.split(words, maxsplit=1)[0])
+        return ""
+
+
+def cut_sentence(sentence: str) -> str:
+    """Return a sentence of at most 300 characters, cut between words.
+
+    >>> cut_sentence("You plan trips."), len(cut_sentence("word " * 100)) <= 300
+    ('You plan trips.', True)
+    """
+    if len(sentence) <= _LONGEST_SENTENCE:
+        return sentence
+    cut = sentence[: _LONGEST_SENTENCE - 4]
+    return f"{cut.rpartition(' ')[0] or cut} ..."
 
 
 def compile_instructions(given: object) -> AgentInstructions:

@@ -104,7 +104,8 @@ def subagent_tool(agent: Subagent[T], name: str | None, description: str | None)
     Args:
         agent: the agent.
         name: the name for the calling model; None uses the agent's own name.
-        description: the description for the calling model; None uses a default.
+        description: the description for the calling model; None uses the first sentence of the
+            agent's instructions.
 
     Raises:
         ConfigurationError: providers do not accept the name, or `limits` is not a `Limits` object.
@@ -112,7 +113,8 @@ def subagent_tool(agent: Subagent[T], name: str | None, description: str | None)
     check_value("limits", agent.limits, Limits | None)
     shown = agent.plan.name if name is None else name
     if description is None:
-        description = f"Give a task to the agent '{shown}', and get its answer."
+        purpose = agent.plan.instructions.find_first_sentence()
+        description = f"Give a task to the agent '{shown}', and get its answer. {purpose}".rstrip()
     work = _AgentFunction(agent, shown)
     return tool(name=shown, description=description, effect=_choose_effect(agent.plan))(work)
 
