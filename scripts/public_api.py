@@ -21,6 +21,7 @@ SNAPSHOT = ROOT / "tests" / "api" / "public_api.txt"
 
 NAMESPACES = (
     "holdfast",
+    "holdfast.batches",
     "holdfast.calls",
     "holdfast.compat",
     "holdfast.errors",

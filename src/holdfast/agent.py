@@ -7,13 +7,13 @@ and must not import the engine before the first agent is made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, cast, overload
 
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 
     from holdfast.core.events import OnWait
     from holdfast.core.limits import Limits
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.clock import Clock, Rng
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.retry.options import RetryOptions
+    from holdfast.runtime.batch_run import BatchOptions, BatchRun, OnItemError
     from holdfast.runtime.compile import AgentKeywords
     from holdfast.runtime.instructions import Instructions
     from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", default=str)
 D_contra = TypeVar("D_contra", default=None, contravariant=True)
 A = TypeVar("A")
+ItemT = TypeVar("ItemT")
 
 NO_DEPS: Any = None
 """The default of `deps`, whatever their type is: a run checks whether they are missing."""
@@ -207,6 +209,44 @@ class Agent(Generic[T, D_contra]):
                 self._engine.make_turn(prompt, session, history, limits, deps, request=request)
             )
         )
+
+    def map(
+        self,
+        items: Iterable[ItemT] | AsyncIterable[ItemT],
+        *,
+        prompt: Callable[[ItemT], Prompt] | None = None,
+        parallel: int = 8,
+        journal: Journal | str | None = None,
+        on_error: OnItemError = "continue",
+        deps: D_contra = NO_DEPS,
+        **options: Unpack[BatchOptions[ItemT]],
+    ) -> BatchRun[ItemT, T]:
+        """Run one turn for each item: `await agent.map(...)`, or `async for item in agent.map(...)`.
+
+        With `journal`, `name` or `key`, the batch is saved: the same call after a crash reads the
+        items that are done, continues those in progress and tries those that failed again.
+
+        Args:
+            items: a list or a generator, sync or async; items are taken when they can begin.
+            prompt: returns the prompt of an item; by default the items are prompts.
+            parallel: how many items are in progress at once.
+            journal: where this batch is saved; by default in the journal of the agent.
+            on_error: "continue" gives each item its own outcome; "stop" raises the first error and
+                cancels the others.
+            deps: as for `run`.
+            options: `name` of the batch in the journal; `key`, a function that returns a text that
+                identifies an item (by default its position and its prompt); `retries` of an item
+                whose failure may pass; `limits` of each turn; `tokens`, after which no other item
+                starts; `price`, which returns the cost of a usage; `progress`, True for a bar or
+                a function that is called with a `BatchProgress`.
+
+        Raises:
+            ConfigurationError: an argument is wrong.
+        """
+        from holdfast.runtime.batch_run import BatchPlan, BatchRun
+
+        plan = BatchPlan(prompt, parallel, journal, on_error, deps, options)
+        return BatchRun(items, self._engine, plan)
 
     async def resume(self, run_id: str, *, deps: D_contra = NO_DEPS) -> Result[T]:
         """Continue a run that a crash interrupted, that waited for an answer, or that failed.

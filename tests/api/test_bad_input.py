@@ -179,6 +179,7 @@ RECORDS = ("holdfast.core.", "holdfast.codecs.", "holdfast.middleware.hook_conte
 """Where the records of runs are, and the messages that they are made of."""
 
 MADE_BY_RUNS = {
+    *("BatchItem", "BatchProgress", "BatchResult", "BatchRun"),
     *("Observation", "OutputContext", "Receipt", "RecoveredRun", "Result"),
     *("CallOutcome", "CallResult", "ParsedAnswer", "ResponseChunk", "RunStream", "SessionInfo"),
     *(

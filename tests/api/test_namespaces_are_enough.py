@@ -43,6 +43,8 @@ INNER = {
     "MaskedStream": "what PIIProtection.live gives is used as a LiveFilter",
     "Channel": "runs make a RunStream, users do not",
     "QuestionBroker": "runs make a RunStream, users do not",
+    "BatchPlan": "Agent.map makes a BatchRun, users do not",
+    "Engine": "Agent.map makes a BatchRun, users do not",
     "Signature": "made and read by Tool",
     "AgentKeywords": "the keywords of Agent, for type checkers",
     "ErrorHandlingKeywords": "what ErrorHandling.agent_keywords gives, for type checkers",

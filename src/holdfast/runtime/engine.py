@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from copy import copy
 from functools import partial
 from typing import Generic
 
@@ -89,11 +90,11 @@ class Engine(Generic[T]):
     """
 
     __slots__ = (
-        "_journal",
         "_max_wait",
         "_on_question",
         "_on_wait",
         "answering",
+        "journal",
         "plan",
         "session_pool",
     )
@@ -103,11 +104,19 @@ class Engine(Generic[T]):
         self._on_question = check_handler(keywords["on_question"])
         self._on_wait = check_on_wait(keywords["on_wait"], keywords["journal"])
         self._max_wait = check_on_busy(keywords["on_busy"])
-        self._journal = journal = resolve_journal(keywords["journal"])
+        self.journal = journal = resolve_journal(keywords["journal"])
         self.session_pool = SessionPool(
             journal or MemoryJournal(), self.plan.chain, keywords["session_cache"]
         )
         self.answering = Answering(self.plan, self.session_pool, journal)
+
+    def with_journal(self, journal: Journal) -> Engine[T]:
+        """Return an engine of the same agent with another journal."""
+        other = copy(self)
+        other.journal = journal
+        other.session_pool = SessionPool(journal, self.plan.chain)
+        other.answering = Answering(self.plan, other.session_pool, journal)
+        return other
 
     def make_turn(
         self,
@@ -164,7 +173,7 @@ class Engine(Generic[T]):
             questions: as for `run`.
         """
         require_asyncio()
-        journal = self._require_journal("resume")
+        journal = self.require_journal("resume")
         self.plan.check_deps(deps)
         context = TurnContext(
             channel=channel,
@@ -178,17 +187,18 @@ class Engine(Generic[T]):
             run = ActiveTurn(self.plan, run_id, opened, context)
             return await self._continue_turn(run, may_try_again=True)
 
-    def _require_journal(self, action: str) -> Journal:
-        if self._journal is None:
+    def require_journal(self, action: str) -> Journal:
+        """Return the journal. Raises ConfigurationError if there is none for this action."""
+        if self.journal is None:
             raise ConfigurationError(
                 "journal", f"there is none to {action} from", fix="Pass journal= to the Agent"
             )
-        return self._journal
+        return self.journal
 
     async def open_runs(self, timing: RecoveryTime | None = None) -> list[RunEntry]:
         """List the runs that are open and not in progress; see `Agent.open_runs`."""
         require_asyncio()
-        journal = self._require_journal("recover")
+        journal = self.require_journal("recover")
         return [
             entry
             for entry in await (timing or RecoveryTime(None)).open_runs(journal)
@@ -208,7 +218,7 @@ class Engine(Generic[T]):
     ) -> list[RecoveredRun[T]]:
         """Resume every interrupted run of this agent; see `Agent.recover`."""
         require_asyncio()
-        journal, timing = self._require_journal("recover"), RecoveryTime(seconds)
+        journal, timing = self.require_journal("recover"), RecoveryTime(seconds)
         self.plan.check_deps(deps)
         check_value("runs", chosen, Sequence[str] | None)
         runs = [
@@ -277,7 +287,7 @@ class Engine(Generic[T]):
     ) -> Result[T]:
         """Run a turn, unless the journal has a turn with its request; finish and return that one."""
         require_asyncio()
-        journal = self._require_journal("find the request")
+        journal = self.require_journal("find the request")
         questions = self._make_broker() if questions is None else questions
         known = await journal.find_request(request)
         if known is None:
@@ -309,7 +319,7 @@ class Engine(Generic[T]):
             questions=questions,
             session=turn.session,
             deps=turn.deps,
-            child_journal=self._journal,
+            child_journal=self.journal,
         )
         async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
             records = await opened.log.read(run_id)
@@ -333,10 +343,10 @@ class Engine(Generic[T]):
             questions=self._make_broker() if questions is None else questions,
             session=turn.session,
             deps=turn.deps,
-            history=turn.history if self._journal is not None else (),
+            history=turn.history if self.journal is not None else (),
             limits=turn.limits,
             parent_meter=turn.parent_meter,
-            child_journal=self._journal,
+            child_journal=self.journal,
             request=turn.request or "",
         )
         pool, run_id = self.session_pool, turn.session or new_run_id()
@@ -344,7 +354,7 @@ class Engine(Generic[T]):
             pool = SessionPool(pool.journal, plan.chain)
         opening: AbstractAsyncContextManager[OpenSession]
         if turn.session is None:
-            opening = NewRun(pool, run_id, turn.history, is_saved=self._journal is not None)
+            opening = NewRun(pool, run_id, turn.history, is_saved=self.journal is not None)
         else:
             opening = pool.open_session(run_id, max_wait=self._max_wait)
         async with opening as opened:
