@@ -28,6 +28,7 @@ from holdfast.tools.arguments import parse_arguments
 from holdfast.tools.checked_arguments import CheckedArguments, check_arguments
 from holdfast.tools.context import ToolContext
 from holdfast.tools.docstrings import ToolDocs, parse_docstring
+from holdfast.tools.type_constraints import convert_constraints
 
 _UNUSABLE = (
     PydanticUserError,
@@ -152,6 +153,7 @@ def compile_signature(
         if is_context(annotation):
             slots.append(_Slot(parameter.name, None))
             continue
+        annotation = convert_constraints(annotation, where)
         field = _field_name(parameter.name)
         slots.append(_Slot(parameter.name, field))
         fields[field] = _field_definition(

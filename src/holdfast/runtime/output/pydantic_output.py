@@ -32,6 +32,7 @@ from holdfast.runtime.output.output_functions import (
     is_arguments_model,
 )
 from holdfast.tools.tool import Tool
+from holdfast.tools.type_constraints import convert_constraints
 
 ANSWER: Final = "answer"
 """The property that contains an output which is not an object."""
@@ -172,7 +173,7 @@ def _separate_functions(given: Iterable[object]) -> tuple[tuple[object, ...], di
     for kind in given:
         function = as_output_function(kind)
         if function is None:
-            kinds.append(kind)
+            kinds.append(convert_constraints(kind, "output"))
             continue
         if function.name in functions:
             problem = f"two functions are named {function.name!r}"
