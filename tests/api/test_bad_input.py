@@ -218,6 +218,7 @@ PIECES = {
 
 TAKES_ANYTHING_OR_NOTHING = {
     *("CallMetrics", "MemoryJournal", "Middleware", "classify", "current_tool_call"),
+    "unregister_response_shape",
 }
 EMULATOR = set(emulator.__all__) - {"Emulator"}
 ELSEWHERE = {
@@ -229,6 +230,7 @@ ELSEWHERE = {
     "AgentResponse",
     "ReRegistrationAgentResponse",
     "AgentBuilder",
+    "register_response_shape",  # it changes the process: tests/calls/test_response_shapes.py
     "FunctionRetry",
     "Skills",
 }

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from holdfast.calls.parsed_answers import ParsedAnswer as ParsedAnswer
     from holdfast.calls.response_handler import ResponseChunk as ResponseChunk
     from holdfast.calls.response_handler import ResponseHandler as ResponseHandler
+    from holdfast.calls.response_shapes import ResponseShape as ResponseShape
+    from holdfast.calls.response_shapes import register_response_shape as register_response_shape
+    from holdfast.calls.response_shapes import (
+        unregister_response_shape as unregister_response_shape,
+    )
     from holdfast.calls.sdk_errors import classify as classify
     from holdfast.calls.send import asend_message as asend_message
     from holdfast.calls.send import asend_message_streaming as asend_message_streaming
@@ -38,6 +43,7 @@ _HOME: dict[str, str] = {
     "ParsedAnswer": "holdfast.calls.parsed_answers",
     "ResponseChunk": "holdfast.calls.response_handler",
     "ResponseHandler": "holdfast.calls.response_handler",
+    "ResponseShape": "holdfast.calls.response_shapes",
     "ResultKind": "holdfast.calls.call_result",
     "SessionFilter": "holdfast.calls.session_log",
     "arguments_key": "holdfast.calls.guard",
@@ -48,11 +54,13 @@ _HOME: dict[str, str] = {
     "current_session": "holdfast.calls.session_log",
     "execute": "holdfast.calls.guard",
     "make_execution_context": "holdfast.calls.guard",
+    "register_response_shape": "holdfast.calls.response_shapes",
     "resilient": "holdfast.calls.guard",
     "retry_on": "holdfast.calls.exception_rules",
     "send_message": "holdfast.calls.send",
     "send_message_streaming": "holdfast.calls.send",
     "session_scope": "holdfast.calls.session_log",
+    "unregister_response_shape": "holdfast.calls.response_shapes",
 }
 """Public name -> the module that defines it. Sorted."""
 

@@ -9,6 +9,7 @@ from itertools import islice
 
 from holdfast.calls.object_dialect import detect_wire
 from holdfast.calls.object_json import Object, declared_fields, own_values, to_json_object
+from holdfast.calls.response_shapes import convert_response
 from holdfast.calls.sdk_wires import SdkWire, make_wire
 from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
@@ -54,7 +55,7 @@ class ObjectFold:
 
     def read_chunk(self, source: object) -> list[Delta]:
         """Return the deltas of one chunk or event; none for an object of an unknown wire."""
-        return self._read_object(_unwrap_chunk(source), whole=False)
+        return self._read_object(_unwrap_chunk(convert_response(source)), whole=False)
 
     def read_whole(self, source: object) -> list[Delta]:
         """Return the deltas of a whole response, and end the reply."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 
 from holdfast.calls.object_json import to_json_object, to_json_value
+from holdfast.calls.response_shapes import convert_response
 from holdfast.core.errors import ResponseError
 from holdfast.core.events import Status
 
 
 def unwrap_run_result(response: object) -> object:
-    """Return the chat completion that says what the result of a run says; any other object unchanged.
+    """Return the result of a run as a chat completion, and any other object unchanged.
+
+    An object of a registered response shape is read by that shape first.
 
     Raises:
         ResponseError: the run did not complete.
@@ -21,6 +24,7 @@ def unwrap_run_result(response: object) -> object:
     >>> unwrap_run_result({"choices": []})
     {'choices': []}
     """
+    response = convert_response(response)
     status = getattr(type(response), "status", None) and getattr(response, "status", None)
     if not isinstance(status, Status):
         return response
