@@ -1,0 +1,26 @@
+"""Structured output: read an invoice into an object."""
+
+import asyncio
+
+from pydantic import BaseModel
+from pydantic_ai import Agent
+
+MODEL = "openai:gpt-5.2"
+
+
+class Invoice(BaseModel):
+    """An invoice."""
+
+    customer: str
+    euros: float
+
+
+async def main() -> Invoice:
+    """Read one invoice."""
+    agent = Agent(MODEL, output_type=Invoice, instructions="Read the invoice.")
+    result = await agent.run("Ana pays 20 euros.")
+    return result.output
+
+
+if __name__ == "__main__":
+    print(asyncio.run(main()))
