@@ -10,7 +10,7 @@ from holdfast.cli.run_printer import LINE_WIDTH, RunPrinter, describe_item, make
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished
-from holdfast.core.messages import Reply, Text, ToolResult
+from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
 from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
@@ -132,3 +132,15 @@ def test_printable_keeps_letters_tabs_and_line_ends() -> None:
 def test_a_reply_that_a_hook_replaced_is_printed_after_the_void_text() -> None:
     items = (TextDelta("go away"), ReplyReplaced("t1.i0.model"), replied("Good day"))
     assert shown(Screen(), *items) == "go away\nGood day\n"
+
+
+def test_the_answer_of_an_output_function_is_its_value_and_not_its_arguments() -> None:
+    call = ToolCall("output", "book", '{"room": "blue"}')
+    checked = OutputChecked("t1.i0.output", 0.0, "strict", call=call)
+    items = [replied(call.arguments), checked, finished('"booked"')]
+    assert shown(io.StringIO(), *items) == '"booked"\n'
+    assert shown(Screen(), *items) == '{"room": "blue"}\n"booked"\n'
+    rejected = [replied(call.arguments), checked, finished("Choose again.", bad=True)]
+    assert shown(io.StringIO(), *rejected, *items) == '"booked"\n'
+    # A tool of the next turn is no answer.
+    assert shown(io.StringIO(), *items, replied(""), finished("looked")) == '"booked"\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +23,13 @@ from holdfast import (
     ToolError,
     tool,
 )
+from holdfast.compat import AgentBuilder
 from holdfast.core.effects import tool_key
+from holdfast.core.machine import SessionMachine
+from holdfast.core.session_state import Phase
 from holdfast.errors import ConfigurationError
 from holdfast.events import OutputChecked, ToolFinished, ToolsBegun
+from holdfast.journal.encoding import decode, encode, record_of, to_line
 from holdfast.middleware import Deny, Middleware, Replace, ToolPermission
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
@@ -443,3 +448,29 @@ async def test_an_agent_hands_over_to_another_agent_as_its_output() -> None:
     model = ScriptedModel('{"task": "Explain."}')
     result = await Agent(model, output=expert.as_tool(), journal=MemoryJournal()).run("Why?")
     assert result.output == "The answer of the expert."
+
+
+async def test_the_fold_of_the_journal_gives_the_same_state_with_an_output_function() -> None:
+    hotel, journal = Hotel(), MemoryJournal()
+    agent = Agent(ScriptedModel(BIG, ROOM), output=hotel.book, journal=journal)
+    await agent.run("Book", session="s")
+    machine = SessionMachine()
+    for number, record in enumerate(await journal.read("s"), 1):
+        line = encode(to_line("s", number, record))
+        machine.apply(record_of(decode(line)).event)
+    assert machine.phase is Phase.IDLE
+    assert [message.role for message in machine.transcript] == ["user", "assistant"] * 2
+    assert machine.take_snapshot() is not None
+
+
+async def test_a_file_and_the_builder_take_a_function(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text(
+        'model = "ollama:a"\noutput = "tests.runtime.test_output_functions:double"\n'
+    )
+    assert "double" in Agent.from_file(tmp_path / "agent.toml").describe()
+    built = AgentBuilder().with_model(ScriptedModel('{"number": 4}')).with_output(double).build()
+    assert (await built.run("Go")).output == 8
+
+
+def double(number: int) -> int:
+    return number * 2

@@ -93,6 +93,8 @@ class RunPrinter:
         """Whether text of the current reply was printed while it streamed."""
         self._pending_reply = ""
         """An accepted reply whose output may still be rejected."""
+        self._awaits_function = False
+        """Whether the next result of a tool is the return value of an output function."""
 
     def print_item(self, item: Item) -> None:
         """Print one event or notice."""
@@ -101,14 +103,15 @@ class RunPrinter:
                 self._text_printed = True
                 self._write_text(make_printable(item.text))
             return
-        if isinstance(item, OutputChecked) and not item.parsed_by:
-            self._pending_reply = ""
-        if isinstance(item, ReplyReplaced):
-            self._text_printed = False
+        self._forget_void_text(item)
         if self._pending_reply:
             self.finish_line()
         if isinstance(item, ModelReplied):
+            self._awaits_function = False
             self._print_reply(item.reply.text)
+        elif isinstance(item, ToolFinished) and self._awaits_function and not item.result.is_error:
+            self.finish_line()
+            self.print_answer(item.result.text)
         elif isinstance(item, TurnStopped) and not self._live:
             # In a terminal its text arrives as a delta.
             self.finish_line()
@@ -118,6 +121,15 @@ class RunPrinter:
         elif (line := describe_item(item)) is not None:
             self.finish_line()
             self.print_note(line)
+
+    def _forget_void_text(self, item: Item) -> None:
+        """Forget a reply that is not the answer: it was replaced, or did not fit, or a function answers."""
+        if isinstance(item, ReplyReplaced):
+            self._text_printed = False
+        elif isinstance(item, OutputChecked):
+            self._awaits_function = item.call is not None
+            if not item.parsed_by or self._awaits_function:
+                self._pending_reply = ""
 
     def _print_reply(self, text: str) -> None:
         if not self._live:
