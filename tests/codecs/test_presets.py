@@ -143,7 +143,7 @@ def test_the_quirks_that_are_rows() -> None:
     assert find_preset("openai").quirks.system_role == "developer"
     assert find_preset("mistral").quirks.call_id_length == 9
     assert find_preset("deepseek").quirks.reasoning_field == "reasoning_content"
-    assert find_preset("openrouter").quirks.reasoning_object
+    assert find_preset("openrouter").quirks.reasoning == "object"
     assert find_preset("xai").quirks == Quirks()
 
 

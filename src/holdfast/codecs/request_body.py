@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Extra, Message
-from holdfast.core.model_request import ModelRequest, ToolSpec
+from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Form, Transcript
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -150,6 +150,21 @@ def merge_extra(
             body[name] = {**current, **value}
         else:
             body[name] = value
+
+
+def cache_fields(settings: ModelSettings) -> dict[str, object]:
+    """Return the fields with which OpenAI's servers are told how long and where to cache a prefix.
+
+    >>> cache_fields(ModelSettings(cache="1h", cache_key="trips"))
+    {'prompt_cache_retention': '24h', 'prompt_cache_key': 'trips'}
+    """
+    retention = {"5m": "in_memory", "1h": "24h", "24h": "24h"}
+    fields: dict[str, object] = {}
+    if isinstance(settings.cache, str):
+        fields["prompt_cache_retention"] = retention[settings.cache]
+    if settings.cache_key is not None:
+        fields["prompt_cache_key"] = settings.cache_key
+    return fields
 
 
 def own_extra(extra: Extra | None, wire: str) -> dict[str, object]:

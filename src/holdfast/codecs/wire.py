@@ -64,7 +64,12 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         reasoning_field: the message field in which reasoning is sent back ("reasoning_content",
             "reasoning", or "content" for blocks inside the content); "" sends no reasoning back.
         state_fields: vendor fields of messages and calls that are sent back unchanged.
-        reasoning_object: effort and budget of thinking are fields of one object, `reasoning`.
+        reasoning: how the effort of thinking is sent: in `reasoning_effort` ("effort"); with a budget
+            in one object, `reasoning` ("object"); or beside an object `thinking` that turns it on
+            and off ("thinking").
+        cache: how caching is requested: by OpenAI's fields `prompt_cache_key` and
+            `prompt_cache_retention` ("key"), by Anthropic's field `cache_control` ("control"), or
+            not at all, since the server caches by itself or never ("").
         response_format: how a typed output is requested: "json_schema", or "json_object" with the
             schema in the instructions.
         seed_field: the name of the seed in the request body.
@@ -88,7 +93,8 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stream_usage: bool = True
     reasoning_field: str = ""
     state_fields: tuple[str, ...] = ("extra_content",)
-    reasoning_object: bool = False
+    reasoning: Literal["effort", "object", "thinking"] = "effort"
+    cache: Literal["", "key", "control"] = ""
     response_format: Literal["json_schema", "json_object"] = "json_schema"
     seed_field: str = "seed"
     alternating_roles: bool = False

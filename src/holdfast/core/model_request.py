@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
-from holdfast.core.constraints import NonNegativeFloat, NonNegativeInt, PositiveInt
+from holdfast.core.constraints import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
 from holdfast.core.messages import Message
 
 
@@ -50,8 +50,11 @@ class OutputSchema(Struct, frozen=True):
     envelope: Mapping[str, object] | None = None
 
 
-ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 """How much a reasoning model thinks before it answers."""
+
+CacheTime = Literal["5m", "1h", "24h"]
+"""How long a provider keeps a cached prefix at least."""
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,7 +70,11 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         parallel_tool_calls: whether one reply may hold several calls.
         reasoning_effort: how much the model reasons, on wires that name levels.
         reasoning_tokens: the budget of reasoning in tokens, on wires that take a number.
-        cache: request caching of the constant prefix, from providers that do not cache by default.
+        reasoning_summary: whether the reply shows the reasoning, or a summary of it.
+        cache: request caching of the constant prefix, from providers that do not cache by default;
+            "5m", "1h" or "24h" also says how long it is kept at least.
+        cache_key: on OpenAI's wires, a key that leads equal prefixes to one cache; on Gemini, the
+            name of a cached content.
         extra: fields that are added to the request body unchanged.
     """
 
@@ -80,7 +87,9 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallel_tool_calls: bool | None = None
     reasoning_effort: ReasoningEffort | None = None
     reasoning_tokens: NonNegativeInt | None = None
-    cache: bool = False
+    reasoning_summary: bool | None = None
+    cache: bool | CacheTime = False
+    cache_key: NonEmptyText | None = None
     extra: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:

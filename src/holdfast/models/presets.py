@@ -131,6 +131,7 @@ _OLLAMA = Quirks(
     output_mode_with_tools="tool",
 )
 _DEEPSEEK = Quirks(
+    reasoning="thinking",
     output_mode="prompt",
     output_mode_with_tools="prompt",
     reasoning_field="reasoning_content",
@@ -147,7 +148,9 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.openai.com/v1",
         key_env=("OPENAI_API_KEY",),
-        quirks=Quirks(max_tokens_field="max_completion_tokens", system_role="developer"),
+        quirks=Quirks(
+            max_tokens_field="max_completion_tokens", system_role="developer", cache="key"
+        ),
         models_hint="gpt-5.2",
     ),
     Preset(
@@ -174,7 +177,7 @@ _ROWS = (
         base_url="https://{resource}.openai.azure.com/openai/v1",
         key_env=("AZURE_OPENAI_API_KEY",),
         auth="api-key",
-        quirks=Quirks(max_tokens_field="max_completion_tokens"),
+        quirks=Quirks(max_tokens_field="max_completion_tokens", cache="key"),
         models_hint="the name of your deployment",
     ),
     Preset(
@@ -193,7 +196,8 @@ _ROWS = (
         quirks=Quirks(
             output_mode="tool",
             output_mode_with_tools="tool",
-            reasoning_object=True,
+            reasoning="object",
+            cache="control",
             alternating_roles=True,
             reasoning_field="reasoning",
             state_fields=("extra_content", "reasoning_details"),

@@ -356,7 +356,7 @@ def test_a_schema_loses_nothing_that_the_model_could_read() -> None:
     assert defs["A"]["properties"]["n"]["description"] == '{"minimum":1}'
 
 
-def test_the_cache_is_marked_at_the_end_of_the_head_and_of_the_history() -> None:
+def test_the_cache_is_marked_at_the_ends_of_the_tools_the_head_and_the_history() -> None:
     mark = {"type": "ephemeral"}
     on = ModelSettings(cache=True)
     messages = Transcript([user("Hi"), ASKED, ANSWERED])
@@ -365,7 +365,7 @@ def test_the_cache_is_marked_at_the_end_of_the_head_and_of_the_history() -> None
         request = ask(instructions="Be brief.", tools=(WEATHER,), messages=messages, settings=on)
         made = json.loads(codec.encode(request).body)
         assert made["system"] == [{"type": "text", "text": "Be brief.", "cache_control": mark}]
-        assert "cache_control" not in made["tools"][0]
+        assert made["tools"][-1]["cache_control"] == mark
         marked = [b for one in made["messages"] for b in one["content"] if "cache_control" in b]
         assert marked == [made["messages"][2]["content"][-1]]
     without_system = body(ask(tools=(WEATHER,), settings=on))

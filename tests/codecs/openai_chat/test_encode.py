@@ -83,7 +83,7 @@ def test_settings_under_their_names() -> None:
 def test_settings_under_the_names_of_one_provider() -> None:
     quirks = Quirks(max_tokens_field="max_completion_tokens", seed_field="random_seed")
     assert settings(quirks, max_tokens=5, seed=7) == {"max_completion_tokens": 5, "random_seed": 7}
-    thinking = settings(Quirks(reasoning_object=True), reasoning_effort="low", reasoning_tokens=9)
+    thinking = settings(Quirks(reasoning="object"), reasoning_effort="low", reasoning_tokens=9)
     assert thinking == {"reasoning": {"effort": "low", "max_tokens": 9}}
 
 

@@ -316,9 +316,7 @@ def test_content_and_items_of_the_users_own() -> None:
 
 
 def test_settings_have_the_names_of_the_wire() -> None:
-    made = settings(
-        max_tokens=9, temperature=0.5, top_p=0.9, seed=4, reasoning_tokens=100, cache=True
-    )
+    made = settings(max_tokens=9, temperature=0.5, top_p=0.9, seed=4, cache=True)
     assert made["max_output_tokens"] == 9
     assert (made["temperature"], made["top_p"]) == (0.5, 0.9)
     assert not made.keys() & {"seed", "reasoning", "max_tokens", "cache"}

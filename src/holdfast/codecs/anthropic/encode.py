@@ -13,12 +13,11 @@ import re
 from collections.abc import Sequence
 
 from holdfast.codecs.anthropic.history import (
-    CACHED,
     WIRE,
-    encode_cached_message,
     encode_message,
     find_waiting_container,
     has_nothing_to_send,
+    make_cached_encoder,
 )
 from holdfast.codecs.anthropic.schema import to_anthropic_schema
 from holdfast.codecs.output_schema import schema_instruction
@@ -44,9 +43,10 @@ DEFAULT_MAX_TOKENS = 8192
 LEAST_BUDGET = 1024
 """The smallest thinking budget that the server accepts, in tokens."""
 
-_BUDGETS = {"minimal": LEAST_BUDGET, "low": 2048, "medium": 8192, "high": 16384}
-_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
+_BUDGETS = {"minimal": LEAST_BUDGET, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32000}
+_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 _ADAPTIVE_SINCE = (4, 6)
+_XHIGH_SINCE = (4, 7)
 _SCHEMAS_SINCE = (4, 1)
 _PREFILL_BEFORE = (4, 6)
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
@@ -101,7 +101,8 @@ def supports_prefill(request: ModelRequest) -> bool:
 
 def _append_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
     messages: Sequence[Message] = request.messages
-    last = encode_cached_message if request.settings.cache else None
+    mark = _cache_mark(request.settings)
+    last = make_cached_encoder(mark) if mark else None
     form = Form(f"{WIRE}|{leading}", _encode_message, skip=leading, encode_last=last)
     if not check_new_pairs(messages, count_encoded(messages, form.key)):
         messages = replace_unsafe_ids(messages)
@@ -132,8 +133,8 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     check_tools(request.tools, settings.tool_choice, settings.extra)
     if (choice := _encode_tool_choice(settings, bool(request.tools))) is not None:
         body["tool_choice"] = choice
-    if settings.cache:
-        _mark_cached(body)
+    if mark := _cache_mark(settings):
+        _mark_cached(body, mark)
     extra = {name: value for name, value in (settings.extra or {}).items() if name != "betas"}
     merge_extra(body, extra, ("model", "messages", "stream"))
     _set_max_tokens(body)
@@ -175,20 +176,34 @@ def _add_output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
 
 def _add_thinking(model: str, settings: ModelSettings, body: _Object) -> None:
     """Add the thinking budget if one is set or the model supports only budgets; otherwise the effort."""
-    effort, budget = settings.reasoning_effort, settings.reasoning_tokens
+    effort, budget, shown = (
+        settings.reasoning_effort,
+        settings.reasoning_tokens,
+        settings.reasoning_summary,
+    )
     if budget == 0 or (budget is None and effort == "none"):
         body["thinking"] = {"type": "disabled"}
         return
+    # Some models omit the thinking from the reply by default, others summarize it.
+    display = {} if shown is None else {"display": "summarized" if shown else "omitted"}
     if budget is None and effort is not None:
         version = parse_version(model)
         if version is not None and version >= _ADAPTIVE_SINCE:
-            body["thinking"] = {"type": "adaptive"}
+            body["thinking"] = {"type": "adaptive", **display}
             config = body.get("output_config")
             output_config = config if isinstance(config, dict) else {}
-            body["output_config"] = {**output_config, "effort": _EFFORTS[effort]}
+            newest = effort == "xhigh" and version >= _XHIGH_SINCE
+            level = effort if newest else _EFFORTS[effort]
+            body["output_config"] = {**output_config, "effort": level}
             return
         budget = _BUDGETS[effort]
     if budget is None:
+        if shown and "thinking" not in (settings.extra or {}):
+            raise ConfigurationError(
+                "settings.reasoning_summary",
+                "has no effect on the Anthropic wire while the model does not think",
+                fix="set reasoning_effort or reasoning_tokens too",
+            )
         return
     if budget < LEAST_BUDGET:
         raise ConfigurationError(
@@ -196,7 +211,7 @@ def _add_thinking(model: str, settings: ModelSettings, body: _Object) -> None:
             f"must be at least {LEAST_BUDGET} on the Anthropic wire, got {budget}",
             fix="use 0 to turn thinking off",
         )
-    body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+    body["thinking"] = {"type": "enabled", "budget_tokens": budget, **display}
 
 
 def _set_max_tokens(body: _Object) -> None:
@@ -251,10 +266,30 @@ def _encode_tool_choice(settings: ModelSettings, has_tools: bool) -> _Object | N
     return entry
 
 
-def _mark_cached(body: _Object) -> None:
-    """Mark the end of the constant prefix for caching: the system text, or else the last tool."""
+def _cache_mark(settings: ModelSettings) -> _Object | None:
+    """Return the mark of a cache point, or None without caching."""
+    if settings.cache_key is not None:
+        raise ConfigurationError(
+            "settings.cache_key", "the Anthropic wire has no cache key", fix="leave it unset"
+        )
+    if not settings.cache:
+        return None
+    if settings.cache == "24h":
+        raise ConfigurationError(
+            "settings.cache",
+            "the Anthropic wire keeps a cached prefix for 5 minutes or an hour, got '24h'",
+            fix="use True, '5m' or '1h'",
+        )
+    return {"type": "ephemeral", **({} if settings.cache is True else {"ttl": settings.cache})}
+
+
+def _mark_cached(body: _Object, mark: _Object) -> None:
+    """Mark the ends of the tools and of the system text, so that the tools stay when the text changes.
+
+    The end of the history is the third of the four marks that the wire accepts.
+    """
     system, tools = body.get("system"), body.get("tools")
     if isinstance(system, str):
-        body["system"] = [{"type": "text", "text": system, "cache_control": CACHED}]
-    elif isinstance(tools, list):
-        tools[-1]["cache_control"] = CACHED
+        body["system"] = [{"type": "text", "text": system, "cache_control": mark}]
+    if isinstance(tools, list):
+        tools[-1]["cache_control"] = mark

@@ -18,7 +18,7 @@ joins consecutive entries of one role. Some parts are translated:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -46,8 +46,6 @@ from holdfast.core.messages import (
 WIRE = "anthropic"
 """The name of this wire on parts that hold its data."""
 
-CACHED: dict[str, object] = {"type": "ephemeral"}
-
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -60,14 +58,18 @@ def encode_message(message: Message) -> bytes:
     return _encode_entry(message, encode_blocks(message))
 
 
-def encode_cached_message(message: Message) -> bytes:
-    """Encode one message, and mark its end as a cache point for the server."""
-    blocks = encode_blocks(message)
-    for block in reversed(blocks):
-        if block.get("type") not in _UNMARKABLE:
-            block["cache_control"] = CACHED
-            break
-    return _encode_entry(message, blocks)
+def make_cached_encoder(mark: Mapping[str, object]) -> Callable[[Message], bytes]:
+    """Return a function that encodes a message, and marks its end as a cache point for the server."""
+
+    def encode(message: Message) -> bytes:
+        blocks = encode_blocks(message)
+        for block in reversed(blocks):
+            if block.get("type") not in _UNMARKABLE:
+                block["cache_control"] = mark
+                break
+        return _encode_entry(message, blocks)
+
+    return encode
 
 
 def find_waiting_container(messages: Sequence[Message]) -> str:

@@ -96,6 +96,8 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
         texts.append(schema_instruction(output.schema))
         output = None
     head: Json = {}
+    if cached := _cached_content(request, system):
+        head["cachedContent"] = cached
     if parts := [{"text": text} for text in texts if text]:
         head["systemInstruction"] = {"parts": parts}
     if request.tools:
@@ -168,11 +170,49 @@ def _generation_config(model: str, settings: ModelSettings, output: OutputSchema
 
 def _thinking_config(model: str, settings: ModelSettings) -> Json | None:
     """Return the thinking settings: a level for Gemini 3, a budget in tokens for older models."""
-    effort, tokens = settings.reasoning_effort, settings.reasoning_tokens
+    effort, tokens, shown = (
+        settings.reasoning_effort,
+        settings.reasoning_tokens,
+        settings.reasoning_summary,
+    )
+    if effort == "xhigh":
+        raise ConfigurationError(
+            "settings.reasoning_effort",
+            "the Gemini wire has no effort above 'high'",
+            fix="use 'high'",
+        )
     if effort is None and tokens is None:
-        return None
+        return None if shown is None else {"includeThoughts": shown}
     if effort is not None and (tokens is None or not is_before_gemini_3(model)):
         if not is_before_gemini_3(model):
-            return {"thinkingLevel": _LEVELS[effort], "includeThoughts": effort != "none"}
+            thinks = effort != "none" if shown is None else shown
+            return {"thinkingLevel": _LEVELS[effort], "includeThoughts": thinks}
         tokens = _BUDGETS[effort]
-    return {"thinkingBudget": tokens, "includeThoughts": tokens != 0}
+    return {"thinkingBudget": tokens, "includeThoughts": tokens != 0 if shown is None else shown}
+
+
+def _cached_content(request: ModelRequest, system: tuple[str, ...]) -> str | None:
+    """Return the name of the cached content that the request continues; it has instructions and tools of its own."""
+    settings = request.settings
+    if isinstance(settings.cache, str):
+        raise ConfigurationError(
+            "settings.cache",
+            "the Gemini wire cannot say how long a prefix is kept",
+            fix="use True, or name a cached content that you made: cache_key='cachedContents/...'",
+        )
+    name = settings.cache_key
+    if name is None:
+        return None
+    if "cachedContents/" not in name:
+        raise ConfigurationError(
+            "settings.cache_key",
+            "must be the name of a cached content on the Gemini wire",
+            fix="write 'cachedContents/...'",
+        )
+    if request.instructions or system or request.tools:
+        raise ConfigurationError(
+            "settings.cache_key",
+            "a request with a cached content has no instructions and no tools of its own",
+            fix="put them into the cached content",
+        )
+    return name

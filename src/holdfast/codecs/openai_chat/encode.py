@@ -16,6 +16,7 @@ from holdfast.codecs.output_schema import is_object_schema, schema_instruction, 
 from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
     HeadCache,
+    cache_fields,
     check_name,
     check_tools,
     count_encoded,
@@ -111,19 +112,63 @@ class ChatEncoder:
             quirks.seed_field: settings.seed,
         }
         body: _Object = {name: value for name, value in fields.items() if value is not None}
-        effort, budget = settings.reasoning_effort, settings.reasoning_tokens
-        if quirks.reasoning_object and (effort is not None or budget is not None):
-            thinking = {"effort": effort, "max_tokens": budget}
-            body["reasoning"] = {name: v for name, v in thinking.items() if v is not None}
-        elif budget is not None:
-            raise ConfigurationError(
-                "settings.reasoning_tokens",
-                "this wire has no thinking budget",
-                fix="set reasoning_effort",
-            )
-        elif effort is not None:
-            body["reasoning_effort"] = effort
-        return body
+        return {**body, **_reasoning_fields(settings, quirks), **_cache_fields(settings, quirks)}
+
+
+def _reasoning_fields(settings: ModelSettings, quirks: Quirks) -> _Object:
+    effort, budget, shown = (
+        settings.reasoning_effort,
+        settings.reasoning_tokens,
+        settings.reasoning_summary,
+    )
+    if quirks.reasoning == "object":
+        exclude = None if shown is None else not shown
+        thinking = {"effort": effort, "max_tokens": budget, "exclude": exclude}
+        given = {name: value for name, value in thinking.items() if value is not None}
+        return {"reasoning": given} if given else {}
+    if budget is not None:
+        raise ConfigurationError(
+            "settings.reasoning_tokens",
+            "this provider's Chat Completions wire has no thinking budget",
+            fix="set reasoning_effort",
+        )
+    if shown is not None:
+        raise ConfigurationError(
+            "settings.reasoning_summary",
+            "this provider's Chat Completions wire cannot choose whether reasoning is shown",
+            fix="leave it unset",
+        )
+    if effort is None:
+        return {}
+    if quirks.reasoning == "thinking":
+        if effort == "none":
+            return {"thinking": {"type": "disabled"}}
+        return {"thinking": {"type": "enabled"}, "reasoning_effort": effort}
+    return {"reasoning_effort": effort}
+
+
+def _cache_fields(settings: ModelSettings, quirks: Quirks) -> _Object:
+    if quirks.cache == "key":
+        return cache_fields(settings)
+    if settings.cache_key is not None:
+        raise ConfigurationError(
+            "settings.cache_key",
+            "this provider's Chat Completions wire has no cache key",
+            fix="leave it unset",
+        )
+    timed = isinstance(settings.cache, str)
+    if quirks.cache == "control" and settings.cache and settings.cache != "24h":
+        return {
+            "cache_control": {"type": "ephemeral", **({"ttl": settings.cache} if timed else {})}
+        }
+    if timed:
+        wanted = "True, '5m' or '1h'" if quirks.cache == "control" else "True"
+        raise ConfigurationError(
+            "settings.cache",
+            f"this provider's Chat Completions wire cannot keep a prefix for {settings.cache!r}",
+            fix=f"use {wanted}",
+        )
+    return {}
 
 
 def _encode_tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Object:

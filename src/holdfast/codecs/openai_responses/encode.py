@@ -1,10 +1,10 @@
 """Encodes a request as the body of OpenAI's `responses`, without server-side state.
 
 `store` is false and the reasoning is encrypted and sent back, so a run can continue on any machine
-and the server stores nothing. To use server-side state, set `store` in `settings.extra`. `seed` and
-a thinking budget have no field on this wire and are ignored, as is `cache`: the server caches by
-itself. For anything else that the wire cannot express, this module raises `ConfigurationError` with
-the field's name before anything is sent.
+and the server stores nothing. To use server-side state, set `store` in `settings.extra`. `seed` has
+no field on this wire and is ignored. The server caches by itself; `cache` and `cache_key` say how
+long and where. For anything else that the wire cannot express, this module raises
+`ConfigurationError` with the field's name before anything is sent.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from holdfast.codecs.output_schema import is_object_schema, schema_instruction, 
 from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
 from holdfast.codecs.request_body import (
     HeadCache,
+    cache_fields,
     check_name,
     check_tools,
     count_encoded,
@@ -147,12 +148,27 @@ def _sampling_fields(settings: ModelSettings) -> _Object:
             "the Responses wire has no stop sequences",
             fix="leave it empty, or use Chat Completions",
         )
-    effort = settings.reasoning_effort
     fields = {
         "max_output_tokens": settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
-        "reasoning": None if effort is None else {"effort": effort},
+        "reasoning": _reasoning_fields(settings) or None,
+        **cache_fields(settings),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _reasoning_fields(settings: ModelSettings) -> _Object:
+    if settings.reasoning_tokens is not None:
+        raise ConfigurationError(
+            "settings.reasoning_tokens",
+            "the Responses wire has no thinking budget",
+            fix="set reasoning_effort",
+        )
+    # Without this field, the server shows nothing of the reasoning.
+    fields = {
+        "effort": settings.reasoning_effort,
+        "summary": "auto" if settings.reasoning_summary else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
