@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 
     from holdfast.core.events import OnWait
+    from holdfast.core.hosted_tools import HostedTool
     from holdfast.core.limits import Limits
     from holdfast.core.messages import Message
     from holdfast.core.model_request import ModelSettings
@@ -61,7 +62,8 @@ class Agent(Generic[T, D_contra]):
         name: names the agent in logs and events.
         instructions: the system prompt: a text, a function that returns one, or a list of these. A
             function is called for each new turn, with or without an `InstructionsContext`.
-        tools: functions, or tools made by `@tool`.
+        tools: functions, tools made by `@tool`, or tools that the provider runs, such as
+            `WebSearch()`.
         output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
             function, which is called with the output as its arguments, and whose return value is
             the output; a list of these, of which the output is one; or a StructuredOutput.
@@ -112,7 +114,7 @@ class Agent(Generic[T, D_contra]):
         *,
         name: str = "agent",
         instructions: Instructions[D_contra] = "",
-        tools: Iterable[Callable[..., object] | Tool] = (),
+        tools: Iterable[Callable[..., object] | Tool | HostedTool] = (),
         output: OutputKind[T] | Sequence[OutputKind[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         deps_type: type[D_contra] | None = None,
         settings: ModelSettings | None = None,

@@ -10,6 +10,8 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.core.deltas import CharactersReplaced as CharactersReplaced
+    from holdfast.core.deltas import HostedToolFinished as HostedToolFinished
+    from holdfast.core.deltas import HostedToolStarted as HostedToolStarted
     from holdfast.core.deltas import ReasoningDelta as ReasoningDelta
     from holdfast.core.deltas import RefusalDelta as RefusalDelta
     from holdfast.core.deltas import TextDelta as TextDelta
@@ -61,6 +63,8 @@ _HOME: dict[str, str] = {
     "FailedTarget": "holdfast.core.events",
     "FromAgent": "holdfast.core.notices",
     "HistoryCompacted": "holdfast.core.events",
+    "HostedToolFinished": "holdfast.core.deltas",
+    "HostedToolStarted": "holdfast.core.deltas",
     "LimitExtended": "holdfast.core.events",
     "MaxConsecutiveErrorsExceeded": "holdfast.core.notices",
     "ModelFailed": "holdfast.core.events",

@@ -2,7 +2,8 @@
 
 from typing import assert_type
 
-from holdfast import Tool, ToolContext, tool
+from holdfast import Agent, Tool, ToolContext, tool
+from holdfast.models import CodeExecution, WebSearch
 from holdfast.tools import Registry, as_tool
 
 
@@ -33,6 +34,13 @@ as_tool(later)
 async def use(context: ToolContext[dict[str, int]], plain: ToolContext) -> None:
     assert_type(await later("Porto", context), int)
     assert_type(plain.deps, object)
+
+
+def beside_functions() -> None:
+    assert_type(
+        Agent("gemini:gemini-3-pro", tools=[sync, WebSearch(), CodeExecution()]), Agent[str]
+    )
+    Agent("gemini:gemini-3-pro", tools=[WebSearch(max_uses="2")])  # type: ignore[arg-type]
 
 
 def given(made: Tool) -> Registry:

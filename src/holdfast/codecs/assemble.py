@@ -18,6 +18,8 @@ from holdfast.core.deltas import (
     Delta,
     EndMissing,
     ErrorReceived,
+    HostedToolFinished,
+    HostedToolStarted,
     NoChoices,
     NotAReply,
     PartReceived,
@@ -103,6 +105,7 @@ class Assembler:
         "_calls",
         "_content_since_finish",
         "_evidence",
+        "_hosted_calls",
         "_open",
         "_open_kind",
         "_partial",
@@ -134,6 +137,7 @@ class Assembler:
         self._usage = _NO_USAGE
         self._evidence = Evidence()
         self._content_since_finish = False
+        self._hosted_calls = 0
         self._partial = partial
         if partial is not None:
             self._take_text(TextDelta(partial.text))
@@ -153,6 +157,8 @@ class Assembler:
     @property
     def has_visible_parts(self) -> bool:
         """Whether this attempt received anything that a user may have seen."""
+        if self._hosted_calls:
+            return True
         first = 0
         if self._partial is not None:
             first = 1
@@ -196,11 +202,14 @@ class Assembler:
         is_accepted = kind in _ACCEPTED
         if is_accepted and self._calls:
             parts = tuple([_fill_empty_arguments(part) for part in parts])
+        usage = self._usage
+        if self._hosted_calls:
+            usage = replace(usage, hosted_calls=self._hosted_calls)
         reply = Reply(
             parts=parts,
             kind=kind,
             finish=self._evidence.finish or _UNKNOWN,
-            usage=self._usage,
+            usage=usage,
             model=self._start.model,
             id=self._start.id,
             raw_finish=self._evidence.raw_finish,
@@ -265,8 +274,11 @@ class Assembler:
         start = self._start
         self._start = ReplyStarted(start.id or delta.id, delta.model or start.model)
 
-    def _take_nothing(self, delta: CharactersReplaced) -> None:
-        """The replaced characters are in other deltas."""
+    def _take_nothing(self, delta: CharactersReplaced | HostedToolFinished) -> None:
+        """Ignore the delta: what it tells is in other deltas too."""
+
+    def _count_hosted_call(self, delta: HostedToolStarted) -> None:  # noqa: ARG002 - its part follows
+        self._hosted_calls += 1
 
     def _take_finish(self, delta: ReplyFinished) -> None:
         self._content_since_finish = False
@@ -374,6 +386,8 @@ def _fill_empty_arguments(part: Part) -> Part:
 _TAKES: dict[type[Delta], Callable[..., None]] = {
     TextDelta: Assembler._take_text,
     CharactersReplaced: Assembler._take_nothing,
+    HostedToolStarted: Assembler._count_hosted_call,
+    HostedToolFinished: Assembler._take_nothing,
     ToolCallDelta: Assembler._take_call,
     ReasoningDelta: Assembler._take_reasoning,
     RefusalDelta: Assembler._take_refusal,

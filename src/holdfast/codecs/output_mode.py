@@ -39,15 +39,15 @@ _MOST_OPTIONAL: Final = 24
 
 _OPENAI: Final = ("openai_chat", "openai_responses")
 
+# Before Gemini 3, a request has either a schema or tools, on every wire.
+_BEFORE_GEMINI_3: Final = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
+
 _ROWS: Final = (
     # Older than structured outputs: the field is rejected or takes no schema.
     _ModelRow(
         _OPENAI, re.compile(r"\bgpt-3\.5|\bgpt-4(?:$|-(?:\d|32k|turbo|vision))"), "tool", "tool"
     ),
-    # Before Gemini 3, a request has either a schema or functions, on every wire.
-    _ModelRow(
-        ("gemini", "openai_chat"), re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)"), "native", "tool"
-    ),
+    _ModelRow(("gemini", "openai_chat"), _BEFORE_GEMINI_3, "native", "tool"),
     _ModelRow(
         ("anthropic",),
         re.compile(r"claude-(?:[a-z]+-)?(?:4[-.][1-9]\b|[5-9])"),
@@ -81,6 +81,9 @@ def choose_output_method(wire: str, quirks: Quirks, request: ModelRequest) -> Ou
             alone = row.alone if alone == "native" else alone
             with_tools = row.with_tools if with_tools == "native" else with_tools
             break
+    if request.hosted_tools and _BEFORE_GEMINI_3.search(request.model):
+        # These models have neither a schema nor functions beside the tools of the provider.
+        return OutputMethod("prompt", can_force)
     return OutputMethod(with_tools if request.tools else alone, can_force)
 
 

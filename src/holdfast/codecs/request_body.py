@@ -1,7 +1,7 @@
 """Encodes the JSON body of a request, and merges the fields that a user adds.
 
 The head is everything but the history. It is the same in each iteration of a run, so a codec caches
-its bytes. This module does not know the fields of any wire.
+its bytes. This module knows only fields that several wires share.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.hosted_tools import UserLocation, missing_hosted_tool
 from holdfast.core.messages import Extra, Message
 from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Form, Transcript
@@ -36,6 +37,7 @@ class EncodedHead(Struct, frozen=True):
         cached = self.request
         return (
             cached.tools is request.tools
+            and cached.hosted_tools is request.hosted_tools
             and cached.settings is request.settings
             and cached.output is request.output
             and cached.stream is request.stream
@@ -167,6 +169,19 @@ def cache_fields(settings: ModelSettings) -> dict[str, object]:
     return fields
 
 
+def encode_location(location: UserLocation | None) -> dict[str, object] | None:
+    """Return the location in the form that several wires share; None without a location.
+
+    >>> encode_location(UserLocation(city="Porto"))
+    {'type': 'approximate', 'city': 'Porto'}
+    """
+    if location is None:
+        return None
+    fields = {name: getattr(location, name) for name in location.__struct_fields__}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {"type": "approximate", **given}
+
+
 def own_extra(extra: Extra | None, wire: str) -> dict[str, object]:
     """Return the fields that `wire` stored on a part; the fields of another wire are not sent."""
     if not extra or extra.get("wire") != wire:
@@ -182,6 +197,12 @@ def check_name(argument: str, name: str) -> None:
             f"{name[:80]!r} is not a valid name on this wire",
             fix="use letters, digits, _ and -, 1 to 64 of them",
         )
+
+
+def check_no_hosted_tools(request: ModelRequest, wire: str) -> None:
+    """Raise ConfigurationError if a request has tools of the provider, for a wire without them."""
+    if request.hosted_tools:
+        raise missing_hosted_tool(request.hosted_tools[0], wire)
 
 
 def check_tools(

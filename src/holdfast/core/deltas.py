@@ -2,7 +2,7 @@
 
 A complete reply decodes to the same deltas, all at once; so streaming and not streaming are one
 path. `codecs.assemble` joins them into one reply. The first four are also streamed to the reader of
-a run, and so is `CharactersReplaced`. Do not add a delta that only one wire can produce, except
+a run, and so are `CharactersReplaced`, `HostedToolStarted` and `HostedToolFinished`. Do not add a delta that only one wire can produce, except
 through `PartReceived`.
 """
 
@@ -51,6 +51,38 @@ class RefusalDelta(Struct, frozen=True, gc=False):
 
 class CharactersReplaced(Struct, frozen=True, gc=False):
     """U+FFFD stands in the reply for bytes or escapes that are no characters."""
+
+
+class HostedToolStarted(Struct, frozen=True, gc=False):
+    """The provider began to run one of its own tools, such as "web_search".
+
+    Args:
+        id: the provider's id of the call, or "".
+        name: the tool; see `HostedCall`.
+        arguments: what the model asked for, as JSON text; "" if it is not known yet.
+    """
+
+    id: str
+    name: str
+    arguments: str = ""
+
+
+class HostedToolFinished(Struct, frozen=True, gc=False):
+    """A tool that the provider ran has ended.
+
+    Args:
+        id: the provider's id of the call, or "".
+        name: the tool.
+        arguments: what the model asked for, if the provider tells it only now.
+        result: what came out, as text.
+        is_error: the tool failed; `result` says why.
+    """
+
+    id: str
+    name: str
+    arguments: str = ""
+    result: str = ""
+    is_error: bool = False
 
 
 class PartReceived(Struct, frozen=True):
@@ -132,6 +164,8 @@ Delta: TypeAlias = (
     | ToolCallDelta
     | RefusalDelta
     | CharactersReplaced
+    | HostedToolStarted
+    | HostedToolFinished
     | PartReceived
     | ReplyStarted
     | ReplyFinished

@@ -160,13 +160,17 @@ class FinishReason(StrEnum):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
-    """The tokens of one or more replies. `input` counts everything that was sent, cached or not."""
+    """The tokens of one or more replies. `input` counts everything that was sent, cached or not.
+
+    `hosted_calls` counts the calls of tools that the provider ran, such as web searches.
+    """
 
     input: int = 0
     output: int = 0
     cached_input: int = 0
     cache_write: int = 0
     reasoning: int = 0
+    hosted_calls: int = 0
 
     @property
     def total(self) -> int:
@@ -180,6 +184,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
             self.cached_input + other.cached_input,
             self.cache_write + other.cache_write,
             self.reasoning + other.reasoning,
+            self.hosted_calls + other.hosted_calls,
         )
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
+from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.messages import Message
 
 
@@ -99,6 +100,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """One request to a model: instructions, history, tools and settings.
 
+    `tools` are the functions of this process, `hosted_tools` the tools that the provider runs.
+
     `messages` is a `core.transcript.Transcript` when it is the history of a run, so that a codec can
     reuse the encoded prefix; any other sequence is encoded each time. `prefill` is the beginning of
     the reply, for a wire that can continue from it; it is nearly always empty.
@@ -108,6 +111,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     messages: Sequence[Message]
     instructions: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    hosted_tools: tuple[HostedTool, ...] = ()
     output: OutputSchema | None = None
     settings: ModelSettings = ModelSettings()
     stream: bool = True

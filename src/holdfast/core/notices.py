@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from holdfast.core.deltas import (
     CharactersReplaced,
+    HostedToolFinished,
+    HostedToolStarted,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -134,6 +136,8 @@ Notice: TypeAlias = (
     | ToolCallDelta
     | RefusalDelta
     | CharactersReplaced
+    | HostedToolStarted
+    | HostedToolFinished
     | AttemptStarted
     | AttemptAbandoned
     | ReplyReplaced

@@ -9,6 +9,10 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.codecs.citation import Citation as Citation
+    from holdfast.codecs.hosted_calls import HostedCall as HostedCall
+    from holdfast.codecs.hosted_calls import find_citations as find_citations
+    from holdfast.codecs.hosted_calls import find_hosted_calls as find_hosted_calls
     from holdfast.codecs.output_mode import OutputMethod as OutputMethod
     from holdfast.codecs.wire import Codec as Codec
     from holdfast.codecs.wire import Decoder as Decoder
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.core.deltas import Delta as Delta
     from holdfast.core.deltas import EndMissing as EndMissing
     from holdfast.core.deltas import ErrorReceived as ErrorReceived
+    from holdfast.core.deltas import HostedToolFinished as HostedToolFinished
+    from holdfast.core.deltas import HostedToolStarted as HostedToolStarted
     from holdfast.core.deltas import NoChoices as NoChoices
     from holdfast.core.deltas import NotAReply as NotAReply
     from holdfast.core.deltas import PartReceived as PartReceived
@@ -30,6 +36,13 @@ if TYPE_CHECKING:
     from holdfast.core.deltas import TextDelta as TextDelta
     from holdfast.core.deltas import ToolCallDelta as ToolCallDelta
     from holdfast.core.deltas import UsageReceived as UsageReceived
+    from holdfast.core.hosted_tools import CodeExecution as CodeExecution
+    from holdfast.core.hosted_tools import FileSearch as FileSearch
+    from holdfast.core.hosted_tools import HostedTool as HostedTool
+    from holdfast.core.hosted_tools import ImageGeneration as ImageGeneration
+    from holdfast.core.hosted_tools import UserLocation as UserLocation
+    from holdfast.core.hosted_tools import WebFetch as WebFetch
+    from holdfast.core.hosted_tools import WebSearch as WebSearch
     from holdfast.core.messages import FinishReason as FinishReason
     from holdfast.core.messages import Media as Media
     from holdfast.core.messages import Message as Message
@@ -47,6 +60,7 @@ if TYPE_CHECKING:
     from holdfast.core.messages import system as system
     from holdfast.core.messages import tool_results as tool_results
     from holdfast.core.messages import user as user
+    from holdfast.core.model_request import CacheTime as CacheTime
     from holdfast.core.model_request import ModelRequest as ModelRequest
     from holdfast.core.model_request import ModelSettings as ModelSettings
     from holdfast.core.model_request import OutputMode as OutputMode
@@ -71,7 +85,10 @@ if TYPE_CHECKING:
     from holdfast.transport.port import Transport as Transport
 
 _HOME: dict[str, str] = {
+    "CacheTime": "holdfast.core.model_request",
     "CharactersReplaced": "holdfast.core.deltas",
+    "Citation": "holdfast.codecs.citation",
+    "CodeExecution": "holdfast.core.hosted_tools",
     "Codec": "holdfast.codecs.wire",
     "Decoder": "holdfast.codecs.wire",
     "Delta": "holdfast.core.deltas",
@@ -80,10 +97,16 @@ _HOME: dict[str, str] = {
     "Endpoint": "holdfast.models.http_model",
     "ErrorReceived": "holdfast.core.deltas",
     "Failure": "holdfast.codecs.wire",
+    "FileSearch": "holdfast.core.hosted_tools",
     "FinishReason": "holdfast.core.messages",
+    "HostedCall": "holdfast.codecs.hosted_calls",
+    "HostedTool": "holdfast.core.hosted_tools",
+    "HostedToolFinished": "holdfast.core.deltas",
+    "HostedToolStarted": "holdfast.core.deltas",
     "HttpModel": "holdfast.models.http_model",
     "HttpRequest": "holdfast.transport.port",
     "HttpTransport": "holdfast.transport.http",
+    "ImageGeneration": "holdfast.core.hosted_tools",
     "Media": "holdfast.core.messages",
     "Message": "holdfast.core.messages",
     "Model": "holdfast.models.http_model",
@@ -124,7 +147,12 @@ _HOME: dict[str, str] = {
     "Transport": "holdfast.transport.port",
     "Usage": "holdfast.core.messages",
     "UsageReceived": "holdfast.core.deltas",
+    "UserLocation": "holdfast.core.hosted_tools",
+    "WebFetch": "holdfast.core.hosted_tools",
+    "WebSearch": "holdfast.core.hosted_tools",
     "assistant": "holdfast.core.messages",
+    "find_citations": "holdfast.codecs.hosted_calls",
+    "find_hosted_calls": "holdfast.codecs.hosted_calls",
     "find_preset": "holdfast.models.presets",
     "provider_names": "holdfast.models.resolve",
     "resolve_model": "holdfast.models.resolve",

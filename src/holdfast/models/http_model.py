@@ -24,6 +24,8 @@ from holdfast.codecs.wire import Codec, Decoder, EncodedRequest, Failure
 from holdfast.core.deltas import (
     CharactersReplaced,
     Delta,
+    HostedToolFinished,
+    HostedToolStarted,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -58,7 +60,17 @@ from holdfast.resilience.pipeline import (
 from holdfast.transport.credentials import find_secrets
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 
-_VISIBLE = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta, CharactersReplaced})
+_VISIBLE = frozenset(
+    {
+        TextDelta,
+        ReasoningDelta,
+        ToolCallDelta,
+        RefusalDelta,
+        CharactersReplaced,
+        HostedToolStarted,
+        HostedToolFinished,
+    }
+)
 _LARGEST_ERROR_BODY = 256 * 1024
 _DRAIN_SECONDS = 0.5
 _LOADING_WAIT = 2.0
@@ -234,6 +246,10 @@ class HttpModel:
             "base_url": show_address(self._endpoint.base_url),
             "timeouts": self._timeouts,
         }
+
+    def check_request(self, request: ModelRequest) -> None:
+        """Raise ConfigurationError if the wire cannot express a request; nothing is sent."""
+        self._codec.encode(request)
 
     def asking(self, request: ModelRequest) -> OutputMethod:
         """Choose how a typed output is requested from this model."""

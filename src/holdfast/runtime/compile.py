@@ -16,12 +16,13 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
+from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Reply
+from holdfast.core.messages import Reply, user
 from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
-from holdfast.models.http_model import Model
+from holdfast.models.http_model import HttpModel, Model
 from holdfast.models.reply_carry import ReplyCarry
 from holdfast.models.resolve import ModelAt, resolve_model
 from holdfast.resilience.clock import Clock, Rng
@@ -54,7 +55,7 @@ class AgentKeywords(TypedDict, total=False):
     model: str | ModelAt | Model
     name: str
     instructions: Instructions[Any]
-    tools: Iterable[Callable[..., object] | Tool]
+    tools: Iterable[Callable[..., object] | Tool | HostedTool]
     # Any: only the signature of `Agent` can connect this type with the type of the result.
     output: OutputKind[Any] | Sequence[OutputKind[Any]] | StructuredOutput[Any]
     deps_type: type[Any] | None
@@ -89,6 +90,8 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     _check_tool_names(registry, output)
     if output is not None:
         registry = registry.with_output_functions(output.functions)
+    if registry.hosted_tools or keywords["settings"] is not None:
+        _check_wires(models, registry, keywords["settings"] or ModelSettings())
     candidates = [
         Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
         for one in models
@@ -257,6 +260,27 @@ def _check_tool_names(registry: Registry, output: Output | None) -> None:
                 f"{taken.name!r} is the name by which the model gives its answer",
                 fix="Rename yours",
             )
+
+
+def _check_wires(models: Sequence[Model], registry: Registry, settings: ModelSettings) -> None:
+    """Check that each model's wire has the settings and the provider's tools, before any of them is called."""
+    # A hook may add the tool that is named here.
+    settings = msgspec.structs.replace(settings, tool_choice=None)
+    for at, model in enumerate(models):
+        if not isinstance(model, HttpModel):
+            continue
+        request = ModelRequest(
+            model=model.model,
+            messages=(user("Hello"),),
+            tools=registry.specs,
+            hosted_tools=registry.hosted_tools,
+            settings=settings,
+        )
+        try:
+            model.check_request(request)
+        except ConfigurationError as error:
+            problem = error.problem if at == 0 else f"{model.name}: {error.problem}"
+            raise ConfigurationError(error.argument, problem, fix=error.fix) from None
 
 
 def _build_attempt(model: Model, output: Output | None) -> Operation[ModelRequest, Reply]:

@@ -127,6 +127,9 @@ class AgentPlan:
             lines.append(f"  output: {self.output.describe()}")
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
+        if self.registry.hosted_tools:
+            names = ", ".join(tool.name for tool in self.registry.hosted_tools)
+            lines.append(f"  run by the provider: {names}")
         doubtful = [
             tool.name
             for tool in self.registry

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
+from holdfast.codecs.anthropic.hosted import read_block
 from holdfast.codecs.anthropic.vocabulary import finish_reason, parse_usage
 from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.json_text import UNREADABLE, json_kind, read_json, string_or_empty
@@ -63,6 +64,7 @@ class AnthropicChunkReader(ReplyReader):
         "_blocks",
         "_container",
         "_filled_calls",
+        "_hosted_names",
         "_last_index",
         "_usage",
         "ended",
@@ -73,6 +75,7 @@ class AnthropicChunkReader(ReplyReader):
         super().__init__(classify, provider)
         self._blocks: dict[int, _Block] = {}
         self._filled_calls: set[int] = set()
+        self._hosted_names: dict[str, str] = {}
         self._last_index = -1
         self._usage: _Object = {}
         self._container: object = None
@@ -278,7 +281,10 @@ class AnthropicChunkReader(ReplyReader):
         kind = self.plain_kinds.pop(index, "")
         if not kind:
             part = Reasoning(wire=WIRE, extra=fields) if block.kind in _HIDDEN else None
-            out.append(PartReceived(part or Opaque(WIRE, fields), index))
+            out += [
+                *read_block(fields, self._hosted_names),
+                PartReceived(part or Opaque(WIRE, fields), index),
+            ]
         elif kind == "text":
             if extra := {name: value for name, value in fields.items() if value}:
                 # The fields are added to the text with the same index.

@@ -19,6 +19,7 @@ from holdfast.codecs.anthropic.history import (
     has_nothing_to_send,
     make_cached_encoder,
 )
+from holdfast.codecs.anthropic.hosted import beta_names, encode_hosted_tools
 from holdfast.codecs.anthropic.schema import to_anthropic_schema
 from holdfast.codecs.output_schema import schema_instruction
 from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
@@ -70,6 +71,8 @@ def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
     body = _append_history(head + b',"messages":[', request, len(system))
     betas = (request.settings.extra or {}).get("betas")
     names = betas if isinstance(betas, list | tuple) else ()
+    if request.hosted_tools:
+        names = list(dict.fromkeys([*names, *beta_names(request.hosted_tools)]))
     header = (("anthropic-beta", ",".join(map(str, names))),) if names else ()
     return EncodedRequest("/v1/messages", body, _HEADERS + header)
 
@@ -123,15 +126,15 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     if request.stream:
         body["stream"] = True
     texts = [text for text in (request.instructions, *system) if text.strip()]
-    if request.tools:
-        body["tools"] = _encode_tools(request.tools)
+    if tools := _encode_all_tools(request):
+        body["tools"] = tools
     _add_output(request, body, texts)
     if texts:
         body["system"] = "\n\n".join(texts)
     _add_thinking(request.model, settings, body)
     _add_sampling(settings, body)
     check_tools(request.tools, settings.tool_choice, settings.extra)
-    if (choice := _encode_tool_choice(settings, bool(request.tools))) is not None:
+    if (choice := _encode_tool_choice(settings, "tools" in body)) is not None:
         body["tool_choice"] = choice
     if mark := _cache_mark(settings):
         _mark_cached(body, mark)
@@ -139,6 +142,15 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     merge_extra(body, extra, ("model", "messages", "stream"))
     _set_max_tokens(body)
     return to_json("settings.extra", body)[:-1]
+
+
+def _encode_all_tools(request: ModelRequest) -> list[_Object]:
+    tools = _encode_tools(request.tools)
+    if request.hosted_tools:
+        tools += encode_hosted_tools(
+            request.hosted_tools, frozenset(tool.name for tool in request.tools)
+        )
+    return tools
 
 
 def _encode_tools(tools: Sequence[ToolSpec]) -> list[_Object]:

@@ -38,7 +38,7 @@ def parse_usage(raw: Mapping[str, object]) -> Usage:
     The wire counts cached input separately; here `input` includes it.
 
     >>> parse_usage({"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": None})
-    Usage(input=10, output=0, cached_input=7, cache_write=0, reasoning=0)
+    Usage(input=10, output=0, cached_input=7, cache_write=0, reasoning=0, hosted_calls=0)
     """
     cache_read, cache_write = (
         read_count(raw, "cache_read_input_tokens"),

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.codecs.gemini.calls import CallReader
 from holdfast.codecs.gemini.history import BESIDE, JOINED
+from holdfast.codecs.gemini.hosted import read_block, read_metadata
 from holdfast.codecs.gemini.media import read_media
 from holdfast.codecs.gemini.vocabulary import (
     METADATA,
@@ -29,6 +30,8 @@ from holdfast.codecs.wire import Failure
 from holdfast.core.deltas import (
     Delta,
     ErrorReceived,
+    HostedToolFinished,
+    HostedToolStarted,
     NoChoices,
     NotAReply,
     PartReceived,
@@ -74,6 +77,7 @@ class GeminiChunkReader(ReplyReader):
         "_content_seen",
         "_emitted_finish",
         "_has_total",
+        "_hosted_names",
         "_id",
         "_metadata",
         "_runs_code",
@@ -94,6 +98,7 @@ class GeminiChunkReader(ReplyReader):
         self._block_kind = _NOTHING
         self._candidate: object = None
         self._metadata: _Object = {}
+        self._hosted_names: frozenset[str] = frozenset()
         self._usage: _Object = {}
         self._usage_emitted = True
         self._emitted_finish: ReplyFinished | None = None
@@ -160,9 +165,17 @@ class GeminiChunkReader(ReplyReader):
         self._calls.abort_call(out)
         if self._metadata:
             about, self._metadata = self._metadata, {}
+            shown = self._hosted_names
+            self._emit_hosted([one for one in read_metadata(about) if one.name not in shown], out)
             out.append(PartReceived(Opaque(METADATA, about), note=True))
         self._emit_usage(out)
         self._report_missing(CANDIDATES, out)
+
+    def _emit_hosted(
+        self, notices: list[HostedToolStarted | HostedToolFinished], out: list[Delta]
+    ) -> None:
+        self._hosted_names |= {notice.name for notice in notices}
+        out += notices
 
     def _read_start(self, chunk: _Object, out: list[Delta]) -> None:
         if self._started:
@@ -252,6 +265,7 @@ class GeminiChunkReader(ReplyReader):
             out.append(PartReceived(media, self._next_block(_NOTHING)))
         elif part.keys() - {"thought"}:
             self._runs_code = "executableCode" in part
+            self._emit_hosted(read_block(part), out)
             out.append(PartReceived(Opaque(WIRE, part), self._next_block(_NOTHING)))
 
     def _read_text(self, part: _Object, text: str, out: list[Delta]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
+from holdfast.codecs.gemini.hosted import encode_hosted_tools
 from holdfast.codecs.output_schema import schema_instruction
 from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
@@ -100,9 +101,9 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
         head["cachedContent"] = cached
     if parts := [{"text": text} for text in texts if text]:
         head["systemInstruction"] = {"parts": parts}
-    if request.tools:
-        head["tools"] = [{"functionDeclarations": _function_declarations(request.tools)}]
-    if config := _tool_config(settings, request.tools):
+    if tools := _encode_tools(request):
+        head["tools"] = tools
+    if config := _tool_config(request):
         head["toolConfig"] = config
     if config := _generation_config(request.model, settings, output):
         head["generationConfig"] = config
@@ -112,10 +113,23 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
 
 
 def _puts_schema_in_text(request: ModelRequest, output: OutputSchema) -> bool:
-    """Whether the schema goes into the instructions: models before 3 reject a schema together with functions."""
+    """Whether the schema goes into the instructions: models before 3 reject a schema together with tools."""
     if output.mode == "auto":
-        return bool(request.tools) and is_before_gemini_3(request.model)
+        return bool(request.tools or request.hosted_tools) and is_before_gemini_3(request.model)
     return output.mode == "prompt"
+
+
+def _encode_tools(request: ModelRequest) -> list[Json]:
+    tools: list[Json] = []
+    if request.tools:
+        tools.append({"functionDeclarations": _function_declarations(request.tools)})
+    if request.hosted_tools and request.tools and is_before_gemini_3(request.model):
+        raise ConfigurationError(
+            "tools",
+            "models before Gemini 3 run either your functions or the tools of the provider",
+            fix="use a newer model, or give the tools of the provider to a subagent",
+        )
+    return tools + encode_hosted_tools(request.hosted_tools)
 
 
 def _function_declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
@@ -135,7 +149,8 @@ def _function_declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
     return declarations
 
 
-def _tool_config(settings: ModelSettings, tools: tuple[ToolSpec, ...]) -> Json | None:
+def _tool_config(request: ModelRequest) -> Json:
+    settings, tools = request.settings, request.tools
     if settings.parallel_tool_calls is False:
         raise ConfigurationError(
             "settings.parallel_tool_calls",
@@ -144,13 +159,18 @@ def _tool_config(settings: ModelSettings, tools: tuple[ToolSpec, ...]) -> Json |
         )
     choice = settings.tool_choice
     check_tools(tools, choice)
+    # Without this field, the server rejects its own tools beside functions.
+    config: Json = (
+        {"includeServerSideToolInvocations": True} if request.hosted_tools and tools else {}
+    )
     if choice is None or (choice in ("auto", "none") and not tools):
-        return None
+        return config
     if not tools:
-        raise ConfigurationError("settings.tool_choice", f"{choice!r} needs tools")
+        raise ConfigurationError("settings.tool_choice", f"{choice!r} needs functions")
     if mode := _MODES.get(choice):
-        return {"functionCallingConfig": {"mode": mode}}
-    return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [choice]}}
+        return {**config, "functionCallingConfig": {"mode": mode}}
+    only = {"mode": "ANY", "allowedFunctionNames": [choice]}
+    return {**config, "functionCallingConfig": only}
 
 
 def _generation_config(model: str, settings: ModelSettings, output: OutputSchema | None) -> Json:
@@ -209,7 +229,7 @@ def _cached_content(request: ModelRequest, system: tuple[str, ...]) -> str | Non
             "must be the name of a cached content on the Gemini wire",
             fix="write 'cachedContents/...'",
         )
-    if request.instructions or system or request.tools:
+    if request.instructions or system or request.tools or request.hosted_tools:
         raise ConfigurationError(
             "settings.cache_key",
             "a request with a cached content has no instructions and no tools of its own",

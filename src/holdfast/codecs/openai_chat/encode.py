@@ -18,6 +18,7 @@ from holdfast.codecs.request_body import (
     HeadCache,
     cache_fields,
     check_name,
+    check_no_hosted_tools,
     check_tools,
     count_encoded,
     encode_history,
@@ -83,6 +84,7 @@ class ChatEncoder:
     def _encode_head(self, request: ModelRequest) -> bytes:
         quirks, output = self._quirks, request.output
         instructions = request.instructions
+        check_no_hosted_tools(request, "Chat Completions")
         body: _Object = {"model": request.model}
         if request.stream:
             body["stream"] = True

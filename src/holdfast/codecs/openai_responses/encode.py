@@ -17,6 +17,7 @@ from holdfast.codecs.openai_responses.history import (
     is_custom_call,
     make_message_encoder,
 )
+from holdfast.codecs.openai_responses.hosted import encode_hosted_tools, include_names
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.codecs.output_schema import is_object_schema, schema_instruction, to_strict_schema
 from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
@@ -109,20 +110,25 @@ def _encode_head(request: ModelRequest) -> bytes:
         instructions = f"{instructions}\n\n{schema_instruction(output.schema)}".lstrip()
     if instructions:
         body["instructions"] = instructions
-    body.update(_encode_tools(request.tools, settings))
+    body.update(_encode_tools(request))
+    if include := include_names(request.hosted_tools):
+        given = body.get("include")
+        body["include"] = [*(given if isinstance(given, list) else ()), *include]
     body.update(_sampling_fields(settings))
     merge_extra(body, settings.extra, ("model", "input", "stream"))
     return to_json("settings.extra", body)[:-1]
 
 
-def _encode_tools(tools: Sequence[ToolSpec], settings: ModelSettings) -> _Object:
+def _encode_tools(request: ModelRequest) -> _Object:
+    tools, hosted, settings = request.tools, request.hosted_tools, request.settings
     choice = settings.tool_choice
     check_tools(tools, choice, settings.extra)
-    if not tools and "tools" not in (settings.extra or {}):
+    if not (tools or hosted) and "tools" not in (settings.extra or {}):
         if choice == "required":
             raise ConfigurationError("settings.tool_choice", "'required' needs tools")
         return {}
-    body: _Object = {"tools": [_encode_tool(tool) for tool in tools]}
+    encoded = [_encode_tool(tool) for tool in tools]
+    body: _Object = {"tools": encoded + encode_hosted_tools(hosted)}
     if choice is not None:
         one_tool = {"type": "function", "name": choice}
         body["tool_choice"] = choice if choice in _TOOL_CHOICES else one_tool

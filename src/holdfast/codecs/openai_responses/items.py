@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.json_text import dump_json, string_or_empty
+from holdfast.codecs.openai_responses.hosted import read_item
 from holdfast.codecs.openai_responses.tracks import Section, Track, match_texts
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.core.deltas import (
@@ -85,6 +86,8 @@ class ItemReader:
             out.append(
                 ToolCallDelta(item.index, _call_id(fields), string_or_empty(fields.get("name")))
             )
+        else:
+            out += read_item(fields)[:1]
         return item
 
     def add_text(self, item: Item, section: str, part: int, text: str, out: list[Delta]) -> None:
@@ -124,6 +127,7 @@ class ItemReader:
             case "custom_tool_call":
                 self._end_call(item, "input", fields, out)
             case _:
+                out += read_item(fields)[1:]
                 out.append(PartReceived(_opaque_part(fields), item.index))
 
     def leave(self, item: Item, out: list[Delta]) -> None:

@@ -17,7 +17,13 @@ from typing import Generic
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from holdfast.core.deltas import (
+    HostedToolStarted,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice
 from holdfast.resilience.budget.decision import Bucket, deposit_tokens, withdraw_token
@@ -26,7 +32,7 @@ from holdfast.resilience.hedge.decision import delay_before
 from holdfast.resilience.hedge.options import HedgeOptions
 from holdfast.resilience.pipeline import CallContext, Done, Operation, Outcome, P, T, settings_of
 
-_PIECES = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
+_PIECES = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, HostedToolStarted)
 
 
 class Latencies:

@@ -29,6 +29,12 @@ from holdfast.testing.emulator.faults import (
     WrongContentType,
     chaos,
 )
+from holdfast.testing.emulator.hosted import (
+    EmulatedCitation,
+    EmulatedHostedCall,
+    cited,
+    hosted_call,
+)
 from holdfast.testing.emulator.log import LoggedRequest
 from holdfast.testing.emulator.script import call, echo, thinking
 from holdfast.testing.emulator.server import Emulator, Listen, serve
@@ -39,6 +45,8 @@ __all__ = [
     "Delay",
     "DropAfter",
     "EmptyChoices",
+    "EmulatedCitation",
+    "EmulatedHostedCall",
     "EmulatedRequest",
     "Emulator",
     "ErrorEvent",
@@ -62,7 +70,9 @@ __all__ = [
     "WrongContentType",
     "call",
     "chaos",
+    "cited",
     "echo",
+    "hosted_call",
     "serve",
     "thinking",
 ]

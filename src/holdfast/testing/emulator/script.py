@@ -15,8 +15,9 @@ from msgspec import Struct
 from holdfast.core.argument_checks import check_value
 from holdfast.core.messages import FinishReason, Part, Reasoning, Reply, Text, ToolCall
 from holdfast.testing.emulator.emulated_request import EmulatedRequest
+from holdfast.testing.emulator.hosted import Hosted, expand_hosted
 
-ReplyLike: TypeAlias = Reply | str | Part | Sequence[Part | str]
+ReplyLike: TypeAlias = Reply | str | Part | Hosted | Sequence[Part | Hosted | str]
 """A reply, or a short form of one: text, one part, or parts in order."""
 
 Rule: TypeAlias = Callable[[EmulatedRequest], ReplyLike | Awaitable[ReplyLike]]
@@ -50,14 +51,21 @@ def echo(request: EmulatedRequest) -> str:
     return f"You said: {request.text}"
 
 
-def as_reply(value: ReplyLike, number: int) -> Reply:
+def as_reply(value: ReplyLike, number: int, wire: str = "") -> Reply:
     """Make a `Reply` from a short form, with an id for each tool call.
 
     Args:
         value: the reply or its short form.
         number: the number of the request, which is part of the ids.
+        wire: the wire of the request, on which calls of the provider's own tools have their form.
+
+    Raises:
+        ConfigurationError: the value is no reply, or the wire has no such part.
     """
-    reply = value if isinstance(value, Reply) else Reply(parts=_to_parts(value))
+    if isinstance(value, Reply):
+        reply = value
+    else:
+        reply = Reply(parts=expand_hosted(_to_parts(value), wire, number))
     parts = tuple(
         msgspec.structs.replace(part, id=f"call_{number}_{index}")
         if isinstance(part, ToolCall) and not part.id
@@ -70,7 +78,9 @@ def as_reply(value: ReplyLike, number: int) -> Reply:
     return msgspec.structs.replace(reply, parts=parts, finish=finish)
 
 
-def _to_parts(value: str | Part | Sequence[Part | str]) -> tuple[Part, ...]:
+def _to_parts(
+    value: str | Part | Hosted | Sequence[Part | Hosted | str],
+) -> tuple[Part | Hosted, ...]:
     check_value("one of replies", value, ReplyLike)
     if isinstance(value, str | Struct):
         value = (value,)

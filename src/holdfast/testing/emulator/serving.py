@@ -155,7 +155,7 @@ class EmulatorService:
                     wrap_in_array(replaced) if request.array else replaced, entry.faults
                 ), None
             turn = self._behaviour.script.next_turn()
-            reply = as_reply(await _call_user(turn.reply_to(request)), request.number)
+            reply = as_reply(await _call_user(turn.reply_to(request)), request.number, wire.NAME)
             answer = self._render_answer(wire, reply, request, entry.faults)
         except (LookupError, ConfigurationError, ScriptError) as error:
             entry.problem = str(error)

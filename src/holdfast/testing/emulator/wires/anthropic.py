@@ -166,7 +166,9 @@ def _render_content(reply: Reply, rendering: Rendering) -> list[_Object]:
 def _render_block(part: Part) -> _Object | None:
     match part:
         case Text(text=text):
-            return {"type": "text", "text": text} if text else None
+            notes = (part.extra or {}).get("citations")
+            block: _Object = {"type": "text", "text": text}
+            return ({**block, "citations": notes} if notes else block) if text else None
         case Reasoning(extra=dict(extra)) if "type" in extra:
             return dict(extra)
         case Reasoning(text=text, signature=signature):
@@ -214,14 +216,21 @@ def _split_block(block: _Object, rendering: Rendering) -> tuple[_Object, list[_O
         case "text":
             texts = split_text(str(block["text"]), rendering.chunking)
             deltas: list[_Object] = [{"type": "text_delta", "text": piece} for piece in texts]
-            return {"type": "text", "text": ""}, deltas
+            notes = block.get("citations")
+            deltas += [
+                {"type": "citations_delta", "citation": note}
+                for note in (notes if isinstance(notes, list) else ())
+            ]
+            return {**block, "text": "", **({"citations": []} if notes else {})}, deltas
         case "thinking":
             thought = split_text(str(block["thinking"]), rendering.chunking)
             deltas = [{"type": "thinking_delta", "thinking": piece} for piece in thought]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {"type": "thinking", "thinking": "", "signature": ""}, deltas
-        case "tool_use":
+        case "tool_use" | "server_tool_use":
             value = block["input"]
+            if isinstance(value, dict):
+                value = msgspec.Raw(_encode(value))
             text = bytes(value).decode() if isinstance(value, msgspec.Raw) else str(value)
             parts = ["", *split_text("" if text == "{}" else text, rendering.chunking)]
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in parts]

@@ -39,6 +39,7 @@ def check_history(body: Mapping[str, Any]) -> None:
         raise MalformedRequest("messages: at least one message is required")
     ids: set[str] = set()
     open_calls: list[str] = []
+    hosted: dict[str, str] = {}
     before = 0
     for index, message in enumerate(messages):
         where = f"messages.{index}"
@@ -46,6 +47,7 @@ def check_history(body: Mapping[str, Any]) -> None:
         if role == "user":
             _match_results(blocks, open_calls, where)
         _expect_closed(open_calls, f"messages.{before}")
+        _match_hosted(blocks, role, hosted, where)
         if role == "assistant":
             open_calls, before = _collect_calls(blocks, ids, where), index
     _expect_closed(open_calls, f"messages.{before}")
@@ -157,6 +159,30 @@ def _match_results(blocks: list[_Block], open_calls: list[str], where: str) -> N
                 "`tool_use` block in the previous message."
             )
         open_calls.remove(block["tool_use_id"])
+
+
+def _match_hosted(blocks: list[_Block], role: str, hosted: dict[str, str], where: str) -> None:
+    """Check that the calls of the provider's own tools have results before the user speaks again.
+
+    A paused reply ends with a call without a result, which begins the next reply.
+    """
+    kinds = {block["type"] for block in blocks}
+    if role == "user" and hosted and kinds <= {"text", "image", "document"}:
+        call_id, name = next(iter(hosted.items()))
+        raise MalformedRequest(
+            f"{where}: `{name}` tool use with id `{call_id}` was found without a corresponding "
+            f"`{name}_tool_result` block"
+        )
+    for at, block in enumerate(blocks):
+        if block["type"] == "server_tool_use":
+            hosted[str(block.get("id"))] = str(block.get("name"))
+        elif block["type"].endswith("_tool_result") and block["type"] != "mcp_tool_result":
+            call_id = str(block.get("tool_use_id"))
+            if hosted.pop(call_id, None) is None:
+                raise MalformedRequest(
+                    f"{where}.content.{at}: unexpected `tool_use_id` found in "
+                    f"`{block['type']}` blocks: {call_id}"
+                )
 
 
 def _expect_closed(open_calls: list[str], where: str) -> None:

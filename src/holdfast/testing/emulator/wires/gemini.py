@@ -46,6 +46,9 @@ BASE_PATH: Final = "/v1beta"
 REQUEST_ID: Final = ""
 KEEP_ALIVE: Final = b": keep-alive\r\n\r\n"
 
+METADATA: Final = "gemini.metadata"
+"""The name on parts that hold the metadata of a reply."""
+
 _encode = msgspec.json.encode
 _Object: TypeAlias = dict[str, object]
 
@@ -79,6 +82,7 @@ class _GeminiReply(Struct, frozen=True):
     parts: list[_Object]
     finish: str
     message: str = ""
+    about: _Object = {}
 
 
 def matches(path: str) -> bool:
@@ -132,6 +136,7 @@ def render_whole(reply: Reply, rendering: Rendering) -> bytes:
     """Render the body of a reply that is not streamed."""
     translated = _translate_reply(reply, rendering.model)
     endings = _build_candidate(translated.parts, translated.finish, translated.message)
+    endings |= translated.about
     return _encode(
         {
             "candidates": [endings] if rendering.choices else [],
@@ -156,7 +161,8 @@ def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
     ]
     if rendering.terminate:
         last: _Object = {"text": "", **signature}
-        endings = [_build_candidate([last], translated.finish, translated.message)]
+        ending = _build_candidate([last], translated.finish, translated.message)
+        endings = [{**ending, **translated.about}]
         chunks.append(
             {"candidates": endings, "usageMetadata": _encode_usage(rendering.usage), **envelope}
         )
@@ -189,8 +195,11 @@ def _translate_reply(reply: Reply, model: str) -> _GeminiReply:
     parts: list[_Object] = []
     refused: list[str] = []
     malformed = ""
+    about: _Object = {}
     for part in reply.parts:
-        if isinstance(part, Refusal):
+        if isinstance(part, Opaque) and part.wire == METADATA:
+            about |= part.data
+        elif isinstance(part, Refusal):
             refused.append(part.text)
         elif isinstance(part, ToolCall) and _parse_object(part.arguments) is None:
             malformed = f"Malformed function call: {part.name}({part.arguments}"
@@ -201,7 +210,8 @@ def _translate_reply(reply: Reply, model: str) -> _GeminiReply:
         return _GeminiReply(parts, "MALFORMED_FUNCTION_CALL", malformed)
     if refused:
         return _GeminiReply(parts, "SAFETY", "".join(refused))
-    return _GeminiReply(parts, reply.raw_finish or _FINISH.get(reply.finish, "STOP"))
+    finish = reply.raw_finish or _FINISH.get(reply.finish, "STOP")
+    return _GeminiReply(parts, finish, about=about)
 
 
 def _render_part(part: Part, *, old: bool) -> _Object | None:

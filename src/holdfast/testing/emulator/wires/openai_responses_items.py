@@ -37,7 +37,9 @@ def items_for(reply: Reply, rendering: Rendering) -> list[_Item]:
 def _render_text(part: Text | Refusal) -> _Item:
     if isinstance(part, Refusal):
         return {"type": "refusal", "refusal": part.text}
-    return {"type": "output_text", "text": part.text, "annotations": [], "logprobs": []}
+    own = (part.extra or {}).get("part")
+    notes = own.get("annotations", []) if isinstance(own, dict) else []
+    return {"type": "output_text", "text": part.text, "annotations": notes, "logprobs": []}
 
 
 def _render_item(part: Part, name: str, rendering: Rendering) -> _Item:
@@ -89,6 +91,13 @@ def item_events(item: _Item, index: int, chunking: Chunking) -> list[_Event]:
                 for piece in split_text(item["arguments"], chunking)
             ]
             events.append({"type": f"{kind}.done", **place, "arguments": item["arguments"]})
+        case "web_search_call" | "file_search_call" | "code_interpreter_call" as kind:
+            initial = {"type": kind, "id": item["id"], "status": "in_progress"}
+            step = "interpreting" if kind == "code_interpreter_call" else "searching"
+            events = [
+                {"type": f"response.{kind}.{state}", **place}
+                for state in ("in_progress", step, "completed")
+            ]
     return [
         {"type": "response.output_item.added", "output_index": index, "item": initial},
         *events,
@@ -100,12 +109,17 @@ def _content_events(part: _Item, place: _Event, chunking: Chunking) -> list[_Eve
     field = "refusal" if part["type"] == "refusal" else "text"
     kind = "response.refusal" if field == "refusal" else "response.output_text"
     beside: _Event = {} if field == "refusal" else {"logprobs": []}
+    notes: list[_Event] = [
+        {"type": "response.output_text.annotation.added", **place, "annotation": note}
+        for note in part.get("annotations", [])
+    ]
     return [
         {"type": "response.content_part.added", **place, "part": {**part, field: ""}},
         *(
             {"type": f"{kind}.delta", **place, "delta": piece, **beside}
             for piece in split_text(part[field], chunking)
         ),
+        *notes,
         {"type": f"{kind}.done", **place, field: part[field], **beside},
         {"type": "response.content_part.done", **place, "part": part},
     ]

@@ -1,0 +1,124 @@
+"""What a reply shows of the tools that the provider ran: its calls, their results, and citations.
+
+The blocks of these calls stay in the history as `Opaque` parts, so that their wire gets them back
+unchanged. The functions here read them in neutral form. They never raise on any block, and never
+change a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.codecs.anthropic import hosted as anthropic
+from holdfast.codecs.citation import Citation
+from holdfast.codecs.gemini import hosted as gemini
+from holdfast.codecs.gemini.vocabulary import METADATA
+from holdfast.codecs.openai_chat import annotations as openai_chat
+from holdfast.codecs.openai_responses import hosted as openai_responses
+from holdfast.core.deltas import HostedToolFinished, HostedToolStarted
+from holdfast.core.messages import Message, Opaque, Part
+
+
+class HostedCall(Struct, frozen=True, kw_only=True):
+    """A call of a tool that the provider ran.
+
+    Args:
+        name: the tool: "web_search", "web_fetch", "code_execution", "file_search",
+            "image_generation", or the provider's own name of another tool.
+        arguments: what the model asked for, as JSON text; "" if the provider does not tell it.
+        result: what came out, as text: the addresses of pages, the output of code.
+        is_error: the tool failed; `result` says why.
+        finished: the reply holds the result.
+        id: the provider's id of the call, or "".
+    """
+
+    name: str
+    arguments: str = ""
+    result: str = ""
+    is_error: bool = False
+    finished: bool = False
+    id: str = ""
+
+
+_READ: tuple[Callable[[Part], list[HostedToolStarted | HostedToolFinished]], ...] = (
+    anthropic.read_part,
+    openai_responses.read_part,
+    gemini.read_part,
+)
+
+
+def find_hosted_calls(messages: Message | Iterable[Message]) -> tuple[HostedCall, ...]:
+    """Return the calls of tools that the provider ran, in their order.
+
+    Args:
+        messages: one message, or several, such as `result.messages`. A result may be in a later
+            message than its call.
+
+    >>> from holdfast.core.messages import assistant, Opaque
+    >>> ran = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "Porto"}}
+    >>> [(one.name, one.arguments) for one in find_hosted_calls(assistant(Opaque("openai_responses", ran)))]
+    [('web_search', '{"query":"Porto"}')]
+    """
+    calls: list[HostedCall] = []
+    for message in [messages] if isinstance(messages, Message) else messages:
+        first = len(calls)
+        for part in message.parts:
+            for read in _READ:
+                notices = read(part)
+                if isinstance(part, Opaque) and part.wire == METADATA:
+                    # Some models also tell these calls in parts of their own.
+                    shown = {call.name for call in calls[first:]}
+                    notices = [one for one in notices if one.name not in shown]
+                for notice in notices:
+                    _add_notice(calls, notice, first)
+    return tuple(calls)
+
+
+def find_citations(message: Message) -> tuple[Citation, ...]:
+    """Return the sources that the text of a message cites, in their order.
+
+    Args:
+        message: a reply, such as `result.messages[-1]`.
+
+    >>> from holdfast.core.messages import Message, Text
+    >>> note = {"type": "web_search_result_location", "url": "https://porto.pt", "title": "Porto"}
+    >>> find_citations(Message("assistant", (Text("Sunny.", {"wire": "anthropic", "citations": [note]}),)))[0].url
+    'https://porto.pt'
+    """
+    return (
+        *anthropic.read_citations(message),
+        *openai_responses.read_citations(message),
+        *openai_chat.read_citations(message),
+        *gemini.read_citations(message),
+    )
+
+
+def _add_notice(
+    calls: list[HostedCall], notice: HostedToolStarted | HostedToolFinished, first: int
+) -> None:
+    """Begin a call, or finish the open one that the result belongs to; `first` is the first of its message."""
+    if isinstance(notice, HostedToolStarted):
+        calls.append(HostedCall(name=notice.name, arguments=notice.arguments, id=notice.id))
+        return
+    at = next(
+        (
+            at
+            for at, call in enumerate(calls)
+            if not call.finished
+            and (call.id == notice.id if notice.id else at >= first and call.name == notice.name)
+        ),
+        None,
+    )
+    if at is None:
+        at = len(calls)
+        calls.append(HostedCall(name=notice.name, id=notice.id))
+    calls[at] = replace(
+        calls[at],
+        arguments=calls[at].arguments or notice.arguments,
+        result=notice.result,
+        is_error=notice.is_error,
+        finished=True,
+    )
