@@ -7,7 +7,16 @@ from scripts import measures
 import holdfast
 
 # A wire's folder has the same files as every other wire's, and so has a strategy's.
-WIRE_FILES = {"chunk_reader", "codec", "decode", "encode", "errors", "history", "vocabulary"}
+WIRE_FILES = {
+    "chunk_reader",
+    "codec",
+    "decode",
+    "encode",
+    "errors",
+    "history",
+    "hosted",
+    "vocabulary",
+}
 STRATEGY_FILES = {"decision", "options", "strategy"}
 OTHER_FILES = {
     "events",  # of the core, and the namespace for users that collects them

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from holdfast.cli.run_printer import LINE_WIDTH, RunPrinter, describe_item, make_printable, shorten
-from holdfast.core.deltas import TextDelta
+from holdfast.core.deltas import HostedToolFinished, HostedToolStarted, TextDelta
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
@@ -91,6 +91,11 @@ def test_a_note_is_one_printable_line_that_fits(item: Item, begins: str) -> None
 
 def test_an_item_without_a_note_prints_nothing() -> None:
     assert describe_item(TextDelta("a")) is None
+    searched = HostedToolStarted("", "web_search", '{"query":"Porto"}')
+    assert describe_item(searched) == '▸ web_search by the provider {"query":"Porto"}'
+    assert describe_item(HostedToolFinished("", "web_search", "", "a.pt")) == "✓ web_search: a.pt"
+    failed = HostedToolFinished("", "web_search", "", "unavailable", is_error=True)
+    assert describe_item(failed) == "✗ web_search: unavailable"
     assert describe_item(BreakerChanged("openai:x", "open", "closed")) is None
 
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,10 +22,11 @@ from holdfast.codecs.output_mode import choose_output_method
 from holdfast.codecs.wire import Codec, Quirks
 from holdfast.core.deltas import HostedToolFinished, HostedToolStarted
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Media, Message, Opaque, Text, ToolCall, user
+from holdfast.core.messages import Media, Message, Opaque, Reply, Text, ToolCall, user
 from holdfast.models import (
     CodeExecution,
     FileSearch,
+    HostedCall,
     HostedTool,
     ImageGeneration,
     ModelRequest,
@@ -37,6 +39,7 @@ from holdfast.models import (
     find_citations,
     find_hosted_calls,
 )
+from holdfast.resilience.cache.decision import request_key
 
 WIRES: dict[str, Codec] = {
     "Anthropic": AnthropicCodec(),
@@ -231,6 +234,20 @@ def test_the_encoded_head_is_that_of_the_tools() -> None:
         assert entry["type"] == ("web_search" if hosted is search else "code_interpreter")
 
 
+def test_no_two_tools_are_one_to_the_cache() -> None:
+    tools: tuple[HostedTool, ...] = (WebSearch(), WebFetch(), CodeExecution(), ImageGeneration())
+    requests = [ask(), *[ask(tool) for tool in tools], ask(WebSearch(max_uses=1))]
+    assert len({request_key("me")(request) for request in requests}) == len(requests)
+
+
+@pytest.mark.parametrize(
+    "tool", [WebSearch(user_location=PORTO), WebFetch(), CodeExecution(), FileSearch(stores=("a",))]
+)
+def test_a_tool_can_be_saved_and_read(tool: HostedTool) -> None:
+    saved = msgspec.json.encode(tool)
+    assert msgspec.json.decode(saved, type=HostedTool) == tool
+
+
 IMAGE = {"type": "image_generation_call", "id": "ig_1", "status": "completed"}
 
 
@@ -351,6 +368,8 @@ def test_no_block_whatever_makes_reading_fail(wire: str, kind: str, data: dict[s
 
 def test_recorded_traffic_shows_the_same_calls_live_and_in_the_message() -> None:
     seen: Counter[str] = Counter()
+    calls: tuple[HostedCall, ...] = ()
+    reply = Reply(())
     for row in every_row():
         codec = CODECS.get(row.dialect)
         marks = (b"server_tool_use", b"_call", b"executableCode", b"toolCall", b"groundingMetadata")

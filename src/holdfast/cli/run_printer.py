@@ -13,7 +13,12 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from holdfast.cli.markdown_stream import MarkdownStream
-from holdfast.core.deltas import CharactersReplaced, TextDelta
+from holdfast.core.deltas import (
+    CharactersReplaced,
+    HostedToolFinished,
+    HostedToolStarted,
+    TextDelta,
+)
 from holdfast.core.errors import ConfigurationError, HoldfastError, explain
 from holdfast.core.events import ModelReplied, OutputChecked, ToolFinished, TurnStopped
 from holdfast.core.notices import (
@@ -173,6 +178,8 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
     """Describe an item in a line of at most `width` characters; None if it needs no line."""
     if isinstance(item, ToolStarted):
         return f"▸ {shorten(item.name, 30)}({shorten(item.arguments, width - 34)})"
+    if isinstance(item, HostedToolStarted | HostedToolFinished):
+        return shorten(_describe_hosted(item), width)
     if isinstance(item, ToolFinished):
         return shorten(_describe_result(item), width)
     if isinstance(item, AttemptAbandoned):
@@ -190,6 +197,12 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
         pause = f" for {item.seconds:.0f} s" if item.seconds else ""
         return shorten(f"⊘ {item.target} fails too often and is not called{pause}", width)
     return None
+
+
+def _describe_hosted(item: HostedToolStarted | HostedToolFinished) -> str:
+    if isinstance(item, HostedToolStarted):
+        return f"▸ {item.name} by the provider {item.arguments[:400]}"
+    return f"{'✗' if item.is_error else '✓'} {item.name}: {(item.result or item.arguments)[:400]}"
 
 
 def _describe_result(item: ToolFinished) -> str:

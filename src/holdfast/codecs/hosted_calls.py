@@ -16,7 +16,7 @@ from holdfast.codecs.anthropic import hosted as anthropic
 from holdfast.codecs.citation import Citation
 from holdfast.codecs.gemini import hosted as gemini
 from holdfast.codecs.gemini.vocabulary import METADATA
-from holdfast.codecs.openai_chat import annotations as openai_chat
+from holdfast.codecs.openai_chat import url_citations as openai_chat
 from holdfast.codecs.openai_responses import hosted as openai_responses
 from holdfast.core.deltas import HostedToolFinished, HostedToolStarted
 from holdfast.core.messages import Message, Opaque, Part

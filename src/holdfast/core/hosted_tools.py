@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import NonEmptyText, PositiveInt
@@ -44,7 +45,7 @@ class UserLocation(Struct, frozen=True, kw_only=True, omit_defaults=True):
         check_fields(self, "UserLocation.")
 
 
-class WebSearch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WebSearch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="web_search"):
     """The provider searches the web: OpenAI Responses, Anthropic and Gemini.
 
     Args:
@@ -73,10 +74,11 @@ class WebSearch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_fields(self, "WebSearch.")
+        _freeze_lists(self)
         _check_domains(self)
 
 
-class WebFetch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WebFetch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="web_fetch"):
     """The provider reads the web pages whose addresses are in the conversation: Anthropic and Gemini.
 
     Args:
@@ -105,10 +107,11 @@ class WebFetch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_fields(self, "WebFetch.")
+        _freeze_lists(self)
         _check_domains(self)
 
 
-class CodeExecution(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CodeExecution(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="code_execution"):
     """The provider runs code that the model writes, in a sandbox: OpenAI Responses, Anthropic and Gemini.
 
     Args:
@@ -129,7 +132,7 @@ class CodeExecution(Struct, frozen=True, kw_only=True, omit_defaults=True):
         check_fields(self, "CodeExecution.")
 
 
-class FileSearch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FileSearch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="file_search"):
     """The provider searches files that you uploaded to it: OpenAI Responses and Gemini.
 
     Args:
@@ -152,13 +155,16 @@ class FileSearch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_fields(self, "FileSearch.")
+        _freeze_lists(self)
         if not self.stores:
             raise ConfigurationError(
                 "FileSearch.stores", "is empty", fix="name at least one store of your files"
             )
 
 
-class ImageGeneration(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ImageGeneration(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image_generation"
+):
     """The provider draws images, which are `Media` parts of the reply: OpenAI Responses.
 
     Args:
@@ -204,7 +210,7 @@ def check_hosted_options(tool: HostedTool, wire: str, supported: frozenset[str])
     for option in tool.__struct_fields__:
         if option == "extra" or option in supported:
             continue
-        if getattr(tool, option) not in (None, (), []):
+        if getattr(tool, option) not in (None, ()):
             raise ConfigurationError(
                 f"{type(tool).__name__}.{option}",
                 f"the {wire} wire has no such option",
@@ -228,6 +234,14 @@ _PROVIDERS = {
     "file_search": "openai-responses or gemini",
     "image_generation": "openai-responses",
 }
+
+
+def _freeze_lists(tool: HostedTool) -> None:
+    """Replace lists by tuples, since the caller could change a list later."""
+    for option in tool.__struct_fields__:
+        value = getattr(tool, option)
+        if isinstance(value, list):
+            force_setattr(tool, option, tuple(value))
 
 
 def _check_domains(tool: WebSearch | WebFetch) -> None:

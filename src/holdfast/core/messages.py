@@ -179,12 +179,12 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached_input + other.cached_input,
-            self.cache_write + other.cache_write,
-            self.reasoning + other.reasoning,
-            self.hosted_calls + other.hosted_calls,
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cached_input=self.cached_input + other.cached_input,
+            cache_write=self.cache_write + other.cache_write,
+            reasoning=self.reasoning + other.reasoning,
+            hosted_calls=self.hosted_calls + other.hosted_calls,
         )
 
 

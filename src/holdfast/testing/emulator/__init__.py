@@ -29,7 +29,7 @@ from holdfast.testing.emulator.faults import (
     WrongContentType,
     chaos,
 )
-from holdfast.testing.emulator.hosted import (
+from holdfast.testing.emulator.hosted_parts import (
     EmulatedCitation,
     EmulatedHostedCall,
     cited,

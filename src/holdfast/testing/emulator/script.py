@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.core.argument_checks import check_value
 from holdfast.core.messages import FinishReason, Part, Reasoning, Reply, Text, ToolCall
 from holdfast.testing.emulator.emulated_request import EmulatedRequest
-from holdfast.testing.emulator.hosted import Hosted, expand_hosted
+from holdfast.testing.emulator.hosted_parts import Hosted, expand_hosted
 
 ReplyLike: TypeAlias = Reply | str | Part | Hosted | Sequence[Part | Hosted | str]
 """A reply, or a short form of one: text, one part, or parts in order."""
