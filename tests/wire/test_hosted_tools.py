@@ -20,6 +20,7 @@ from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import (
     DropAfter,
     Emulator,
+    ErrorResponse,
     NoTerminator,
     SplitEveryByte,
     call,
@@ -235,6 +236,24 @@ async def test_a_paused_reply_is_continued(mode: str) -> None:
         "Found.",
         2,
     )
+
+
+async def test_a_turn_that_failed_after_a_pause_is_resumed(tmp_path: Path) -> None:
+    script: list[ReplyLike] = [paused(Text("Wait. "), CALL), [CALL, RESULT, "Found."], "Next."]
+    faults = [None, ErrorResponse("bad_key")]
+    async with Emulator(script, faults=faults) as emulator:
+        journal: Journal = SqliteJournal(tmp_path / "talk.db")
+        agent, _ = searcher("anthropic", emulator, journal=journal)
+        with pytest.raises(HoldfastError):
+            await agent.run("Hi", session="s")
+        journal.close()
+        reopened: Journal = SqliteJournal(tmp_path / "talk.db")
+        other, _ = searcher("anthropic", emulator, journal=reopened)
+        result = await other.resume("s")
+        later = await other.run("Again", session="s")
+        reopened.close()
+        assert [entry.status for entry in emulator.requests] == [200, 401, 200, 200]
+    assert (result.output, later.output) == ("Found.", "Next.")
 
 
 async def test_a_pause_at_the_limit_leaves_a_history_that_the_provider_accepts() -> None:
