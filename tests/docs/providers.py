@@ -16,7 +16,14 @@ import msgspec
 from holdfast.journal import url
 from holdfast.models import presets
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import EmulatedRequest, ErrorResponse, Fault, call
+from holdfast.testing.emulator import (
+    EmulatedRequest,
+    ErrorResponse,
+    Fault,
+    call,
+    cited,
+    hosted_call,
+)
 
 _REAL = presets.PRESETS
 
@@ -64,12 +71,27 @@ def _hello() -> Emulator:
     return Emulator(["Hello."])
 
 
+def _searched() -> Emulator:
+    found = hosted_call(
+        "web_search", {"query": "bridges of Porto"}, pages=["https://porto.pt/bridges"]
+    )
+    bridges = cited(
+        "six bridges over the Douro", "https://porto.pt/bridges", "The bridges of Porto"
+    )
+    return Emulator([[found, "Porto has ", bridges, "."]])
+
+
 STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "README.md": {"openai": lambda: Emulator(_answer_about_porto, faults=_overloaded_once())},
     "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
     "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
     "docs/how-to/run-a-batch.md": {"openai": _invoices},
     "docs/how-to/survive-a-crash.md": {"openai": _hello},
+    "docs/how-to/use-provider-tools.md": {
+        "anthropic": _searched,
+        "openai-responses": _searched,
+        "gemini": _searched,
+    },
     "docs/how-to/use-the-pieces-around-an-sdk-call.md": {"openai": _sdk_calls},
 }
 """By page and provider."""

@@ -192,6 +192,7 @@ class ImageGeneration(
 
 
 HostedTool: TypeAlias = WebSearch | WebFetch | CodeExecution | FileSearch | ImageGeneration
+"""A tool that the provider runs."""
 
 
 def check_hosted_options(tool: HostedTool, wire: str, supported: frozenset[str]) -> None:
