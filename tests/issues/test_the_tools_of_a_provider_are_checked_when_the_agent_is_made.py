@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, ConfigurationError, ModelSettings, Timeouts
+from holdfast.core.hosted_tools import split_hosted_tools
 from holdfast.models import CodeExecution, WebFetch, WebSearch
-from holdfast.tools import Registry
 
 KEY: dict[str, Any] = {"api_key": "k"}
 
@@ -47,18 +47,17 @@ def test_a_tool_that_a_hook_may_add_can_be_chosen() -> None:
 
 def test_the_class_is_not_the_tool() -> None:
     with pytest.raises(ConfigurationError, match=r"Write WebSearch\(\)"):
-        Registry([WebSearch])
+        split_hosted_tools([WebSearch])
 
 
 def test_one_tool_is_given_once() -> None:
     with pytest.raises(ConfigurationError, match="two of them are WebSearch"):
-        Registry([WebSearch(), WebSearch(max_uses=2)])
+        split_hosted_tools([WebSearch(), WebSearch(max_uses=2)])
 
 
 def test_an_agent_without_such_tools_has_none() -> None:
-    registry = Registry([print_city])
-    assert registry.hosted_tools == ()
-    assert [spec.name for spec in Registry([print_city, CodeExecution()]).specs] == ["print_city"]
+    assert split_hosted_tools([print_city]) == ((print_city,), ())
+    assert split_hosted_tools([print_city, CodeExecution()])[0] == (print_city,)
     assert Agent("openai:gpt-5.2", timeouts=Timeouts())
 
 

@@ -7,13 +7,13 @@ express. This module must never describe a tool that runs in this process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from holdfast.core.argument_checks import check_fields
+from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import NonEmptyText, PositiveInt
 from holdfast.core.errors import ConfigurationError
 
@@ -193,6 +193,36 @@ class ImageGeneration(
 
 HostedTool: TypeAlias = WebSearch | WebFetch | CodeExecution | FileSearch | ImageGeneration
 """A tool that the provider runs."""
+
+
+def split_hosted_tools(
+    tools: Iterable[object],
+) -> tuple[tuple[object, ...], tuple[HostedTool, ...]]:
+    """Return the functions of this process, and the tools that the provider runs.
+
+    Raises:
+        ConfigurationError: a tool is given twice, or its class instead of the tool.
+
+    >>> functions, hosted = split_hosted_tools([print, WebSearch()])
+    >>> functions, [tool.name for tool in hosted]
+    ((<built-in function print>,), ['web_search'])
+    """
+    check_value("tools", tools, Iterable[object])
+    functions: list[object] = []
+    hosted: dict[str, HostedTool] = {}
+    for tool in tools:
+        if isinstance(tool, type) and issubclass(tool, HostedTool):
+            name = tool.__name__
+            raise ConfigurationError("tools", f"{name} is a class", fix=f"Write {name}()")
+        if not isinstance(tool, HostedTool):
+            functions.append(tool)
+        elif tool.name in hosted:
+            raise ConfigurationError(
+                "tools", f"two of them are {type(tool).__name__}", fix="give one with all options"
+            )
+        else:
+            hosted[tool.name] = tool
+    return tuple(functions), tuple(hosted.values())
 
 
 def check_hosted_options(tool: HostedTool, wire: str, supported: frozenset[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypedDict, get_origin
+from typing import TYPE_CHECKING, Any, TypedDict, cast, get_origin
 
 import msgspec
 
@@ -16,7 +16,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
-from holdfast.core.hosted_tools import HostedTool
+from holdfast.core.hosted_tools import HostedTool, split_hosted_tools
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, user
 from holdfast.core.model_request import ModelRequest, ModelSettings
@@ -86,12 +86,13 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     """Check and compile the keywords. Raises ConfigurationError with the name of the argument."""
     _check_types(keywords)
     models = [_resolve_model(keywords, _pick_primary(keywords)), *_resolve_fallbacks(keywords)]
-    registry, output = Registry(keywords["tools"]), _compile_output(keywords["output"])
+    functions, hosted = split_hosted_tools(keywords["tools"])
+    # The registry checks that the others are functions.
+    registry = Registry(cast("Iterable[Callable[..., object] | Tool]", functions))
+    output = _compile_output(keywords["output"])
     _check_tool_names(registry, output)
     if output is not None:
         registry = registry.with_output_functions(output.functions)
-    if registry.hosted_tools or keywords["settings"] is not None:
-        _check_wires(models, registry, keywords["settings"] or ModelSettings())
     candidates = [
         Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
         for one in models
@@ -109,11 +110,12 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     pipeline, ask_model = compose_model_call(
         candidates, retry, resilience, shared=PROCESS.for_clock(clock)
     )
-    return AgentPlan(
+    plan = AgentPlan(
         name=keywords["name"],
         models=tuple(models),
         instructions=compile_instructions(keywords["instructions"]),
         registry=registry,
+        hosted_tools=hosted,
         output=output,
         deps_type=_check_deps_type(keywords["deps_type"]),
         settings=keywords["settings"] or ModelSettings(),
@@ -133,6 +135,9 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         clock=clock,
         rng=keywords["rng"] or system_rng,
     )
+    if hosted or keywords["settings"] is not None:
+        check_wires(plan)
+    return plan
 
 
 def _compile_tool_call_options(
@@ -262,18 +267,22 @@ def _check_tool_names(registry: Registry, output: Output | None) -> None:
             )
 
 
-def _check_wires(models: Sequence[Model], registry: Registry, settings: ModelSettings) -> None:
-    """Check that each model's wire has the settings and the provider's tools, before any of them is called."""
+def check_wires(plan: AgentPlan) -> None:
+    """Check that the wire of each model has the settings and the provider's tools of the agent.
+
+    Raises:
+        ConfigurationError: a wire does not have one; for a fallback, the error names the model.
+    """
     # A hook may add the tool that is named here.
-    settings = msgspec.structs.replace(settings, tool_choice=None)
-    for at, model in enumerate(models):
+    settings = msgspec.structs.replace(plan.settings, tool_choice=None)
+    for at, model in enumerate(plan.models):
         if not isinstance(model, HttpModel):
             continue
         request = ModelRequest(
             model=model.model,
             messages=(user("Hello"),),
-            tools=registry.specs,
-            hosted_tools=registry.hosted_tools,
+            tools=plan.registry.specs,
+            hosted_tools=plan.hosted_tools,
             settings=settings,
         )
         try:

@@ -139,7 +139,7 @@ async def _ask_model(
         messages=messages,
         instructions=call.instructions,
         tools=call.tools,
-        hosted_tools=plan.registry.hosted_tools,
+        hosted_tools=plan.hosted_tools,
         output=plan.output.schema if plan.output is not None else None,
         settings=call.settings,
         stream=run.context.channel is not None and run.context.channel.live,

@@ -18,6 +18,7 @@ from msgspec import Struct
 from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.model_request import ModelRequest, ModelSettings
@@ -62,6 +63,7 @@ class AgentPlan:
     models: tuple[Model, ...]
     instructions: AgentInstructions
     registry: Registry
+    hosted_tools: tuple[HostedTool, ...]
     output: Output | None
     deps_type: type[object] | None
     settings: ModelSettings
@@ -127,8 +129,8 @@ class AgentPlan:
             lines.append(f"  output: {self.output.describe()}")
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
-        if self.registry.hosted_tools:
-            names = ", ".join(tool.name for tool in self.registry.hosted_tools)
+        if self.hosted_tools:
+            names = ", ".join(tool.name for tool in self.hosted_tools)
             lines.append(f"  run by the provider: {names}")
         doubtful = [
             tool.name

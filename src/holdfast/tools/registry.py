@@ -12,7 +12,6 @@ from holdfast.core.errors import (
     Landed,
     ToolNotFoundError,
 )
-from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.model_request import ToolSpec
 from holdfast.tools.results import replace_surrogates
 from holdfast.tools.tool import NAME_PATTERN, Tool, as_tool
@@ -28,12 +27,7 @@ class Registry:
     """Tools by name, checked when the registry is created.
 
     Args:
-        tools: functions, tools created by `@tool`, or tools that the provider runs.
-
-    Attributes:
-        specs: the specifications of the functions; always the same object, so that it is encoded
-            once.
-        hosted_tools: the tools that the provider runs.
+        tools: functions, or tools created by `@tool`.
 
     Raises:
         ConfigurationError: two tools have one name, or a tool cannot be called by a model.
@@ -44,17 +38,12 @@ class Registry:
     ('add',)
     """
 
-    __slots__ = ("_by_name", "hosted_tools", "specs")
+    __slots__ = ("_by_name", "specs")
 
-    def __init__(self, tools: Iterable[Callable[..., object] | Tool | HostedTool] = ()) -> None:
+    def __init__(self, tools: Iterable[Callable[..., object] | Tool] = ()) -> None:
         self._by_name: dict[str, Tool] = {}
-        hosted: dict[str, HostedTool] = {}
         check_value("tools", tools, Iterable[object])
         for function in tools:
-            if isinstance(function, HostedTool):
-                _add_hosted(hosted, function)
-                continue
-            _check_not_hosted_type(function)
             tool = as_tool(function)
             _check_bound(tool)
             other = self._by_name.get(tool.name)
@@ -66,7 +55,7 @@ class Registry:
                 )
             self._by_name[tool.name] = tool
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._by_name.values())
-        self.hosted_tools: tuple[HostedTool, ...] = tuple(hosted.values())
+        """The specifications for providers; always the same object, so that it is encoded once."""
 
     def with_output_functions(self, functions: Iterable[Tool]) -> Registry:
         """Return a registry that also finds the output functions, and does not offer them as tools.
@@ -141,21 +130,6 @@ def shorten_name(name: str) -> str:
     """The name of a tool as a model wrote it, fit for a message; "Unknown" for an empty one."""
     shown = name if NAME_PATTERN.fullmatch(name) else name[:LONGEST_NAME]
     return replace_surrogates(shown) or "Unknown"
-
-
-def _add_hosted(hosted: dict[str, HostedTool], tool: HostedTool) -> None:
-    if tool.name in hosted:
-        raise ConfigurationError(
-            "tools", f"two of them are {type(tool).__name__}", fix="give one with all options"
-        )
-    hosted[tool.name] = tool
-
-
-def _check_not_hosted_type(function: object) -> None:
-    if isinstance(function, type) and issubclass(function, HostedTool):
-        raise ConfigurationError(
-            "tools", f"{function.__name__} is a class", fix=f"Write {function.__name__}()"
-        )
 
 
 def _check_bound(tool: Tool) -> None:
