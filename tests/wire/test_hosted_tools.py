@@ -13,9 +13,9 @@ from holdfast.core.deltas import HostedToolFinished, HostedToolStarted
 from holdfast.core.messages import FinishReason, Message, Opaque, Reply, Text
 from holdfast.core.notices import AttemptAbandoned, ToolStarted
 from holdfast.errors import HoldfastError
-from holdfast.journal.port import Journal
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.models import CodeExecution, WebSearch, find_citations, find_hosted_calls
+from holdfast.runtime.sessions.summary import render_conversation
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import (
     DropAfter,
@@ -159,7 +159,7 @@ async def test_a_stream_that_is_cut_among_these_calls_is_asked_for_again(
 
 @on_every_wire
 async def test_a_reply_that_never_ends_leaves_nothing_that_the_provider_refuses(wire: str) -> None:
-    faults = [[NoTerminator(), DropAfter(8, reset=False)]]
+    faults: list[Any] = [[NoTerminator(), DropAfter(8, reset=False)]]
     async with Emulator([SEARCHED, "Next."], faults=faults) as emulator:
         agent, _ = searcher(wire, emulator, retry=RetryOptions(max_retries=0))
         with pytest.raises(HoldfastError):
@@ -174,11 +174,11 @@ async def test_another_process_continues_with_what_the_journal_has(
     wire: str, tmp_path: Path
 ) -> None:
     async with Emulator([SEARCHED, "Next."]) as emulator:
-        journal: Journal = SqliteJournal(tmp_path / "talk.db")
+        journal = SqliteJournal(tmp_path / "talk.db")
         agent, _ = searcher(wire, emulator, journal=journal)
         first = await agent.run("Hi", session="s")
         journal.close()
-        reopened: Journal = SqliteJournal(tmp_path / "talk.db")
+        reopened = SqliteJournal(tmp_path / "talk.db")
         other, _ = searcher(wire, emulator, journal=reopened)
         result = await other.run("Again", session="s")
         reopened.close()
@@ -242,12 +242,12 @@ async def test_a_turn_that_failed_after_a_pause_is_resumed(tmp_path: Path) -> No
     script: list[ReplyLike] = [paused(Text("Wait. "), CALL), [CALL, RESULT, "Found."], "Next."]
     faults = [None, ErrorResponse("bad_key")]
     async with Emulator(script, faults=faults) as emulator:
-        journal: Journal = SqliteJournal(tmp_path / "talk.db")
+        journal = SqliteJournal(tmp_path / "talk.db")
         agent, _ = searcher("anthropic", emulator, journal=journal)
         with pytest.raises(HoldfastError):
             await agent.run("Hi", session="s")
         journal.close()
-        reopened: Journal = SqliteJournal(tmp_path / "talk.db")
+        reopened = SqliteJournal(tmp_path / "talk.db")
         other, _ = searcher("anthropic", emulator, journal=reopened)
         result = await other.resume("s")
         later = await other.run("Again", session="s")
@@ -276,8 +276,8 @@ async def test_an_unknown_tool_of_the_provider_is_carried_and_named_as_it_is() -
         items, result = await items_of(agent, "Hi", session="s")
         await agent.run("Again", session="s")
         assert emulator.requests[-1].status == 200
-        content: Any = emulator.requests[-1].body["messages"]
-    assert content[1]["content"][:3] == [dream, seen, other]
+        sent: Any = emulator.requests[-1].body
+    assert sent["messages"][1]["content"][:3] == [dream, seen, other]
     assert [i.name for i in items if isinstance(i, HostedToolStarted)] == ["dream"]
     assert result.usage.hosted_calls == 1
 
@@ -294,3 +294,14 @@ def test_a_message_without_such_parts_has_no_calls_and_no_citations() -> None:
     message = Message("assistant", (Text("Hello."),))
     assert find_hosted_calls(message) == ()
     assert find_citations(message) == ()
+
+
+@on_every_wire
+async def test_a_summary_tells_what_the_provider_ran(wire: str) -> None:
+    async with Emulator([SEARCHED]) as emulator:
+        agent, _ = searcher(wire, emulator)
+        result = await agent.run("Hi")
+    summary = render_conversation(result.messages)
+    assert "[code_execution gave 1\n]" in summary
+    assert "[the provider runs web_search with " in summary
+    assert PAGE in summary

@@ -66,15 +66,19 @@ def find_hosted_calls(messages: Message | Iterable[Message]) -> tuple[HostedCall
     for message in [messages] if isinstance(messages, Message) else messages:
         first = len(calls)
         for part in message.parts:
-            for read in _READ:
-                notices = read(part)
-                if isinstance(part, Opaque) and part.wire == METADATA:
-                    # Some models also tell these calls in parts of their own.
-                    shown = {call.name for call in calls[first:]}
-                    notices = [one for one in notices if one.name not in shown]
-                for notice in notices:
-                    _add_notice(calls, notice, first)
+            notices = read_hosted_part(part)
+            if isinstance(part, Opaque) and part.wire == METADATA:
+                # Some models also tell these calls in parts of their own.
+                shown = {call.name for call in calls[first:]}
+                notices = [one for one in notices if one.name not in shown]
+            for notice in notices:
+                _add_notice(calls, notice, first)
     return tuple(calls)
+
+
+def read_hosted_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
+    """Return what one part shows of the provider's tools: the begin of a call, its result, or both."""
+    return [notice for read in _READ for notice in read(part)]
 
 
 def find_citations(message: Message) -> tuple[Citation, ...]:

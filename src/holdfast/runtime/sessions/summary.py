@@ -10,7 +10,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
-from holdfast.core.messages import Media, Message, Refusal, Text, ToolCall, ToolResult, user
+from holdfast.core.deltas import HostedToolStarted
+from holdfast.core.messages import (
+    Media,
+    Message,
+    Opaque,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    user,
+)
 from holdfast.core.model_request import ModelRequest
 from holdfast.resilience.pipeline import CallContext, Done, ExecutionContext
 from holdfast.runtime.plan import AgentPlan
@@ -72,8 +82,21 @@ def _describe_parts(message: Message) -> Iterator[str]:
                 yield f"[{part.name} gave {_truncate_text(part.text)}]"
             case Media():
                 yield f"[{part.name or part.media_type}]"
+            case Opaque():
+                yield from _describe_hosted(part)
             case _:
                 continue
+
+
+def _describe_hosted(part: Opaque) -> Iterator[str]:
+    """Describe what the provider ran, since the summary may be read by a model of another one."""
+    from holdfast.codecs.hosted_calls import read_hosted_part  # it imports every wire
+
+    for notice in read_hosted_part(part):
+        if isinstance(notice, HostedToolStarted):
+            yield f"[the provider runs {notice.name} with {_truncate_text(notice.arguments)}]"
+        else:
+            yield f"[{notice.name} gave {_truncate_text(notice.result)}]"
 
 
 def _truncate_text(text: str) -> str:
