@@ -9,6 +9,11 @@ A TOML file has the replies in order. A fault comes before its reply, which is t
     fault = "rate-limit"
     text = "It is sunny."
 
+    [[reply]]
+    hosted = [{ name = "web_search", arguments = { query = "Porto" }, pages = ["https://porto.pt"] }]
+    text = "It has six bridges."
+    source = { url = "https://porto.pt", title = "Porto" }
+
 A Python file defines `replies`, and may define `faults`: the arguments of `Emulator`.
 """
 
@@ -29,6 +34,7 @@ from holdfast.core.messages import Part
 from holdfast.testing.emulator import faults as known_faults
 from holdfast.testing.emulator.faults import ErrorKind, ErrorResponse, Fault, FaultScript
 from holdfast.testing.emulator.fitting_replies import reply_to_fit
+from holdfast.testing.emulator.hosted_parts import Hosted, cited, hosted_call
 from holdfast.testing.emulator.script import Replies, ReplyLike, Rule, call, thinking
 
 _NUMBERED: dict[str, Callable[[float], Fault]] = {
@@ -47,6 +53,19 @@ class _Call(Struct, forbid_unknown_fields=True):
     arguments: dict[str, object] = {}
 
 
+class _HostedCall(Struct, forbid_unknown_fields=True):
+    name: str
+    arguments: dict[str, object] = {}
+    result: str = ""
+    pages: list[str] = []
+    error: str = ""
+
+
+class _Source(Struct, forbid_unknown_fields=True):
+    url: str
+    title: str = ""
+
+
 class _ReplyRow(Struct, forbid_unknown_fields=True):
     """One `[[reply]]` of a TOML file."""
 
@@ -55,6 +74,8 @@ class _ReplyRow(Struct, forbid_unknown_fields=True):
     json: object = None
     call: _Call | None = None
     calls: list[_Call] = []
+    hosted: list[_HostedCall] = []
+    source: _Source | None = None
     fault: str | list[str] = []
 
 
@@ -130,9 +151,16 @@ def _list_faults(row: _ReplyRow) -> list[list[Fault]]:
 
 def _make_reply(row: _ReplyRow) -> ReplyLike | Rule:
     """Return the parts of a reply; a row without any gives one that fits the request."""
-    parts: list[Part | str] = [thinking(row.thinking)] if row.thinking is not None else []
+    parts: list[Part | Hosted | str] = [thinking(row.thinking)] if row.thinking is not None else []
+    parts += [
+        hosted_call(one.name, one.arguments, result=one.result, pages=one.pages, error=one.error)
+        for one in row.hosted
+    ]
     if row.text is not None:
-        parts.append(row.text)
+        source = row.source
+        parts.append(row.text if source is None else cited(row.text, source.url, source.title))
+    elif row.source is not None:
+        raise ConfigurationError("reply.source", "needs a text that cites it", fix="Write text")
     if row.json is not None:
         parts.append(msgspec.json.encode(row.json).decode())
     called = [row.call, *row.calls] if row.call is not None else row.calls
