@@ -9,7 +9,7 @@ def test_the_idempotency_key_is_of_the_call_and_not_of_the_attempt() -> None:
     first = ToolContext(run_id="r1", key="t1.i0.tool.0", attempt=1)
     second = ToolContext(run_id="r1", key="t1.i0.tool.0", attempt=2)
     other = ToolContext(run_id="r1", key="t1.i0.tool.1", attempt=1)
-    assert first.idempotency_key == second.idempotency_key == "r1:t1.i0.tool.0"
+    assert first.idempotency_key == second.idempotency_key == "r1:t1.i0.tool.0:0"
     assert other.idempotency_key != first.idempotency_key
 
 

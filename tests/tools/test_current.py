@@ -168,7 +168,9 @@ async def test_in_a_run_it_names_the_run_and_the_attempt_and_may_ask() -> None:
     agent = Agent(model, tools=[flaky], clock=FakeClock())
     result = await agent.run("go")
     run = result.run_id
-    assert attempts == [(run, "t1.i0.tool.0", attempt, f"{run}:t1.i0.tool.0") for attempt in (1, 2)]
+    assert attempts == [
+        (run, "t1.i0.tool.0", attempt, f"{run}:t1.i0.tool.0:1700000000000000") for attempt in (1, 2)
+    ]
 
 
 async def test_a_tool_of_an_agent_inside_sees_its_own_call_and_the_outer_one_is_restored() -> None:

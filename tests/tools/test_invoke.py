@@ -199,7 +199,7 @@ async def test_values_come_back() -> None:
     assert await value("echo", text="hi") == "hi"
     assert await value("echo_in_thread", text="hi") == "hi holdfast"
     assert await value("positional", a=1, b=2) == "1 2 3 r1"
-    assert await value("context_only") == "r1:t1.i0.tool.0 x"
+    assert await value("context_only") == "r1:t1.i0.tool.0:0 x"
     assert await value("odd_names", _private=1, json="x") == "1x"
     assert await value("gives_awaitable") == "later"
     assert (await call("picture")).result.content == (  # type: ignore[union-attr]

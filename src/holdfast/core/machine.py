@@ -55,9 +55,9 @@ class SessionMachine:
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_flags", "_opened_at", "_planned",
+        "_batch", "_downtime", "_extended_key", "_flags", "_planned",
         "_turn_history", "_versions", "error", "event_count", "iteration",
-        "last_event", "limits", "model_calls", "output", "output_retries", "parsed_by",
+        "last_event", "limits", "model_calls", "opened_at", "output", "output_retries", "parsed_by",
         "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
         "tools_run", "transcript", "tried", "turn", "usage",
     )  # fmt: skip
@@ -88,7 +88,7 @@ class SessionMachine:
         self.problems: tuple[Problem, ...] = ()
         self.output: object = None
         self.parsed_by: OutputParsedBy = ""
-        self._opened_at = self._downtime = 0.0
+        self.opened_at = self._downtime = 0.0
         self._batch = NO_BATCH
         self.output_retries = OutputRetries()
         self._extended_key = ""
@@ -249,7 +249,7 @@ class SessionMachine:
             self._versions = HistoryVersions(len(self.transcript))
         if self.turn:
             self._reset_turn()
-        self.turn, self._opened_at = self.turn + 1, event.at
+        self.turn, self.opened_at = self.turn + 1, event.at
         self.limits, self._flags = event.limits, event.flags
         self._turn_history.open_turn(self.transcript, event.message)
 
@@ -386,7 +386,7 @@ class SessionMachine:
 
     def working_seconds(self, at: float) -> float:
         """Return the seconds of the turn without those in which it waited or no process drove it."""
-        return at - self._opened_at - self._downtime - self.questions.waiting_seconds(at)
+        return at - self.opened_at - self._downtime - self.questions.waiting_seconds(at)
 
     def _end_at_limit(self, name: str, waited_for: str = "") -> None:
         self._end_turn(ev.Status.LIMIT, limit_error_info(self.limits, name, waited_for))

@@ -262,6 +262,7 @@ async def _use_tool(
         call_id=call.id,
         tool=call.name,
         session=run.context.session,
+        turn_opened_at=run.machine.opened_at,
         deps=run.context.deps,
         arguments_json=checked.text if isinstance(checked, CheckedCall) else "{}",
         remaining=run.time_left(),

@@ -73,6 +73,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         tool: the tool's name.
         attempt: the number of the attempt, from 1.
         session: the session's name, or None.
+        turn_opened_at: the saved time at which the turn was opened, in seconds since the epoch.
         deps: the object that was passed to `agent.run(deps=...)`.
         arguments_json: the validated arguments, as JSON text; `arguments` has them as a dictionary.
         remaining: seconds until the run's deadline when the attempt began, or None.
@@ -80,9 +81,9 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         event_sink: publishes notices; None without a reader or observer.
         usage_sink: counts the tokens that the call uses; the run sets it.
 
-    >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay")
+    >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay", turn_opened_at=1.5)
     >>> context.idempotency_key
-    'r1:t1.i0.tool.0'
+    'r1:t1.i0.tool.0:1500000'
     """
 
     run_id: str
@@ -91,6 +92,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     tool: str = ""
     attempt: int = 1
     session: str | None = None
+    turn_opened_at: float = 0.0
     deps: D_co = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D_co is
     arguments_json: str = "{}"
     remaining: float | None = None
@@ -100,8 +102,12 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is the same for every attempt of this call, even after a crash, and unique to it."""
-        return f"{self.run_id}:{self.key}"
+        """A key that is the same for every attempt of this call, even after a crash, and unique to it.
+
+        It contains the time at which the turn was opened, in microseconds. So a call of another session
+        that later has the same name has another key.
+        """
+        return f"{self.run_id}:{self.key}:{self.turn_opened_at * 1e6:.0f}"
 
     @property
     def arguments(self) -> Mapping[str, object]:
