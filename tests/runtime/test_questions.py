@@ -456,7 +456,7 @@ async def test_unknown_double_and_late_answers_are_refused_and_harm_nothing() ->
 
         def answer(request: Question[Any]) -> None:
             receipts.append(run.answer(Answer("t1.i0.tool.9.ask.0", "?", "")))
-            receipts.append(run.dismiss("nobody"))
+            receipts.append(run.dismiss(msgspec.structs.replace(request, key="nobody")))
             receipts.append(run.answer(request, "Porto"))
             receipts.append(run.answer(request, "Faro"))
             receipts.append(run.dismiss(request))

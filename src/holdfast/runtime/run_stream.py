@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Generic, TypeVar, overload
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied, TurnStopped
 from holdfast.core.model_request import OutputSchema
@@ -177,9 +178,17 @@ class RunStream(Generic[T]):
         """
         return self._questions.answer(address_answer(to, value))
 
-    def dismiss(self, question: AnyQuestion | str) -> Receipt:
-        """Dismiss a question, which counts as the answer no; from any task or thread."""
-        return self._questions.dismiss(question if isinstance(question, str) else question.key)
+    def dismiss(self, question: AnyQuestion) -> Receipt:
+        """Dismiss a question, which counts as the answer no; from any task or thread.
+
+        Returns:
+            A receipt that is true when the question was dismissed and otherwise holds the reason.
+
+        Raises:
+            ConfigurationError: `question` is not a question. Its key alone does not say which one.
+        """
+        check_value("question", question, Question)
+        return self._questions.dismiss(question)
 
     async def wait_until_ended(self, question: AnyQuestion | str) -> None:
         """Wait until a question is no longer open, for example to close a dialog."""

@@ -114,10 +114,14 @@ class QuestionBroker:
             return accepted
         return self._settle_question(waiter, accepted)
 
-    def dismiss(self, key: str) -> Receipt:
+    def dismiss(self, question: AnyQuestion) -> Receipt:
         """End a question without an answer, from any thread."""
-        waiter = self._open_questions.get(key)
-        return Receipt("unknown") if waiter is None else self._settle_question(waiter, "cancelled")
+        waiter = self._open_questions.get(question.key)
+        if waiter is None:
+            return Receipt("unknown")
+        if waiter.question.binding != question.binding:
+            return Receipt("mismatch")
+        return self._settle_question(waiter, "cancelled")
 
     def _settle_question(self, waiter: OpenQuestion, ending: QuestionOutcome) -> Receipt:
         if waiter.settle(ending):
