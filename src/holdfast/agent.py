@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.core.model_request import ModelSettings
     from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
     from holdfast.journal.port import Journal, RunEntry
+    from holdfast.journal.retention import Retention
     from holdfast.middleware.chain import AnyMiddleware
     from holdfast.models.http_model import Model
     from holdfast.models.resolve import ModelAt
@@ -98,6 +99,8 @@ class Agent(Generic[T, D_contra]):
             memory is read from the journal again.
         journal: where events are saved, or its address: "sqlite:///talk.db",
             "postgresql://user@host/database". By default events stay in memory.
+        retention: how long sessions stay in the journal. Older ones are deleted beside the turns, at
+            most once an hour; see `holdfast.journal.Retention`. By default all stay.
         transport: the HTTP client; by default aiohttp with a shared connection pool.
         clock: the source of time, for tests.
         rng: the source of randomness, for tests.
@@ -135,6 +138,7 @@ class Agent(Generic[T, D_contra]):
         on_busy: OnBusy = "queue",
         session_cache: int = 64 * 2**20,
         journal: Journal | str | None = None,
+        retention: Retention | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
         rng: Rng | None = None,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.postgres_server import PostgresServer
 from holdfast import Agent, ConfigurationError, MemoryJournal, PostgresJournal, SqliteJournal
 from holdfast.events import Status, TurnClosed
 from holdfast.journal import Journal, Retention
+from holdfast.journal.port import RunLog
 from holdfast.sessions import Sessions
 from holdfast.testing import ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened
@@ -120,13 +122,14 @@ async def test_a_session_that_changes_meanwhile_stays(path: Path) -> None:
     with SqliteJournal(path) as journal:
         await fill(journal)
 
-        class Changing(Sessions):
-            async def _delete_expired(self, stored: object) -> bool:  # type: ignore[override]
-                await journal.append("day 1", make_turn_opened(2, "again", NOW))
-                await journal.append("day 1", close_turn(2, NOW))
-                return await super()._delete_expired(stored)  # type: ignore[arg-type]
+        @asynccontextmanager
+        async def hold_after_a_change(_: str) -> AsyncIterator[RunLog]:
+            await journal.append("day 1", make_turn_opened(2, "again", NOW))
+            await journal.append("day 1", close_turn(2, NOW))
+            yield journal
 
-        pruned = await Changing(journal, clock=lambda: NOW).prune(Retention(sessions=5))
+        changing = Sessions(journal, hold=hold_after_a_change, clock=lambda: NOW)
+        pruned = await changing.prune(Retention(sessions=5))
         assert pruned.sessions == ()
         assert "day 1" in await list_names(journal)
 

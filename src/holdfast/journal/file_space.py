@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-VACUUMED_AT_ONCE = 100
+VACUUMED_AT_ONCE = 20
 """Pages that one transaction gives back; a turn waits for one such transaction at most."""
 
 _SIZES = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import TypeVar
 
@@ -41,11 +41,14 @@ def fetch_piece(
 
 def map_in_pieces(convert: Callable[[R], T], rows: Sequence[R]) -> list[T]:
     """Convert rows in a thread of its own, and let the other threads run between two pieces."""
-    found: list[T] = []
+    return [convert(row) for row in in_pieces(rows)]
+
+
+def in_pieces(items: Iterable[T]) -> Iterator[T]:
+    """Yield items in a thread of its own, and let the other threads run between two pieces."""
     end = time.monotonic() + PIECE
-    for row in rows:
-        found.append(convert(row))
+    for item in items:
+        yield item
         if time.monotonic() > end:
             time.sleep(_PAUSE)  # a thread that waits for Python's lock gets it now, not after 5 ms
             end = time.monotonic() + PIECE
-    return found

@@ -181,21 +181,21 @@ class SqliteJournal:
 
         They are read in pieces, so a change that is made meanwhile may be in the list or not.
         """
-        return self._to_entries(await self._select_runs(turn_open=turn_open))
+        return await self._list_runs(turn_open=turn_open)
 
-    async def _select_runs(self, *, turn_open: bool, found: Sequence[Row] = ()) -> list[Row]:
-        """Select runs, after the piece that was found before."""
-        rows, piece = list(found), found
-        while not rows or len(piece) == sqlite_queries.MOST_RUNS:
-            last = str(rows[-1][0]) if rows else None
+    async def _list_runs(self, *, turn_open: bool, found: Sequence[Row] = ()) -> list[RunEntry]:
+        """List runs, beginning with the piece that was found before."""
+        entries, piece = self._to_entries(found), found
+        while not entries or len(piece) == sqlite_queries.MOST_RUNS:
+            last = entries[-1].run if entries else None
             select = partial(
                 sqlite_queries.select_next_runs, self.tenant, last, turn_open=turn_open
             )
             piece = await self._read(select)
             if not piece:
                 break
-            rows += piece
-        return rows
+            entries += self._to_entries(piece)
+        return entries
 
     def _to_entries(self, rows: Sequence[Row]) -> list[RunEntry]:
         return [_to_entry(row, self.path) for row in rows]
@@ -213,9 +213,8 @@ class SqliteJournal:
         position = before or (math.inf, "")
         select = partial(sqlite_queries.select_recent_runs, self.tenant, limit, position)
         closed, opened = await self._read(select)
-        if len(opened) == sqlite_queries.MOST_RUNS:
-            opened = await self._select_runs(turn_open=True, found=opened)
-        entries = {entry.run: entry for entry in self._to_entries([*closed, *opened])}
+        listed = await self._list_runs(turn_open=True, found=opened) if opened else []
+        entries = {entry.run: entry for entry in [*self._to_entries(closed), *listed]}
         return select_recent(entries.values(), limit, before)
 
     async def tenants(self) -> Sequence[str]:

@@ -21,6 +21,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, user
 from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.journal.port import Journal
+from holdfast.journal.retention import Retention
 from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
 from holdfast.models.http_model import HttpModel, Model
 from holdfast.models.reply_carry import ReplyCarry
@@ -77,6 +78,7 @@ class AgentKeywords(TypedDict, total=False):
     on_busy: OnBusy
     session_cache: int
     journal: Journal | str | None
+    retention: Retention | None
     transport: Transport | None
     clock: Clock | None
     rng: Rng | None
@@ -210,6 +212,7 @@ _RECORDS = (
     ("retry", RetryOptions),
     ("resilience", Resilience),
     ("timeouts", Timeouts),
+    ("retention", Retention),
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from functools import partial
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from typing_extensions import TypeVar
 
@@ -73,6 +73,9 @@ from holdfast.runtime.subagent import ChildRun, Subagent, subagent_tool
 from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput, to_message
 from holdfast.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from holdfast.runtime.sessions.background_pruning import BackgroundPruning
+
 T = TypeVar("T", default=str)
 
 # Access to enum members is slow, and these are needed for every turn.
@@ -93,6 +96,7 @@ class Engine(Generic[T]):
         "_max_wait",
         "_on_question",
         "_on_wait",
+        "_pruning",
         "answering",
         "journal",
         "plan",
@@ -109,6 +113,13 @@ class Engine(Generic[T]):
             journal or MemoryJournal(), self.plan.chain, keywords["session_cache"]
         )
         self.answering = Answering(self.plan, self.session_pool, journal)
+        self._pruning: BackgroundPruning | None = None
+        retention = keywords["retention"]
+        if retention is not None:
+            self._require_journal("delete old sessions")
+            from holdfast.runtime.sessions.agent_sessions import make_pruning  # only with retention
+
+            self._pruning = make_pruning(self.plan, self.session_pool, retention)
 
     def with_journal(self, journal: Journal) -> Engine[T]:
         """Return an engine of the same agent with another journal."""
@@ -430,6 +441,8 @@ class Engine(Generic[T]):
         return self._finish_turn(run)
 
     def _finish_turn(self, run: ActiveTurn) -> Result[T]:
+        if self._pruning is not None:
+            self._pruning.begin_if_due()
         result: Result[T] = run.build_result()  # type: ignore[assignment]  # the plan's output type is T
         if result.status is _COMPLETED:
             return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.constraints import NonEmptyText, NonNegativeInt, PositiveInt
@@ -19,8 +19,8 @@ from holdfast.core.events import HistoryCompacted, SessionRewound, SessionTitled
 from holdfast.core.session_state import Phase
 from holdfast.journal.encoding import corrupt_record
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
-from holdfast.journal.retention import Retention, StoredSession
-from holdfast.sessions import overview, pruning, session_export
+from holdfast.journal.retention import Retention
+from holdfast.sessions import overview, session_export
 from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
 from holdfast.sessions.copied_answers import detach_answers
 from holdfast.sessions.names import (
@@ -31,13 +31,10 @@ from holdfast.sessions.names import (
     title_run,
 )
 from holdfast.sessions.overview import SessionInfo
-from holdfast.sessions.pruning import PruneResult
+from holdfast.sessions.pruning import HoldSession, PruneResult, Pruning
 from holdfast.sessions.search import SearchHit, search_sessions
 from holdfast.sessions.session_history import History, Replay, fold_history
 from holdfast.sessions.session_index import to_index
-
-HoldSession = Callable[[str], AbstractAsyncContextManager[RunLog]]
-"""Reserves a session for one change; the context manager yields the log to append the change to."""
 
 
 class Sessions:
@@ -289,19 +286,11 @@ class Sessions:
             dry_run: whether to return what would be deleted, and delete nothing.
         """
         check_value("retention", retention, Retention)
-        expired = await pruning.find_expired(self._journal, retention, self._now())
-        deleted = [one for one in expired if dry_run or await self._delete_expired(one)]
-        if deleted and not dry_run:
-            await pruning.release_space(self._journal)
+        pruning = Pruning(self._journal, self._hold, self._now)
+        expired = await pruning.find_expired(retention)
+        deleted = expired if dry_run else await pruning.delete_expired(expired)
         names = tuple(one.session for one in deleted)
         return PruneResult(names, sum(one.bytes for one in deleted))
-
-    async def _delete_expired(self, stored: StoredSession) -> bool:
-        try:
-            async with self._hold(stored.session):
-                return await pruning.delete_if_unchanged(self._journal, stored)
-        except SessionBusyError:
-            return False
 
     async def export(self, session: str) -> AsyncIterator[str]:
         """Yield the session as lines of JSON, without line ends, for `import_`.
