@@ -12,6 +12,7 @@ from functools import partial
 from holdfast.agent import Agent
 from holdfast.agent_file.load_agent import load_agent
 from holdfast.core.errors import ConfigurationError
+from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.port import Journal
 from holdfast.journal.url import open_journal
 from holdfast.resilience.retry.options import RetryOptions
@@ -24,6 +25,7 @@ _OPTIONS = {
     "base_url": "--base-url",
     "retry.max_retries": "--max-retries",
     "journal": "--journal",
+    "tenant": "--tenant",
 }
 """The library's name of an argument -> the option in the terminal."""
 
@@ -49,7 +51,7 @@ def add_model_arguments(sub: argparse.ArgumentParser) -> None:
 def add_conversation_arguments(
     sub: argparse.ArgumentParser, *, session: str | None = "chat"
 ) -> None:
-    """Add `--agent`, `--journal` and `--session`.
+    """Add `--agent`, `--journal`, `--tenant` and `--session`.
 
     Args:
         sub: the parser.
@@ -66,6 +68,9 @@ def add_conversation_arguments(
         help="save the conversation in sqlite:///talk.db or postgresql://...; default: not saved",
     )
     sub.add_argument(
+        "--tenant", metavar="NAME", help="tenant of the conversation in the journal of --journal"
+    )
+    sub.add_argument(
         "--session",
         default=session,
         metavar="NAME",
@@ -76,9 +81,11 @@ def add_conversation_arguments(
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
     if not args.journal:
+        if args.tenant is not None:
+            raise ConfigurationError("--tenant", "is given without a journal", fix="Add --journal")
         return load_agent(args.agent, Agent) if args.agent else build_agent(args)
     try:
-        journal = open_journal(args.journal)
+        journal = open_journal(args.journal).for_tenant(args.tenant or DEFAULT_TENANT)
     except ConfigurationError as error:
         raise _translate_error(error) from error
     if args.agent:

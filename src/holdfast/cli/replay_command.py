@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.run_printer import LINE_WIDTH, shorten, write_lines
 from holdfast.cli.times import format_time
+from holdfast.cli.upkeep_words import add_tenant
 from holdfast.core.errors import ConfigurationError, ErrorInfo
 from holdfast.core.question_log import ASKED
 
@@ -32,6 +33,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "run", nargs="?", help="a run, or the name of a session; default: the only run"
     )
+    add_tenant(sub)
     sub.add_argument("--turn", type=int, metavar="N", help="only this turn")
     sub.add_argument("--json", action="store_true", help="print JSON on one line")
     sub.add_argument(
@@ -48,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
     """Print the timeline, or the state after one event."""
     from holdfast.testing.recording import load_recording
 
-    recording = asyncio.run(load_recording(args.path, args.run))
+    recording = asyncio.run(load_recording(args.path, args.run, tenant=args.tenant))
     if args.at is not None:
         lines = _render_state(recording, args.at, as_json=args.json)
     else:

@@ -36,12 +36,15 @@ class Recording(Struct, frozen=True):
     place: str
 
 
-async def load_recording(source: Source, run: str | None = None) -> Recording:
+async def load_recording(
+    source: Source, run: str | None = None, *, tenant: str | None = None
+) -> Recording:
     """Read one run, and check that its events are possible in this order.
 
     Args:
         source: the source.
         run: the name of the run; optional if there is only one.
+        tenant: the tenant of the run, if the source is a journal; default: that of the journal.
 
     Raises:
         ConfigurationError: the file or the run does not exist.
@@ -52,18 +55,22 @@ async def load_recording(source: Source, run: str | None = None) -> Recording:
 
         # "the database", because the address may contain a password.
         with PostgresJournal(source, create=False) as shared:
-            return await _from_journal(shared, run, "the database")
+            return await _from_journal(_choose_tenant(shared, tenant), run, "the database")
     if isinstance(source, str) and source.startswith("sqlite:"):
         from holdfast.journal.url import sqlite_path
 
         source = sqlite_path(source)
     if isinstance(source, str | os.PathLike):
-        return await _from_file(Path(source), run)
+        return await _from_file(Path(source), run, tenant)
     if not hasattr(source, "read"):
         raise ConfigurationError(
             "source", f"must be a journal or a file, got {type(source).__name__}"
         )
-    return await _from_journal(source, run, type(source).__name__)
+    return await _from_journal(_choose_tenant(source, tenant), run, type(source).__name__)
+
+
+def _choose_tenant(journal: Journal, tenant: str | None) -> Journal:
+    return journal if tenant is None else journal.for_tenant(tenant)
 
 
 async def _from_journal(journal: Journal, run: str | None, place: str) -> Recording:
@@ -75,12 +82,14 @@ async def _from_journal(journal: Journal, run: str | None, place: str) -> Record
     return _check_recording(Recording(run, records, place))
 
 
-async def _from_file(path: Path, run: str | None) -> Recording:
+async def _from_file(path: Path, run: str | None, tenant: str | None) -> Recording:
     if _is_sqlite(path):
         from holdfast.journal.read_only import ReadOnlySqliteJournal
 
         with ReadOnlySqliteJournal(path) as journal:
-            return await _from_journal(journal, run, str(path))
+            return await _from_journal(_choose_tenant(journal, tenant), run, str(path))
+    if tenant is not None:
+        raise ConfigurationError("tenant", "is given, and an export has none", fix="Leave it out")
     runs = _read_export(path)
     run = run or _find_only_session(list(runs), str(path))
     if run not in runs:
