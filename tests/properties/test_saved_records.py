@@ -18,7 +18,9 @@ and if whoever waits for it was cancelled, the turn is closed without it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -163,9 +165,14 @@ class Theatre:
             if self.task.done():
                 break
         writer = self.journal.writer
-        for _ in range(300):
+        end_of_patience = time.monotonic() + 60
+        for number in itertools.count():
             if self.task.done() and not (writer.waiting or writer.group):
                 break
+            if number >= 300:  # it waits for a thread, which a busy machine runs later
+                if time.monotonic() > end_of_patience:
+                    break
+                await asyncio.sleep(0.005)
             writer.finish()
             writer.turn(256)
             await passes(25)
