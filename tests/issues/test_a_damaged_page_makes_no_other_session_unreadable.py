@@ -166,3 +166,24 @@ async def test_an_append_to_a_damaged_session_fails_alone(tmp_path: Path) -> Non
             assert outcome is None or isinstance(outcome, JournalCorruptError)
             if outcome is None:
                 assert (await journal.read(run))[-1].event == make_turn_opened(6)
+
+
+async def test_a_damaged_page_of_the_table_of_runs_loses_no_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each page has some forty runs, and none of them could be read any more."""
+    path = tmp_path / "talk.db"
+    saved = await fill(path)
+    for page in find_pages(path, "runs"):
+        with path.open("r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(os.urandom(600))
+    with SqliteJournal(path) as journal:
+        for run in RUNS:
+            assert await journal.read(run) == saved[run]
+            assert await journal.keys(run) == ["t1", "t2", "t3", "t4", "t5"]
+    assert await asyncio.to_thread(main, ["journal", "export", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {json.loads(line)["run"] for line in lines} == set(RUNS)
+    assert await asyncio.to_thread(main, ["journal", "verify", str(path)]) == 1
+    assert "is damaged" in capsys.readouterr().out

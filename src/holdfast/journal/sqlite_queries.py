@@ -26,15 +26,21 @@ _SEARCHING = 0.02  # seconds; no append waits for a search, but an emptying of t
 MOST_RUNS = 200
 """The maximum number of runs that are listed at once."""
 
-_COLUMNS = "schema, name, seq, key, digest, type, at, event, checksum"
+# If its page in the table is damaged: its id is also in the index of the names.
+_HEAD_OF_INDEX = (
+    "SELECT id, (SELECT COALESCE(MAX(seq), 0) FROM records WHERE run = runs.id),"
+    " (SELECT deletions FROM identity)"
+    " FROM runs INDEXED BY sqlite_autoindex_runs_1 WHERE tenant = ? AND name = ?"
+)
+# The name of the run is a value: its checksum says whether a record belongs to it.
+_COLUMNS = "schema, ? AS name, seq, key, digest, type, at, event, checksum FROM records"
 _EVENT = 7
-_JOINED = "FROM records{} JOIN runs ON runs.id = run"
-_LINES = f"SELECT {_COLUMNS} {_JOINED} WHERE run = ? AND seq > ? ORDER BY seq"  # REASON: names of our own
+_LINES = f"SELECT {_COLUMNS}{{}} WHERE run = ? AND seq > ? ORDER BY seq"  # REASON: names of our own
 _BY_SEQ = _LINES.format(" INDEXED BY records_by_seq")
 _BY_KEY = _LINES.format(" INDEXED BY records_by_key")
 _KEYS = "SELECT key FROM (SELECT key, id FROM records INDEXED BY records_by_key WHERE run = ?) ORDER BY id"
 _PICK = (
-    f"SELECT {_COLUMNS} {_JOINED.format(' INDEXED BY records_by_key')}"  # noqa: S608  # REASON: names of our own
+    f"SELECT {_COLUMNS} INDEXED BY records_by_key"  # noqa: S608  # REASON: names of our own
     " WHERE run = ? AND seq > ? AND key IN (SELECT value FROM json_each(?)) ORDER BY seq"
 )
 _RUNS = "SELECT name, records, opened_at, changed_at, turn_open, agent FROM runs"
@@ -49,7 +55,10 @@ _RECENT_RUNS = (
 _PARTS = ("INDEXED BY sqlite_autoindex_runs_1", "NOT INDEXED")
 _TENANTS = "SELECT DISTINCT tenant FROM runs {} WHERE tenant NOT IN (?, ?) ORDER BY tenant"
 _NAMES = "SELECT name FROM runs {} WHERE tenant = ? ORDER BY name"
-_ORPHANS = "SELECT COUNT(*) FROM records WHERE run NOT IN (SELECT id FROM runs)"
+_ORPHANS = (
+    "SELECT COUNT(*) FROM records"
+    " WHERE run NOT IN (SELECT +id FROM runs INDEXED BY sqlite_autoindex_runs_1)"
+)
 # JSON may escape non-ASCII letters, and LIKE does not know the escapes.
 _HOLDING = (
     # CROSS JOIN reads the records of the range first, and then the run of each.
@@ -94,8 +103,9 @@ class RunPiece(NamedTuple):
 
 def select_head(tenant: str, run: str, connection: sqlite3.Connection) -> RunHead | None:
     """Select the head of a run; None if it is unknown."""
-    found = connection.execute(_HEAD, (tenant, run)).fetchone()
-    return RunHead(*found) if found else None
+    read = partial(_fetch_all, connection, values=(tenant, run))
+    found = _select_undamaged(read, (_HEAD, _HEAD_OF_INDEX))
+    return RunHead(*found[0]) if found else None  # type: ignore[arg-type]  # three numbers
 
 
 def select_records(
@@ -113,7 +123,7 @@ def select_records(
     head = select_head(tenant, run, connection)
     if head is None:
         return None
-    read = partial(_fetch_records, connection, values=(head.id, after), seconds=seconds)
+    read = partial(_fetch_records, connection, values=(run, head.id, after), seconds=seconds)
     return RunPiece(head, *_select_undamaged(read, (_BY_SEQ, _BY_KEY)))
 
 
@@ -219,7 +229,7 @@ def select_by_keys(
     head = select_head(tenant, run, connection)
     if head is None:
         return [], True
-    return _fetch_records(connection, _PICK, (head[0], after, json.dumps(wanted)))
+    return _fetch_records(connection, _PICK, (run, head.id, after, json.dumps(wanted)))
 
 
 def find_words(
