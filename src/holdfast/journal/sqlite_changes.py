@@ -37,6 +37,10 @@ _OPEN_TURN = "UPDATE runs SET turn_open = 1 WHERE id = ? AND NOT turn_open"
 _CLOSE_TURN = "UPDATE runs SET turn_open = 0 WHERE id = ? AND turn_open"
 _SET_AGENT = "UPDATE runs SET agent = ?1 WHERE id = ?2 AND agent <> ?1"
 _FIND_KEY = "SELECT 1 FROM records WHERE run = ? AND key = ?"
+_FIND_RUN = (
+    "SELECT id, records, EXISTS (SELECT 1 FROM records WHERE run = runs.id AND key = ?)"
+    " FROM runs WHERE tenant = ? AND name = ?"
+)
 _FIND_REQUEST = "SELECT 1 FROM requests WHERE tenant = ? AND request = ?"
 _INSERT_REQUEST = "INSERT OR IGNORE INTO requests (tenant, request, run, key) VALUES (?, ?, ?, ?)"
 
@@ -59,11 +63,11 @@ class Append:
 
     def __call__(self, connection: sqlite3.Connection) -> None:
         """Insert the rows. Raises ConflictError."""
-        name = self._rows[0].line.run
-        head = select_head(self._tenant, name, connection)
+        name, key = self._rows[0].line.run, self._rows[0].line.key
+        head = connection.execute(_FIND_RUN, (key, self._tenant, name)).fetchone()
         request = self._event.request if isinstance(self._event, TurnOpened) else ""
         if head is not None:
-            self._check_keys(head[0], connection)
+            self._check_keys(head[0], connection, is_first_taken=head[2])
         if request and connection.execute(_FIND_REQUEST, (self._tenant, request)).fetchone():
             raise RequestExistsError(request)
         run, records = head[:2] if head else (self._insert_run(name, connection), 0)
@@ -75,8 +79,13 @@ class Append:
             values = (self._tenant, request, run, self._event.key)
             connection.execute(_INSERT_REQUEST, values)
 
-    def _check_keys(self, run: int, connection: sqlite3.Connection) -> None:
-        for row in self._rows:
+    def _check_keys(
+        self, run: int, connection: sqlite3.Connection, *, is_first_taken: bool
+    ) -> None:
+        first, *others = self._rows
+        if is_first_taken:
+            raise conflict_error(first.line.run, first.line.key)
+        for row in others:
             if connection.execute(_FIND_KEY, (run, row.line.key)).fetchone():
                 raise conflict_error(row.line.run, row.line.key)
 

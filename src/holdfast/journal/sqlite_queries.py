@@ -103,9 +103,13 @@ class RunPiece(NamedTuple):
 
 def select_head(tenant: str, run: str, connection: sqlite3.Connection) -> RunHead | None:
     """Select the head of a run; None if it is unknown."""
-    read = partial(_fetch_all, connection, values=(tenant, run))
-    found = _select_undamaged(read, (_HEAD, _HEAD_OF_INDEX))
-    return RunHead(*found[0]) if found else None  # type: ignore[arg-type]  # three numbers
+    try:
+        found = connection.execute(_HEAD, (tenant, run)).fetchone()
+    except sqlite3.DatabaseError as error:
+        if not _is_damage(error):
+            raise
+        found = connection.execute(_HEAD_OF_INDEX, (tenant, run)).fetchone()
+    return RunHead(*found) if found else None
 
 
 def select_records(
@@ -207,9 +211,13 @@ def _select_undamaged(read: Callable[[str], T], statements: Sequence[str]) -> T:
         try:
             return read(statement)
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CORRUPT:
+            if not _is_damage(error):
                 raise
     return read(last)
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
 
 
 def select_keys(tenant: str, run: str, connection: sqlite3.Connection) -> list[str]:
