@@ -22,7 +22,7 @@ async def test_it_is_asked_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         async def counting(
             run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
         ) -> None:
-            seen.append(event.key)
+            seen.extend(one.key for one in (event, marker) if one is not None)
             await append(run, event, effect, marker=marker)
 
         monkeypatch.setattr(journal, "append", counting)

@@ -31,7 +31,7 @@ async def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-async def test_a_turn_with_one_tool_takes_seven_round_trips(
+async def test_a_turn_with_one_tool_takes_six_round_trips(
     journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
@@ -49,7 +49,7 @@ async def test_a_turn_with_one_tool_takes_seven_round_trips(
     for _ in range(2):
         calls = 0
         await agent.run("Pay.", session="ada")
-        assert calls == 7  # a lease, five appends, and the end of the lease
+        assert calls == 6  # a lease, four appends, and the end of the lease
 
 
 async def test_a_session_that_was_made_anew_elsewhere_is_read(

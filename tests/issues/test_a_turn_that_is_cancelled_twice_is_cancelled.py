@@ -26,7 +26,7 @@ class CancelledAtTheEnd(MemoryJournal):
         self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
     ) -> None:
         await super().append(run, event, effect, marker=marker)
-        if event.key == "t1.closed":
+        if marker is not None and marker.key == "t1.closed":
             self.task.cancel()
             await asyncio.sleep(0)
 

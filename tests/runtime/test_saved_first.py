@@ -49,12 +49,10 @@ async def test_nothing_is_done_or_shown_before_what_it_follows_is_saved(effect: 
     assert (bench.paid, bench.asked) == (1, 1)
     assert bench.shown == ["t1", "t1.i0.model", "t1.i0.begun"]
     journal.save("t1.i0.tool.0")
-    await journal.until("t1.i1.model")
+    await journal.until("t1.i1.model", "t1.closed")
     assert bench.asked == 2
-    journal.save("t1.i1.model")
-    await journal.until("t1.closed")
     assert not task.done()
-    journal.save("t1.closed")
+    journal.save("t1.i1.model", "t1.closed")
     assert await task == "Done."
     assert bench.shown == await bench.saved()
 
@@ -191,6 +189,16 @@ async def test_a_hook_before_the_tools_sees_the_reply_saved_and_no_marker() -> N
     assert (await bench.saved())[1:3] == ["t1.i0.model", "t1.i0.begun"]
 
 
+async def test_a_hook_after_the_last_iteration_sees_the_reply_saved_and_no_end() -> None:
+    watching = Watching()
+    bench = Bench("Done.", middleware=(watching,))
+    watching.journal = bench.journal
+    bench.journal.let_go()
+    assert await bench.begin() == "Done."
+    assert watching.seen[-1] == ("after", "t1.i0.model")
+    assert await bench.saved() == ["t1", "t1.i0.model", "t1.closed"]
+
+
 class Stopping(Middleware):
     async def after_reply(self, context: AfterReply) -> Stop:
         return Stop("enough", "That is all.")
@@ -216,7 +224,7 @@ async def test_no_marker_is_saved_when_a_hook_ends_the_turn_before_its_tools(
     assert await bench.saved() == ["t1", "t1.i0.model", "t1.stopped", "t1.closed"]
 
 
-async def test_a_reply_and_its_marker_are_one_commit(tmp_path: Path) -> None:
+async def test_a_turn_with_a_tool_is_four_commits(tmp_path: Path) -> None:
     @tool(effect="write")
     async def pay() -> str:
         """Pay."""
@@ -231,4 +239,4 @@ async def test_a_reply_and_its_marker_are_one_commit(tmp_path: Path) -> None:
         agent = Agent(ScriptedModel(CALL, "Done."), tools=[pay], journal=journal)
         assert (await agent.run("Pay.", session="s")).text == "Done."
         assert len(await journal.read("s")) == 6
-    assert statements.count("COMMIT") == 5
+    assert statements.count("COMMIT") == 4  # opened, replied and begun, tool, replied and closed

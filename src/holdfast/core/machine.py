@@ -55,8 +55,8 @@ class SessionMachine:
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_flags", "_planned",
-        "_turn_history", "_versions", "error", "event_count", "iteration",
+        "_batch", "_downtime", "_extended_key", "_planned",
+        "_turn_history", "_versions", "error", "event_count", "flags", "iteration",
         "last_event", "limits", "model_calls", "opened_at", "output", "output_retries", "parsed_by",
         "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
         "tools_run", "transcript", "tried", "turn", "usage",
@@ -71,7 +71,7 @@ class SessionMachine:
         self.event_count = 0
         self.last_event: ev.Event | None = None
         self.limits = _DEFAULT_LIMITS
-        self._flags = 0
+        self.flags = 0
         self._reset_turn()
 
     def _reset_turn(self) -> None:
@@ -229,7 +229,7 @@ class SessionMachine:
     def _awaits_check(self) -> bool:
         """Whether the last reply is an output that must be checked."""
         is_output = self.reply is not None and self.reply.kind is not ReplyKind.PAUSED
-        return is_output and bool(self._flags & OUTPUT_CHECKED)
+        return is_output and bool(self.flags & OUTPUT_CHECKED)
 
     def _plan_model(self) -> dict[str, ef.Effect]:
         key = ef.model_key(self.turn, self.iteration)
@@ -250,7 +250,7 @@ class SessionMachine:
         if self.turn:
             self._reset_turn()
         self.turn, self.opened_at = self.turn + 1, event.at
-        self.limits, self._flags = event.limits, event.flags
+        self.limits, self.flags = event.limits, event.flags
         self._turn_history.open_turn(self.transcript, event.message)
 
     def _on_model_replied(self, event: ev.ModelReplied) -> None:

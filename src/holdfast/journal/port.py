@@ -68,7 +68,8 @@ class RunLog(Protocol):
             run: the run.
             event: what happened.
             effect: the effect that the event ends, whose digest is saved; None if it ends none.
-            marker: an event that follows, and ends no effect.
+            marker: an event that follows at once: the begin of the tools, or the end of the turn. No
+                digest is saved with it.
 
         Raises:
             ConflictError: the run has an outcome for one of these keys already.

@@ -162,7 +162,7 @@ class PostgresJournal:
             rows=rows,
             names=names,
             ticket=os.urandom(16),
-            open=True if opened else False if isinstance(event, TurnClosed) else None,
+            open=True if opened else False if TurnClosed in map(type, (event, marker)) else None,
             agent=check_text(opened.agent, "name") if opened else None,
             request=check_name("request", opened.request) if opened else "",
             token=token,

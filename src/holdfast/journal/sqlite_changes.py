@@ -36,6 +36,7 @@ _UPDATE_RUN = (
 _OPEN_TURN = "UPDATE runs SET turn_open = 1 WHERE id = ? AND NOT turn_open"
 _CLOSE_TURN = "UPDATE runs SET turn_open = 0 WHERE id = ? AND turn_open"
 _SET_AGENT = "UPDATE runs SET agent = ?1 WHERE id = ?2 AND agent <> ?1"
+_CLOSED = str(TurnClosed.__struct_config__.tag)
 _FIND_KEY = "SELECT 1 FROM records WHERE run = ? AND key = ?"
 _FIND_RUN = (
     "SELECT id, records, EXISTS (SELECT 1 FROM records WHERE run = runs.id AND key = ?)"
@@ -104,7 +105,7 @@ class Append:
             connection.execute(_OPEN_TURN, (run,))
             connection.execute(_SET_AGENT, (self._event.agent, run))
         connection.execute(_UPDATE_RUN, (len(times), min(times), max(times), run))
-        if isinstance(self._event, TurnClosed):
+        if any(row.line.type == _CLOSED for row in self._rows):
             connection.execute(_CLOSE_TURN, (run,))
 
 

@@ -149,6 +149,16 @@ class JournalConformance:
         (entry,) = await journal.runs(turn_open=True)
         assert (entry.records, entry.opened_at, entry.changed_at) == (2, 2.0, 3.0)
 
+    async def test_a_marker_may_close_a_turn(self, journal: Journal) -> None:
+        """The end of a turn is saved with its last reply."""
+        reply = ModelReplied("t1.i0.model", 2.0, Reply((Text("Hi."),)))
+        closed = TurnClosed("t1.closed", 3.0, Status.COMPLETED)
+        await journal.append("r", make_turn_opened(1))
+        assert [entry.run for entry in await journal.runs(turn_open=True)] == ["r"]
+        await journal.append("r", reply, marker=closed)
+        assert [record.event for record in await journal.read("r")][1:] == [reply, closed]
+        assert list(await journal.runs(turn_open=True)) == []
+
     async def test_an_event_and_its_marker_are_both_refused(self, journal: Journal) -> None:
         """Whichever of the two keys has an outcome, and when both have the same key."""
         begun = ToolsBegun("t1.i0.begun", 3.0)

@@ -7,11 +7,20 @@ in doubt. This module must never perform an effect.
 
 from __future__ import annotations
 
-from holdfast.core.effects import Effect, begun_key
+from holdfast.core.effects import Effect, begun_key, closed_key
 from holdfast.core.errors import MiddlewareError
-from holdfast.core.events import Event, ModelReplied, ToolsBegun, TurnStopped
+from holdfast.core.events import (
+    Event,
+    ModelReplied,
+    OutputChecked,
+    Status,
+    ToolsBegun,
+    TurnClosed,
+    TurnStopped,
+)
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ReplyKind, ToolCall
+from holdfast.core.output_retries import OUTPUT_CHECKED
 from holdfast.core.session_state import Phase
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Decision, Deny
@@ -85,11 +94,29 @@ def make_marker(run: ActiveTurn) -> ToolsBegun:
     return ToolsBegun(key, run.plan.clock.now())
 
 
-def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | None:
-    """Return the marker to save with this event, if it is a reply whose tools begin directly."""
-    if type(event) is not ModelReplied or not run.machine.allows_tools(event.reply.calls):
+def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | TurnClosed | None:
+    """Return the event to save with this one: the begin of its tools, or the end of the turn.
+
+    There is none when a hook may act between the two.
+    """
+    if type(event) is ModelReplied and run.machine.allows_tools(event.reply.calls):
+        return None if has_hooks_before_tools(run) else make_marker(run)
+    if not _completes_turn(run.machine, event):
         return None
-    return None if has_hooks_before_tools(run) else make_marker(run)
+    if run.hooks.chain.after_iteration or run.hooks.wants_to_end():
+        return None
+    return TurnClosed(closed_key(run.machine.turn), run.plan.clock.now(), Status.COMPLETED)
+
+
+def _completes_turn(machine: SessionMachine, event: Event) -> bool:
+    """Whether only the end of the turn comes after this event."""
+    if type(event) is ModelReplied:
+        reply = event.reply
+        is_last = not reply.calls and reply.kind is not ReplyKind.PAUSED
+        return is_last and not machine.flags & OUTPUT_CHECKED
+    if type(event) is not OutputChecked or event.error is not None:
+        return False
+    return event.call is None and bool(event.parsed_by)
 
 
 async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bool:
