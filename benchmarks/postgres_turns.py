@@ -1,6 +1,6 @@
 """Turns a second with a PostgreSQL journal: `python -m benchmarks.postgres_turns URL`.
 
-Each turn has one tool, so five records, a lease and its end. Beside it stand two bare clients of
+Each turn has one tool, so six records, a lease and its end. Beside it stand two bare clients of
 psycopg that save seven rows a turn: one commits each row, and one sends what waits in its process as
 one statement. Each side runs with 1, 2 and 4 processes, of 50 turns at once. Tables of the bare
 clients are created in the database and dropped.
@@ -17,12 +17,16 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
-from holdfast import Agent, PostgresJournal, Reply, ToolCall, tool
+from holdfast import Agent, PostgresJournal, Reply, Text, ToolCall, tool
+from holdfast.models import ModelRequest
+from holdfast.resilience import CallContext, Done, Outcome
 from holdfast.testing import ScriptedModel
 
 SECONDS, AT_ONCE, ROWS = 5.0, 50, 7
 CONNECTIONS = 10
 PAYLOAD = "It will be sunny in Porto, with a light wind from the north. " * 5
+CALL = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
+ANSWER = Reply((Text(PAYLOAD),))
 _CREATE = "CREATE TABLE IF NOT EXISTS bare_records (run text, seq int, event text, PRIMARY KEY (run, seq))"
 _INSERT = "INSERT INTO bare_records SELECT * FROM unnest(%s::text[], %s::int[], %s::text[])"
 
@@ -51,13 +55,20 @@ async def count_turns(turn: Turn) -> float:
     return done / SECONDS
 
 
+class Cashier(ScriptedModel):
+    """Pays, and then says so."""
+
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
+        """Reply at once."""
+        return Done(CALL if call.payload.messages[-1].role == "user" else ANSWER)
+
+
 async def run_holdfast(url: str) -> float:
-    """Sessions of five turns."""
+    """Sessions of five turns, all of one agent."""
     with PostgresJournal(url, connections=CONNECTIONS) as journal:
+        agent = Agent(Cashier(), tools=[pay], journal=journal)
 
         async def turn(worker: int, number: int) -> None:
-            call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
-            agent = Agent(ScriptedModel(call, PAYLOAD), tools=[pay], journal=journal)
             await agent.run(PAYLOAD, session=f"{os.getpid()}-{worker}-{number // 5}")
 
         return await count_turns(turn)

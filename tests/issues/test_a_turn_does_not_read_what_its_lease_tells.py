@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, tool
 from holdfast.core.messages import Reply, ToolCall
+from holdfast.errors import SessionBusyError
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.testing import ScriptedModel
 
@@ -31,7 +33,7 @@ async def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-async def test_a_turn_with_one_tool_takes_six_round_trips(
+async def test_a_turn_with_one_tool_takes_four_round_trips(
     journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
@@ -49,7 +51,9 @@ async def test_a_turn_with_one_tool_takes_six_round_trips(
     for _ in range(2):
         calls = 0
         await agent.run("Pay.", session="ada")
-        assert calls == 6  # a lease, four appends, and the end of the lease
+        assert (
+            calls == 4
+        )  # opened with its lease, replied, tool, and closed with the end of the lease
 
 
 async def test_a_session_that_was_made_anew_elsewhere_is_read(
@@ -66,3 +70,27 @@ async def test_a_session_that_was_made_anew_elsewhere_is_read(
         assert texts == ["I am Bob.", "Hello, Bob.", "Who am I?", "You are Bob."]
         result = await other.run("Am I?", session="s")
         assert len(result.messages) == 6
+
+
+async def test_a_message_that_comes_while_another_process_drives_the_session_waits(
+    journal: PostgresJournal, url: str
+) -> None:
+    """The first record of the turn finds the lease of the other one, and nothing is called twice."""
+    model = ScriptedModel("One.", "Three.")
+    agent = Agent(model, journal=journal)
+    await agent.run("1", session="s")
+    with PostgresJournal(url) as elsewhere:
+        lease = await elsewhere.claim("s")
+        waiting = asyncio.ensure_future(agent.run("3", session="s"))
+        await asyncio.wait([waiting], timeout=0.2)
+        assert not waiting.done()
+        await lease.release()
+        other = Agent(ScriptedModel("Two."), journal=elsewhere)
+        refusing = Agent(ScriptedModel("No."), journal=elsewhere, on_busy="refuse")
+        assert (await waiting).text == "Three."
+        assert (await other.run("2", session="s")).text == "Two."
+        lease = await journal.claim("s")
+        with pytest.raises(SessionBusyError):
+            await refusing.run("4", session="s")
+        await lease.release()
+    assert len(model.requests) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -13,7 +13,9 @@ from tests.postgres_server import PostgresServer
 from holdfast.core.events import ToolsBegun, TurnOpened
 from holdfast.core.messages import user
 from holdfast.errors import ConflictError, LeaseLostError, RequestExistsError
-from holdfast.journal.postgres import PostgresJournal, PostgresLease
+from holdfast.journal.port import RunEntry
+from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres_leases import PostgresLease
 
 
 @pytest.fixture
@@ -103,3 +105,26 @@ async def test_no_append_waits_for_the_lock_of_another_run(
     await asyncio.gather(*appends, return_exceptions=True)
     # Appends of one run that wait at the same time have no order.
     assert {record.event.key for record in await journal.read("r0")} == {"t1", "t2"}
+
+
+def test_a_loop_that_stopped_before_it_sent_its_appends_holds_up_no_other(
+    journal: PostgresJournal,
+) -> None:
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(journal.claim("left"))
+    loop.run_until_complete(asyncio.sleep(0))  # the claim waits for the rest of its group
+
+    async def claim() -> None:
+        lease = await asyncio.wait_for(journal.claim("r"), 20)
+        await lease.append("r", opened(1))
+        await lease.release()
+
+    asyncio.run(claim())
+    lease = loop.run_until_complete(asyncio.wait_for(task, 20))
+    loop.run_until_complete(lease.release())
+    loop.close()
+    assert [entry.run for entry in asyncio.run(_list_runs(journal))] == ["r"]
+
+
+async def _list_runs(journal: PostgresJournal) -> Sequence[RunEntry]:
+    return await journal.runs()

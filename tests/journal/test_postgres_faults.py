@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 
+import msgspec
 import psycopg
 import pytest
 from psycopg import errors
@@ -18,6 +19,8 @@ from tests.postgres_server import PostgresServer, Proxy
 
 from holdfast.core.effects import CallModel
 from holdfast.core.errors import ConfigurationError, ConflictError
+from holdfast.core.events import ModelReplied, Status, TurnClosed
+from holdfast.core.messages import Reply, Text
 from holdfast.journal import postgres_schema
 from holdfast.journal.journal_errors import (
     JournalClosedError,
@@ -166,6 +169,31 @@ async def test_a_claim_whose_response_was_lost_succeeds_and_can_be_released(
             proxy.cut_after(0)
             assert await journal.delete("r") == 4
             assert list(await journal.runs()) == []
+
+
+async def test_a_turn_whose_responses_were_lost_has_one_lease_and_each_record_once(
+    postgres: PostgresServer, url: str
+) -> None:
+    """The response to its first record, which begins the lease, and to the last, which ends it."""
+    reply = ModelReplied("m", 2.0, Reply((Text("Hi."),)))
+    async with Proxy(postgres.port) as proxy:
+        with PostgresJournal(through(proxy, postgres, url)) as journal:
+            await journal.append("other", make_turn_opened(0))
+            version = (0, 0)
+            for number in range(1, 6):
+                lease = journal.prepare_lease("r", version)
+                proxy.cut_after(0)
+                await lease.append("r", make_turn_opened(number))
+                proxy.cut_after(0)
+                again = msgspec.structs.replace(reply, key=f"t{number}.i0.model")
+                closed = TurnClosed(f"t{number}.closed", 2.0, Status.COMPLETED)
+                await lease.append("r", again, marker=closed)
+                await lease.release()
+                version = (lease.version[0], number * 3)
+            assert proxy.cuts == 10
+            claimed = await journal.claim("r")
+            assert claimed.version == version
+            assert len(await claimed.read("r")) == 15
 
 
 async def test_a_server_that_is_gone_is_reported_and_saved_records_are_found_later(

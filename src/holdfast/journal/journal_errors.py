@@ -10,6 +10,7 @@
     ├── LeaseLostError            another driver has taken over the run
     └── JournalClosedError        the journal was closed, or opened before a fork
     RequestExistsError            a ConflictError; another turn has the same request
+    RunChangedError               a ConflictError; inside the library only: read the run again
 
 A message never contains the content of a record, since messages are logged.
 """
@@ -109,6 +110,16 @@ class JournalClosedError(JournalError):
 def conflict_error(run: str, key: str) -> ConflictError:
     """The error of an append whose key has an outcome already."""
     return ConflictError(f"the run {run!r} has an outcome for {key!r} already")
+
+
+class RunChangedError(ConflictError):
+    """A prepared lease did not begin: another driver has changed the run, or has a lease of it.
+
+    Nothing was saved. The library then claims the run and reads it, so no caller sees this error.
+    """
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"the run {run!r} is not as it was read, or another driver has it")
 
 
 class RequestExistsError(ConflictError):

@@ -48,11 +48,36 @@ class LoopThread:
     def submit(self, act: LoopJob[T]) -> Handoff[T]:
         """Start a job. Raises JournalClosedError after `close`, and after a fork."""
         way: Handoff[T] = Handoff()
-        with self._lock:
-            if self._closed:
-                raise JournalClosedError(self.path, "is closed", fix="Open it again")
-            self._running_loop().call_soon_threadsafe(self._start_act, act, way)
+        self._call(self._start_act, act, way)
         return way
+
+    def start(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Start work that hands its outcomes over itself, and that `close` waits for.
+
+        Raises JournalClosedError as `submit` does.
+        """
+        self._call(self._start_work, work)
+
+    def check_open(self) -> None:
+        """Raise JournalClosedError after `close`, and after a fork."""
+        if self._closed:
+            raise JournalClosedError(self.path, "is closed", fix="Open it again")
+        if self._loop is not None and os.getpid() != self._process:
+            raise JournalClosedError(
+                self.path,
+                "was in use before this process was forked",
+                fix="Open a journal in the child",
+            )
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        with self._lock:
+            self.check_open()
+            self._running_loop().call_soon_threadsafe(function, *arguments)
+
+    def _start_work(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work())
+        self._acts[task] = _begin_nothing
+        task.add_done_callback(self._acts.pop)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -63,12 +88,6 @@ class LoopThread:
                 target=_run_loop, args=(self._loop,), name="holdfast-journal", daemon=True
             )
             self._thread.start()
-        elif os.getpid() != self._process:
-            raise JournalClosedError(
-                self.path,
-                "was in use before this process was forked",
-                fix="Open a journal in the child",
-            )
         return self._loop
 
     def _start_act(self, act: LoopJob[T], handoff: Handoff[T]) -> None:
@@ -121,6 +140,10 @@ class LoopThread:
             await self._on_close()
         finally:
             loop.stop()
+
+
+def _begin_nothing() -> None:
+    """Work that hands its outcomes over itself begins each job itself."""
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -183,3 +183,15 @@ class SharedJournal(Journal, Protocol):
             JournalError: the journal cannot be reached.
         """
         ...
+
+    def prepare_lease(self, run: str, version: tuple[int, int]) -> Lease:
+        """Return a lease for one turn: it begins with its first append, and ends with a TurnClosed.
+
+        Each of the two is one transaction with the records of that append. The first append raises
+        RunChangedError, and saves nothing, if the run has another version or another driver.
+
+        Args:
+            run: the run.
+            version: the version that the driver knows; `(0, 0)` for a run without records.
+        """
+        ...

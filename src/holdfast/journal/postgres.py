@@ -8,44 +8,38 @@ password appears in a message.
 from __future__ import annotations
 
 import math
-import os
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Self
 
 import msgspec
 
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import between
 from holdfast.core.effects import Effect, is_nested_run
-from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.core.errors import ConfigurationError, SessionBusyError
+from holdfast.core.events import Event
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.encoding import Line
-from holdfast.journal.journal_errors import lease_lost_error
+from holdfast.journal.journal_errors import RunChangedError
 from holdfast.journal.journal_names import (
     DEFAULT_TENANT,
     check_name,
     check_text,
     digest_name,
 )
-from holdfast.journal.loop_thread import LoopThread
 from holdfast.journal.port import Record, RunEntry
-from holdfast.journal.rows import SEQ, EncodedRow, Row, RowReader, encode_append
+from holdfast.journal.postgres_leases import PostgresLease
+from holdfast.journal.rows import SEQ, Row, RowReader
 from holdfast.journal.run_summary import select_recent
 from holdfast.journal.tenants import TenantViews
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres_renewal import LeaseState
-    from holdfast.journal.postgres_server import Claim
-
-Append: TypeAlias = Callable[[str, Event, Effect | None, Event | None, int | None], Awaitable[None]]
-Release: TypeAlias = Callable[[int], Awaitable[None]]
 
 DAY = 86_400
-_LONGEST_KEY = 2000  # bytes; below the limit of an index of the server
 
 
 class PostgresJournal:
@@ -94,10 +88,9 @@ class PostgresJournal:
             ) from error
         address = PostgresAddress(url)
         self.path = address.location
-        self._server = PostgresServer(
-            address, connections, ConnectionPolicy(timeout, wait, create), lease
-        )
-        self._thread = LoopThread(self.path, self._server.close)
+        policy = ConnectionPolicy(timeout, wait, create)
+        self._server = PostgresServer(address, connections, policy, lease)
+        self._thread = self._server.thread
         # Also runs when the interpreter exits, so that leases end at once.
         self._finalizer = weakref.finalize(self, self._thread.close)
         self._views: TenantViews[PostgresJournal] = TenantViews(DEFAULT_TENANT, self)
@@ -148,31 +141,23 @@ class PostgresJournal:
         event: Event,
         effect: Effect | None,
         marker: Event | None,
-        token: int | None,
+        lease: LeaseState | None,
     ) -> None:
-        from holdfast.journal.postgres_inserts import Insert
+        from holdfast.journal.postgres_inserts import Outcome, make_insert
 
-        names = self._run_values(run)
-        rows = [self._encode_row(run, event, effect)]
-        if marker is not None:
-            rows.append(self._encode_row(run, marker, None))
-        opened = event if isinstance(event, TurnOpened) else None
-        insert = Insert(
-            run=run,
-            rows=rows,
-            names=names,
-            ticket=os.urandom(16),
-            open=True if opened else False if TurnClosed in map(type, (event, marker)) else None,
-            agent=check_text(opened.agent, "name") if opened else None,
-            request=check_name("request", opened.request) if opened else "",
-            token=token,
+        insert = make_insert(self._run_values(run), event, effect, marker, lease)
+        outcome = Outcome.UNSAVED
+        if lease is not None:
+            begins = not lease.token
+            outcome = await self._server.save(insert)
+            if outcome is Outcome.SAVED:
+                return
+            if begins:
+                raise RunChangedError(run)
+        is_unknown = outcome is Outcome.UNKNOWN
+        await self._thread.submit(
+            lambda begin: self._server.append_alone(insert, begin, is_unknown=is_unknown)
         )
-        await self._thread.submit(lambda begin: self._server.append(insert, begin))
-
-    def _encode_row(self, run: str, event: Event, effect: Effect | None) -> EncodedRow:
-        if len(check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
-            raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
-        return encode_append(self.tenant, run, event, effect)
 
     def _run_values(self, run: str) -> dict[str, object]:
         nested = is_nested_run(run)
@@ -279,7 +264,7 @@ class PostgresJournal:
         from holdfast.journal.postgres_queries import make_restore
 
         wanted = {run: records for run, records in runs.items() if records}
-        work = make_restore(self.tenant, wanted, os.urandom(16))
+        work = make_restore(self.tenant, wanted)
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def load_snapshot(self, run: str) -> bytes | None:
@@ -309,18 +294,28 @@ class PostgresJournal:
         """
         from holdfast.journal.postgres_renewal import LeaseState
 
-        names, owner, state = self._run_values(run), os.urandom(16), LeaseState(run)
-        claim = self._thread.submit(lambda begin: self._server.claim(names, state, owner, begin))
+        state = LeaseState(run)
         try:
-            found = await claim
+            is_claimed = await self._server.claim(self._run_values(run), state)
         except BaseException:
-            if claim.value is not None:
-                await self._release_token(claim.value.token)  # cancelled after the claim succeeded
+            if state.token:
+                await self._release_lease(state)  # cancelled after the claim succeeded
             raise
-        return PostgresLease(self, state, found, self._append_event, self._release_token)
+        if not is_claimed:
+            raise SessionBusyError(run, "another process has a lease of it")
+        return self._make_lease(state)
 
-    async def _release_token(self, token: int) -> None:
-        await self._thread.submit(lambda _: self._server.release(token))
+    def prepare_lease(self, run: str, version: tuple[int, int]) -> PostgresLease:
+        """Return a lease that begins and ends with a turn; see `SharedJournal.prepare_lease`."""
+        from holdfast.journal.postgres_renewal import LeaseState
+
+        return self._make_lease(LeaseState(run, version, ends_with_turn=True))
+
+    def _make_lease(self, state: LeaseState) -> PostgresLease:
+        return PostgresLease(self.path, self, state, self._append_event, self._release_lease)
+
+    async def _release_lease(self, state: LeaseState) -> None:
+        await self._server.release(state)
 
     def close(self) -> None:
         """Wait until all records are saved, end all leases, and close all connections.
@@ -353,62 +348,3 @@ class PostgresJournal:
 def _to_entries(rows: Sequence[Row]) -> list[RunEntry]:
     fields = RunEntry.__struct_fields__
     return [msgspec.convert(dict(zip(fields, row, strict=True)), RunEntry) for row in rows]
-
-
-class PostgresLease:
-    """A lease of one run; see `holdfast.journal.port.Lease`. `PostgresJournal.claim` creates it."""
-
-    __slots__ = ("_append", "_is_released", "_journal", "_release", "_state", "token", "version")
-
-    def __init__(
-        self,
-        journal: PostgresJournal,
-        state: LeaseState,
-        claim: Claim,
-        append: Append,
-        release: Release,
-    ) -> None:
-        self._journal = journal
-        self._state = state
-        self._append = append
-        self._release = release
-        self._is_released = False
-        self.token = claim.token
-        self.version = claim.run_id, claim.records
-
-    @property
-    def run(self) -> str:
-        """The claimed run."""
-        return self._state.run
-
-    async def append(
-        self,
-        run: str,
-        event: Event,
-        effect: Effect | None = None,
-        *,
-        marker: Event | None = None,
-    ) -> None:
-        """Save as `PostgresJournal.append`; LeaseLostError when another driver has taken over."""
-        self._check_run(run)
-        if self._state.is_lost or self._is_released:
-            raise lease_lost_error(self._journal.path, run)
-        await self._append(run, event, effect, marker, self.token)
-
-    async def read(self, run: str, after: int = 0) -> Sequence[Record]:
-        """Return the records of the run in order, without the first `after`."""
-        self._check_run(run)
-        return await self._journal.read(run, after)
-
-    async def release(self) -> None:
-        """End the lease. A second call does nothing."""
-        if not self._is_released:
-            self._is_released = True
-            await self._release(self.token)
-
-    def _check_run(self, run: str) -> None:
-        if run != self.run:
-            raise ConfigurationError("run", f"the lease is for {self.run!r}, not for {run!r}")
-
-    def __repr__(self) -> str:
-        return f"PostgresLease({self.run!r}, token={self.token})"

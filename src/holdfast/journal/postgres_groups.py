@@ -1,16 +1,20 @@
 """Groups of operations of a PostgreSQL journal: one statement for all that wait at the same time.
 
 While the server works on one group, the next one gathers. So the number of transactions does not
-grow with the number of runs that a process drives at the same time.
+grow with the number of runs that a process drives at the same time, and the two threads wake each
+other once for a group.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from holdfast.journal.loop_thread import Begin, WithdrawnError
+from holdfast.journal.handoff import Handoff, finish_all
+from holdfast.journal.journal_errors import JournalClosedError
+from holdfast.journal.loop_thread import LoopThread
 
 J = TypeVar("J")
 T = TypeVar("T")
@@ -21,79 +25,110 @@ MOST_IN_GROUP = 256
 class _WaitingJob(NamedTuple, Generic[J, T]):
     job: J
     key: Hashable
-    begin: Begin
-    outcome: asyncio.Future[T]
+    handoff: Handoff[T]
 
 
 class GroupLane(Generic[J, T]):
-    """Performs jobs of one kind in groups, one group at a time; it belongs to one event loop.
+    """Performs jobs of one kind in groups, one group at a time.
 
     Args:
+        thread: performs them.
         perform: performs a group, and returns the outcome of each job. What it raises is raised to
             every caller of the group.
+        is_for_all: whether a job is also performed when its caller was cancelled before.
     """
 
-    def __init__(self, perform: Callable[[Sequence[J]], Awaitable[Sequence[T]]]) -> None:
+    def __init__(
+        self,
+        thread: LoopThread,
+        perform: Callable[[Sequence[J]], Awaitable[Sequence[T]]],
+        *,
+        is_for_all: bool = False,
+    ) -> None:
+        self._thread = thread
         self._perform = perform
+        self._is_for_all = is_for_all
+        self._lock = threading.Lock()
         self._waiting: list[_WaitingJob[J, T]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._is_running = False
+        self._waking: asyncio.AbstractEventLoop | None = None
 
-    async def perform(self, job: J, key: Hashable, begin: Begin) -> T:
-        """Perform a job together with others.
+    def submit(self, job: J, key: Hashable) -> Handoff[T]:
+        """Start a job, together with others.
 
         Args:
             job: the job.
             key: two jobs with the same key are never in one group.
-            begin: called before the job begins.
+
+        Raises:
+            JournalClosedError: the thread was closed.
         """
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-        self._waiting.append(_WaitingJob(job, key, begin, outcome))
-        if self._task is None:
-            self._task = loop.create_task(self._perform_groups())
-        return await outcome
+        self._thread.check_open()
+        handoff: Handoff[T] = Handoff()
+        with self._lock:
+            self._waiting.append(_WaitingJob(job, key, handoff))
+            if self._is_running or self._waking is handoff.loop:
+                return handoff
+            self._waking = handoff.loop
+        # Not at once: what the other tasks of this loop submit now belongs to the same group.
+        handoff.loop.call_soon(self._wake)
+        return handoff
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._waking = None
+            if self._is_running or not self._waiting:
+                return
+            self._is_running = True
+        try:
+            self._thread.start(self._perform_groups)
+        except JournalClosedError as error:
+            with self._lock:
+                self._is_running = False
+                waiting, self._waiting = self._waiting, []
+            _fail_jobs([one for one in waiting if one.handoff.claim()], error)
 
     async def _perform_groups(self) -> None:
-        try:
-            while self._waiting:
-                group = [one for one in self._take_group() if _begin_job(one)]
-                if group:
-                    await self._perform_group(group)
-        finally:
-            self._task = None
+        while True:
+            group = self._take_group()
+            if group is None:
+                return
+            group = [one for one in group if one.handoff.claim() or self._is_for_all]
+            if group:
+                await self._perform_group(group)
 
-    def _take_group(self) -> list[_WaitingJob[J, T]]:
-        group: dict[Hashable, _WaitingJob[J, T]] = {}
-        later: list[_WaitingJob[J, T]] = []
-        for one in self._waiting:
-            if len(group) == MOST_IN_GROUP or one.key in group:
-                later.append(one)
-            else:
-                group[one.key] = one
-        self._waiting = later
+    def _take_group(self) -> list[_WaitingJob[J, T]] | None:
+        """Return the next jobs; None if there are none, so that the lane stops."""
+        with self._lock:
+            if not self._waiting:
+                self._is_running = False
+                return None
+            group: dict[Hashable, _WaitingJob[J, T]] = {}
+            later: list[_WaitingJob[J, T]] = []
+            for one in self._waiting:
+                if len(group) == MOST_IN_GROUP or one.key in group:
+                    later.append(one)
+                else:
+                    group[one.key] = one
+            self._waiting = later
         return list(group.values())
 
     async def _perform_group(self, group: Sequence[_WaitingJob[J, T]]) -> None:
         try:
             outcomes = await self._perform([one.job for one in group])
         except BaseException as error:
-            for one in group:
-                if not one.outcome.done():
-                    one.outcome.set_exception(error)
+            _fail_jobs(group, error)
             if not isinstance(error, Exception):
+                with self._lock:
+                    self._is_running = False
                 raise
             return
         for one, outcome in zip(group, outcomes, strict=True):
-            if not one.outcome.done():
-                one.outcome.set_result(outcome)
+            one.handoff.value = outcome
+        finish_all([one.handoff for one in group])
 
 
-def _begin_job(one: _WaitingJob[J, T]) -> bool:
-    if one.outcome.done():
-        return False  # its task was cancelled
-    try:
-        one.begin()
-    except WithdrawnError as error:
-        one.outcome.set_exception(error)
-        return False
-    return True
+def _fail_jobs(jobs: Sequence[_WaitingJob[J, T]], error: BaseException) -> None:
+    for one in jobs:
+        one.handoff.error = error
+    finish_all([one.handoff for one in jobs])

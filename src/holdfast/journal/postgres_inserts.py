@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 
 from msgspec import Struct
 
-from holdfast.journal.rows import EncodedRow
+from holdfast.core.effects import Effect
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.journal.journal_names import check_name, check_text
+from holdfast.journal.postgres_renewal import LeaseState
+from holdfast.journal.rows import EncodedRow, encode_append
+
+_LONGEST_KEY = 2000  # bytes; below the limit of an index of the server
+
+
+class Outcome(Enum):
+    """What became of an append in a group.
+
+    `UNKNOWN` means that a connection was lost meanwhile, so that an earlier attempt may have saved it.
+    """
+
+    SAVED = 1
+    UNSAVED = 2
+    UNKNOWN = 3
 
 
 class Insert(Struct, frozen=True):
@@ -16,65 +35,159 @@ class Insert(Struct, frozen=True):
         run: the run.
         rows: the rows of its records.
         names: the values by which statements name the run.
-        ticket: a random value that identifies this append.
         open: whether a turn is open after it; None if the event does not change that.
         agent: the agent of the turn, if the event opens one.
         request: the request of that turn; "" without one.
-        token: the fencing token of the lease; None without a lease.
+        lease: the lease; None without one. A lease that has no token begins with this append.
+        ends: whether the lease ends with this append.
     """
 
     run: str
     rows: Sequence[EncodedRow]
     names: Mapping[str, object]
-    ticket: bytes
     open: bool | None
     agent: str | None
     request: str
-    token: int | None
+    lease: LeaseState | None
+    ends: bool
+
+    @property
+    def key(self) -> object:
+        """Two appends with the same key are of one run."""
+        if self.lease is not None and self.lease.run_id:
+            return self.lease.run_id
+        return self.names["tenant"], self.names["name"]
+
+
+def make_insert(
+    names: Mapping[str, object],
+    event: Event,
+    effect: Effect | None,
+    marker: Event | None,
+    lease: LeaseState | None,
+) -> Insert:
+    """Encode an append.
+
+    Args:
+        names: the values by which statements name the run.
+        event: the event.
+        effect: the effect that it ends, if it ends one.
+        marker: the event that follows it, if there is one.
+        lease: the lease under which it is saved.
+
+    Raises:
+        ConfigurationError: the event cannot be saved.
+    """
+    rows = [_encode_row(names, event, effect)]
+    if marker is not None:
+        rows.append(_encode_row(names, marker, None))
+    opened = event if isinstance(event, TurnOpened) else None
+    closes = isinstance(event, TurnClosed) or isinstance(marker, TurnClosed)
+    return Insert(
+        run=str(names["run"]),
+        rows=rows,
+        names=names,
+        open=True if opened else False if closes else None,
+        agent=check_text(opened.agent, "name") if opened else None,
+        request=check_name("request", opened.request) if opened and opened.request else "",
+        lease=lease,
+        ends=closes and lease is not None and lease.ends_with_turn,
+    )
+
+
+def _encode_row(names: Mapping[str, object], event: Event, effect: Effect | None) -> EncodedRow:
+    if len(check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
+        raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
+    return encode_append(str(names["tenant"]), str(names["run"]), event, effect)
 
 
 def make_insert_values(insert: Insert) -> dict[str, object]:
     """Make the values of the statements that save one append."""
     times = [row.line.at for row in insert.rows]
+    lease = insert.lease
     return {
         **insert.names,
         **_make_columns(insert.rows),
         "count": len(times),
         "first": min(times),
         "last": max(times),
-        "ticket": insert.ticket,
         "open": insert.open,
         "agent": insert.agent,
         "request": insert.request,
-        "token": insert.token,
+        "run_id": lease.run_id if lease is not None else 0,
+        "token": lease.token if lease is not None else 0,
+        "ends": insert.ends,
     }
 
 
 def make_group_values(inserts: Sequence[Insert]) -> dict[str, object]:
     """Make the values of the statement that saves appends under leases."""
     numbered = [(n, p, row) for n, i in enumerate(inserts, 1) for p, row in enumerate(i.rows, 1)]
+    leases = [insert.lease for insert in inserts if insert.lease is not None]
+    new = [one.names if one.lease and not one.lease.run_id else _NO_NAMES for one in inserts]
     return {
         **_make_columns([row for _, _, row in numbered]),
-        "numbers": [number for number, _, _ in numbered],
-        "places": [place for _, place, _ in numbered],
-        "tokens": [insert.token for insert in inserts],
-        "counts": [len(insert.rows) for insert in inserts],
-        "firsts": [min(row.line.at for row in insert.rows) for insert in inserts],
-        "lasts": [max(row.line.at for row in insert.rows) for insert in inserts],
-        "opens": [insert.open for insert in inserts],
-        "agents": [insert.agent for insert in inserts],
-        "requests": [insert.request for insert in inserts],
-        "tickets": [insert.ticket for insert in inserts],
+        "numbers": to_array([number for number, _, _ in numbered]),
+        "places": to_array([place for _, place, _ in numbered]),
+        "ids": to_array([lease.run_id for lease in leases]),
+        "tokens": to_array([lease.token or None for lease in leases]),
+        "versions": to_array([lease.records for lease in leases]),
+        "owners": to_array([lease.owner if not lease.token else None for lease in leases]),
+        "counts": to_array([len(insert.rows) for insert in inserts]),
+        "firsts": to_array([min(row.line.at for row in insert.rows) for insert in inserts]),
+        "lasts": to_array([max(row.line.at for row in insert.rows) for insert in inserts]),
+        "opens": to_array([insert.open for insert in inserts]),
+        "agents": to_array([insert.agent for insert in inserts]),
+        "requests": to_array([insert.request for insert in inserts]),
+        "ends": to_array([insert.ends for insert in inserts]),
+        "tenants": to_array([names["tenant"] for names in new]),
+        "names": to_array([names["name"] for names in new]),
+        "runs": to_array([names["run"] for names in new]),
+        "nested": to_array([names["nested"] for names in new]),
     }
+
+
+def make_owner_values(inserts: Sequence[Insert]) -> dict[str, object]:
+    """Make the values of the statement that finds leases which these appends have begun."""
+    return {
+        "tenants": to_array([insert.names["tenant"] for insert in inserts]),
+        "names": to_array([insert.names["name"] for insert in inserts]),
+        "owners": to_array(
+            [one.lease.owner if one.lease and not one.lease.token else None for one in inserts]
+        ),
+    }
+
+
+_NO_NAMES: Mapping[str, object] = {"tenant": None, "name": None, "run": None, "nested": None}
 
 
 def _make_columns(rows: Sequence[EncodedRow]) -> dict[str, object]:
     return {
-        "keys": [row.line.key for row in rows],
-        "digests": [row.line.digest for row in rows],
-        "types": [row.line.type for row in rows],
-        "times": [row.line.at for row in rows],
-        "schemas": [row.line.schema for row in rows],
-        "events": [row.event for row in rows],
-        "checksums": [row.checksum for row in rows],
+        "keys": to_array([row.line.key for row in rows]),
+        "digests": to_array([row.line.digest for row in rows]),
+        "types": to_array([row.line.type for row in rows]),
+        "times": to_array([row.line.at for row in rows]),
+        "schemas": to_array([row.line.schema for row in rows]),
+        "events": to_array([row.event for row in rows]),
+        "checksums": to_array([row.checksum for row in rows]),
     }
+
+
+def to_array(values: Iterable[object]) -> str:
+    r"""Write an array as PostgreSQL reads it; the driver takes four times as long.
+
+    >>> print(to_array(["a", 'b"\\', None, b"\x01", 1.5, True]))
+    {"a","b\"\\",NULL,"\\x01",1.5,True}
+    """
+    return "{" + ",".join([_WRITERS.get(type(value), repr)(value) for value in values]) + "}"
+
+
+def _write_text(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_WRITERS: Mapping[type, Callable[..., str]] = {
+    str: _write_text,
+    bytes: lambda value: f'"\\\\x{value.hex()}"',
+    type(None): lambda _: "NULL",
+}

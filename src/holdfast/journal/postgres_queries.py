@@ -36,27 +36,31 @@ def _make_pattern(word: str) -> str:
     return f"%{word}%"
 
 
-def make_restore(tenant: str, runs: Mapping[str, Sequence[Record]], ticket: bytes) -> Work[None]:
+def make_restore(tenant: str, runs: Mapping[str, Sequence[Record]]) -> Work[None]:
     """Make the work that adds whole runs in one transaction. The work raises ConflictError.
 
     Args:
         tenant: the tenant of the runs.
         runs: the runs by name, each with at least one record.
-        ticket: a random value, by which repeated work recognises runs that it already added.
 
     Raises:
         ConfigurationError: a record cannot be stored.
     """
     # Encoded here and not in the work, which runs in the thread of the journal, perhaps twice.
-    wanted = [_encode_run(tenant, run, records, ticket) for run, records in runs.items()]
+    wanted = [_encode_run(tenant, run, records) for run, records in runs.items()]
+
+    tries = 0
 
     async def work(connection: Connection) -> None:
+        nonlocal tries
+        tries += 1
         async with connection.transaction():
             for run in wanted:
                 row = await _fetch_first(connection, sql.RESTORE_RUN, run.values)
                 if row is None:
                     first = {**run.values, "key": run.records[0]["key"]}
-                    if await _fetch_first(connection, sql.TICKET, first) == (ticket,):
+                    saved = await _fetch_first(connection, sql.SAVED, first)
+                    if tries > 1 and saved == (run.checksum,):
                         return  # it was committed before the connection was lost
                     raise ConflictError(f"the journal already has a run {run.values['run']!r}")
                 async with connection.cursor() as cursor:
@@ -74,11 +78,12 @@ class _RunValues(NamedTuple):
     """The values of the statements that add one run."""
 
     values: dict[str, object]
+    checksum: int
     records: list[dict[str, object]]
     requests: list[dict[str, object]]
 
 
-def _encode_run(tenant: str, run: str, records: Sequence[Record], ticket: bytes) -> _RunValues:
+def _encode_run(tenant: str, run: str, records: Sequence[Record]) -> _RunValues:
     summary = summarize_run(records)
     values: dict[str, object] = {
         "tenant": tenant,
@@ -91,17 +96,15 @@ def _encode_run(tenant: str, run: str, records: Sequence[Record], ticket: bytes)
         "open": summary.turn_open,
         "agent": summary.agent.replace("\x00", ""),
     }
-    rows = [
-        {**_record_values(tenant, run, seq, record), "ticket": ticket}
-        for seq, record in enumerate(records, 1)
-    ]
+    rows = [_record_values(tenant, run, seq, record) for seq, record in enumerate(records, 1)]
+    checksum = encode_row(tenant, run, 1, records[0]).checksum
     events = [record.event for record in records]
     requests: list[dict[str, object]] = [
         {"tenant": tenant, "request": check_name("request", event.request), "key": event.key}
         for event in events
         if isinstance(event, TurnOpened) and event.request
     ]
-    return _RunValues(values, rows, requests)
+    return _RunValues(values, checksum, rows, requests)
 
 
 def _record_values(tenant: str, run: str, seq: int, record: Record) -> dict[str, object]:

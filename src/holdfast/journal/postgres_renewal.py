@@ -8,6 +8,7 @@ so that a lost lease stays lost.
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -18,17 +19,37 @@ MOST_AT_ONCE = 3
 
 
 class LeaseState:
-    """The state of a lease in this process.
+    """The state of a lease in this process. The thread of the journal changes it.
 
     Args:
-        run: the claimed run.
+        run: the run.
+        owner: a random value, by which a repeated statement recognises the lease.
+        version: id and records of the run, as the driver knows them.
+        ends_with_turn: whether an append that closes a turn ends the lease.
     """
 
-    __slots__ = ("__weakref__", "is_lost", "run")
+    __slots__ = (
+        "__weakref__",
+        "ends_with_turn",
+        "is_lost",
+        "owner",
+        "records",
+        "run",
+        "run_id",
+        "token",
+    )
 
-    def __init__(self, run: str) -> None:
+    def __init__(
+        self, run: str, version: tuple[int, int] = (0, 0), *, ends_with_turn: bool = False
+    ) -> None:
         self.run = run
+        self.owner = os.urandom(16)
+        self.run_id, self.records = version
+        self.token = 0
+        """The fencing token; 0 until the lease begins."""
+        self.ends_with_turn = ends_with_turn
         self.is_lost = False
+        """Whether another driver has taken over, or the lease has ended."""
 
 
 class Renewal:
@@ -39,16 +60,18 @@ class Renewal:
         lease: seconds after which a lease expires without renewal.
     """
 
-    def __init__(self, renew: Callable[[Sequence[int]], Awaitable[set[int]]], lease: float) -> None:
+    def __init__(
+        self, renew: Callable[[Sequence[LeaseState]], Awaitable[set[int]]], lease: float
+    ) -> None:
         self._renew = renew
         self._pause = lease / 3
         self._leases: weakref.WeakValueDictionary[int, LeaseState] = weakref.WeakValueDictionary()
         self._task: asyncio.Task[None] | None = None
         self._renewals: set[asyncio.Task[None]] = set()
 
-    def add(self, token: int, state: LeaseState) -> None:
+    def add(self, state: LeaseState) -> None:
         """Renew this lease from now on, as long as its state object exists."""
-        self._leases[token] = state
+        self._leases[state.token] = state
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._renew_regularly())
 
@@ -56,31 +79,31 @@ class Renewal:
         """Stop renewing a lease."""
         self._leases.pop(token, None)
 
-    async def stop(self) -> Sequence[int]:
-        """Stop all renewals; return the tokens of the remaining leases."""
+    async def stop(self) -> Sequence[LeaseState]:
+        """Stop all renewals; return the remaining leases."""
         tasks = [*self._renewals, *([self._task] if self._task is not None else ())]
         for task in tasks:
             task.cancel()
         if tasks:
             # They may use connections, which must be idle before the pool is closed.
             await asyncio.wait(tasks)
-        return list(self._leases)
+        return list(self._leases.values())
 
     async def _renew_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
-            tokens = list(self._leases)
-            if not tokens:
+            if not self._leases:
                 self._task = None
                 return
             if len(self._renewals) < MOST_AT_ONCE:
-                task = asyncio.get_running_loop().create_task(self._renew_once(tokens))
+                task = asyncio.get_running_loop().create_task(self._renew_once())
                 self._renewals.add(task)
                 task.add_done_callback(self._renewals.discard)
 
-    async def _renew_once(self, tokens: Sequence[int]) -> None:
+    async def _renew_once(self) -> None:
+        tokens = list(self._leases)
         try:
-            valid = await self._renew(tokens)
+            valid = await self._renew(list(self._leases.values()))
         except JournalError:
             return  # the next renewal may reach the server, and an append reports the error
         for token in tokens:

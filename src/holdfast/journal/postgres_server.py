@@ -1,8 +1,7 @@
 """The operations of a PostgreSQL journal on its server: append, read, list, delete, and leases.
 
-Each append has a random ticket, which is stored with the record. If the connection is lost, it is
-not known whether the append was committed. It is then sent again, and the ticket of an existing
-record tells whether that is this append or one of another driver.
+If the connection is lost, it is not known whether an append was committed. It is then sent again,
+and the checksum of an existing record tells whether that is this append or one of another driver.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from psycopg import errors
 
 from holdfast.core.errors import SessionBusyError
 from holdfast.journal import postgres_statements as sql
+from holdfast.journal.handoff import Handoff
 from holdfast.journal.journal_errors import (
     JournalError,
     JournalUnreachableError,
@@ -23,10 +23,17 @@ from holdfast.journal.journal_errors import (
     conflict_error,
     lease_lost_error,
 )
-from holdfast.journal.loop_thread import Begin
+from holdfast.journal.loop_thread import Begin, LoopThread
 from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.journal.postgres_groups import GroupLane
-from holdfast.journal.postgres_inserts import Insert, make_group_values, make_insert_values
+from holdfast.journal.postgres_inserts import (
+    Insert,
+    Outcome,
+    make_group_values,
+    make_insert_values,
+    make_owner_values,
+    to_array,
+)
 from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, Work
 from holdfast.journal.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
 from holdfast.journal.rows import Row
@@ -34,22 +41,8 @@ from holdfast.journal.rows import Row
 T = TypeVar("T")
 
 
-class Claim(NamedTuple):
-    """A new lease.
-
-    Args:
-        token: its fencing token.
-        run_id: the id of the run, which no other run ever has.
-        records: the number of its records. Nobody else changes it while the lease is valid.
-    """
-
-    token: int
-    run_id: int
-    records: int
-
-
 class PostgresServer:
-    """Performs the operations; all run on the event loop of the journal.
+    """Performs the operations in a thread of its own.
 
     Args:
         address: the address of the server.
@@ -67,57 +60,96 @@ class PostgresServer:
         # A separate pool: a queue of appends must not delay a renewal until the lease expires.
         self._renewal_pool = Pool(address, MOST_AT_ONCE, policy)
         self._renewal = Renewal(self._renew_leases, lease)
-        self._appends = GroupLane(self._append_group)
-        self._claims = GroupLane(self._claim_group)
-        self._releases = GroupLane(self._release_group)
+        self.thread = thread = LoopThread(address.location, self.close)
+        self._saves = GroupLane(thread, self._save_group)
+        self._claims = GroupLane(thread, self._claim_group)
+        self._releases = GroupLane(thread, self._release_group, is_for_all=True)
 
-    async def append(self, insert: Insert, begin: Begin) -> None:
-        """Save one record or several in one transaction; see the port."""
-        if insert.token is None or not await self._appends.perform(insert, insert.token, begin):
-            await self._append_alone(insert, begin)
+    def save(self, insert: Insert) -> Handoff[Outcome]:
+        """Save an append under its lease, together with others; await the outcome."""
+        return self._saves.submit(insert, insert.key)
 
-    async def _append_group(self, inserts: Sequence[Insert]) -> Sequence[bool]:
-        """Save appends under leases; return which of them were saved. The others go alone."""
+    async def _save_group(self, inserts: Sequence[Insert]) -> Sequence[Outcome]:
         values = {**make_group_values(inserts), "lease": self._lease}
+        owned: list[Row] = []
+        tries = 0
+
+        async def work(connection: Connection) -> list[Row]:
+            nonlocal tries
+            tries += 1
+            if tries > 1:
+                owned[:] = await _fetch_all(connection, sql.OWNED, make_owner_values(inserts))
+            return await _fetch_all(connection, sql.SAVE_GROUP, values)
+
         try:
-            rows = await self._pool.perform(lambda c: _fetch_all(c, sql.APPEND_GROUP, values))
+            rows = await self._pool.perform(work)
         except JournalUnreachableError:
             raise
         except JournalError:
-            return [False] * len(inserts)  # one of them was refused, and so the whole statement
-        saved = {row[0] for row in rows}
-        return [number in saved for number in range(1, len(inserts) + 1)]
+            rows = []  # one of them was refused, and so the whole statement
+        outcomes = [Outcome.UNKNOWN if tries > 1 else Outcome.UNSAVED] * len(inserts)
+        for row in (*owned, *rows):
+            number, token, run_id = (int(str(value or 0)) for value in row)
+            outcomes[number - 1] = Outcome.SAVED
+            self._note_saved(inserts[number - 1], token, run_id)
+        return outcomes
 
-    async def _append_alone(self, insert: Insert, begin: Begin) -> None:
+    def _note_saved(self, insert: Insert, token: int, run_id: int) -> None:
+        """Begin or end the lease of an append that was saved."""
+        lease = insert.lease
+        if lease is None:
+            return
+        if insert.ends:
+            self._renewal.remove(lease.token)
+            lease.is_lost = True
+        elif not lease.token:
+            lease.token, lease.run_id = token, run_id
+            self._renewal.add(lease)
+
+    async def append_alone(self, insert: Insert, begin: Begin, *, is_unknown: bool) -> None:
+        """Save an append in a transaction of its own; see the port.
+
+        Args:
+            insert: the append; the lease of it has begun.
+            begin: called before anything is changed.
+            is_unknown: whether an earlier attempt may have saved it.
+        """
+        tries = int(is_unknown)
+
         async def work(connection: Connection) -> bool:
+            nonlocal tries
             begin()
-            return await self._insert_records(connection, insert)
+            tries += 1
+            return await self._insert_records(connection, insert, is_first=tries == 1)
 
         if await self._pool.perform(work):
+            self._note_saved(insert, 0, 0)
             return
-        if insert.token is None:
+        if insert.lease is None:
             raise SessionBusyError(insert.run, "another process has a lease of it")
         raise lease_lost_error(self.address.location, insert.run)
 
-    async def _insert_records(self, connection: Connection, insert: Insert) -> bool:
+    async def _insert_records(
+        self, connection: Connection, insert: Insert, *, is_first: bool
+    ) -> bool:
         values = {**make_insert_values(insert), "lease": self._lease}
-        statement = sql.APPEND if insert.token is None else sql.APPEND_LEASED
+        statement = sql.APPEND if insert.lease is None else sql.APPEND_LEASED
         try:
             if await (await connection.execute(statement, values)).fetchone():
                 return True
         except errors.UniqueViolation as error:
-            if await self._is_saved(connection, insert):
+            if not is_first and await self._is_saved(connection, insert):
                 return True
             if error.diag.table_name == "holdfast_requests":
                 raise RequestExistsError(insert.request) from None
             raise conflict_error(insert.run, insert.rows[0].line.key) from None
-        return await self._is_saved(connection, insert)
+        return not is_first and await self._is_saved(connection, insert)
 
     async def _is_saved(self, connection: Connection, insert: Insert) -> bool:
-        """Whether this very append was committed before its connection was lost."""
+        """Whether the journal has this very record, so that an attempt before has saved it."""
         values = {**insert.names, "key": insert.rows[0].line.key}
-        row = await (await connection.execute(sql.TICKET, values)).fetchone()
-        return row is not None and row[0] == insert.ticket
+        row = await (await connection.execute(sql.SAVED, values)).fetchone()
+        return row is not None and row[0] == insert.rows[0].checksum
 
     async def fetch_rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
         """Return the rows of a reading statement of `postgres_statements`."""
@@ -148,43 +180,44 @@ class PostgresServer:
 
         return await self._pool.perform(work)
 
-    async def claim(
-        self, names: Mapping[str, object], state: LeaseState, owner: bytes, begin: Begin
-    ) -> Claim:
-        """Return a new lease. Raises SessionBusyError if another driver has one."""
-        key = (names["tenant"], names["name"])
-        claim = await self._claims.perform({**names, "owner": owner}, key, begin)
-        if claim is None:
-            raise SessionBusyError(state.run, "another process has a lease of it")
-        self._renewal.add(claim.token, state)
-        return claim
+    def claim(self, names: Mapping[str, object], lease: LeaseState) -> Handoff[bool]:
+        """Begin a lease; await whether no other driver has one."""
+        return self._claims.submit((names, lease), (names["tenant"], names["name"]))
 
-    async def _claim_group(self, claims: Sequence[Mapping[str, object]]) -> Sequence[Claim | None]:
+    async def _claim_group(
+        self, claims: Sequence[tuple[Mapping[str, object], LeaseState]]
+    ) -> Sequence[bool]:
         values = {
-            "tenants": [claim["tenant"] for claim in claims],
-            "names": [claim["name"] for claim in claims],
-            "runs": [claim["run"] for claim in claims],
-            "nested": [claim["nested"] for claim in claims],
-            "owners": [claim["owner"] for claim in claims],
+            **{
+                f"{name}s": [names[name] for names, _ in claims]
+                for name in ("tenant", "name", "run")
+            },
+            "nested": [names["nested"] for names, _ in claims],
+            "owners": [lease.owner for _, lease in claims],
             "lease": self._lease,
         }
         rows = await self._pool.perform(lambda c: _fetch_all(c, sql.CLAIM, values))
-        found = {row[0]: Claim(*(int(str(number)) for number in row[1:])) for row in rows}
-        return [found.get(claim["owner"]) for claim in claims]
+        found = {row[0]: [int(str(number)) for number in row[1:]] for row in rows}
+        for _, lease in claims:
+            if lease.owner in found:
+                lease.token, lease.run_id, lease.records = found[lease.owner]
+                self._renewal.add(lease)
+        return [bool(lease.token) for _, lease in claims]
 
-    async def release(self, token: int) -> None:
+    def release(self, lease: LeaseState) -> Handoff[None]:
         """End a lease; a lease that cannot be ended expires."""
-        self._renewal.remove(token)
-        await self._releases.perform(token, token, lambda: None)
+        return self._releases.submit(lease, lease.token)
 
-    async def _release_group(self, tokens: Sequence[int]) -> Sequence[None]:
-        values = {"tokens": list(tokens)}
+    async def _release_group(self, leases: Sequence[LeaseState]) -> Sequence[None]:
+        for lease in leases:
+            self._renewal.remove(lease.token)
         with suppress(JournalError):
+            values = _make_lease_values(leases)
             await self._pool.perform(lambda c: _execute(c, sql.RELEASE, values), retry=False)
-        return [None] * len(tokens)
+        return [None] * len(leases)
 
-    async def _renew_leases(self, tokens: Sequence[int]) -> set[int]:
-        values = {"tokens": list(tokens), "lease": self._lease}
+    async def _renew_leases(self, leases: Sequence[LeaseState]) -> set[int]:
+        values = {**_make_lease_values(leases), "lease": self._lease}
         rows = await self._renewal_pool.perform(
             lambda c: _fetch_all(c, sql.RENEW, values), retry=False
         )
@@ -192,8 +225,9 @@ class PostgresServer:
 
     async def close(self) -> None:
         """End all leases and close all connections."""
-        if tokens := await self._renewal.stop():
-            await self._release_group(tokens)
+        leases = await self._renewal.stop()
+        if leases:
+            await self._release_group(leases)
         await asyncio.gather(self._pool.close(), self._renewal_pool.close())
 
 
@@ -206,6 +240,13 @@ async def _fetch_all(
 
 async def _execute(connection: Connection, statement: str, values: Mapping[str, object]) -> None:
     await connection.execute(statement.encode(), values)
+
+
+def _make_lease_values(leases: Sequence[LeaseState]) -> dict[str, object]:
+    return {
+        "ids": to_array([lease.run_id for lease in leases]),
+        "tokens": to_array([lease.token for lease in leases]),
+    }
 
 
 async def _delete_run(connection: Connection, names: Mapping[str, object]) -> int:

@@ -31,9 +31,9 @@ request AS (
   SELECT %(tenant)s, %(request)s::text, id, (%(keys)s::text[])[1]
   FROM head WHERE %(request)s::text <> '')
 INSERT INTO holdfast_records
-  (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
+  (run_id, seq, key, digest, type, at, schema, event, checksum)
 SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event,
-  checksum # (records - %(count)s + n), %(ticket)s
+  checksum # (records - %(count)s + n)
 FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
   %(schemas)s::integer[], %(events)s::text[], %(checksums)s::bigint[])
   WITH ORDINALITY AS new (key, digest, type, at, schema, event, checksum, n)
@@ -51,33 +51,52 @@ WITH head AS (
       ELSE GREATEST(r.changed_at, %(last)s) END,
     turn_open = COALESCE(%(open)s::boolean, r.turn_open),
     agent = COALESCE(%(agent)s::text, r.agent),
-    expires = clock_timestamp() + make_interval(secs => %(lease)s)
-  WHERE tenant = %(tenant)s AND name = %(name)s AND token = %(token)s
+    token = CASE WHEN %(ends)s THEN NULL ELSE r.token END,
+    owner = CASE WHEN %(ends)s THEN NULL ELSE r.owner END,
+    expires = CASE WHEN %(ends)s THEN NULL
+      ELSE clock_timestamp() + make_interval(secs => %(lease)s) END
+  WHERE id = %(run_id)s AND token = %(token)s
   RETURNING id, records),
 request AS (
   INSERT INTO holdfast_requests (tenant, request, run_id, key)
   SELECT %(tenant)s, %(request)s::text, id, (%(keys)s::text[])[1]
   FROM head WHERE %(request)s::text <> '')
 INSERT INTO holdfast_records
-  (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
+  (run_id, seq, key, digest, type, at, schema, event, checksum)
 SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event,
-  checksum # (records - %(count)s + n), %(ticket)s
+  checksum # (records - %(count)s + n)
 FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
   %(schemas)s::integer[], %(events)s::text[], %(checksums)s::bigint[])
   WITH ORDINALITY AS new (key, digest, type, at, schema, event, checksum, n)
 RETURNING seq
 """
-"""One record or several under a lease, which this renews; nothing when another driver has taken over."""
+"""One record or several under a lease, which this renews or ends; nothing when another driver has taken over."""
 
-APPEND_GROUP: Final = """
-WITH locked AS (
-  SELECT r.id, wanted.*
-  FROM unnest(%(tokens)s::bigint[], %(counts)s::bigint[], %(firsts)s::float8[], %(lasts)s::float8[],
-    %(opens)s::boolean[], %(agents)s::text[], %(requests)s::text[], %(tickets)s::bytea[])
-    WITH ORDINALITY AS wanted (token, count, first, last, open, agent, request, ticket, n)
-  JOIN holdfast_runs AS r ON r.token = wanted.token
+SAVE_GROUP: Final = """
+WITH wanted AS (
+  SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[], %(versions)s::bigint[],
+    %(owners)s::bytea[], %(counts)s::bigint[], %(firsts)s::float8[], %(lasts)s::float8[],
+    %(opens)s::boolean[], %(agents)s::text[], %(requests)s::text[], %(ends)s::boolean[],
+    %(tenants)s::text[], %(names)s::bytea[], %(runs)s::text[], %(nested)s::boolean[])
+    WITH ORDINALITY AS w (run_id, token, version, owner, count, first, last, open, agent, request,
+      ends, tenant, name, run, nested, n)),
+made AS (
+  INSERT INTO holdfast_runs AS r (tenant, name, run, nested, records, opened_at, changed_at,
+    listed_at, turn_open, agent, token, owner, expires)
+  SELECT tenant, name, run, nested, count, first, last, last, COALESCE(open, false),
+    COALESCE(agent, ''), nextval('holdfast_tokens'), owner,
+    clock_timestamp() + make_interval(secs => %(lease)s)
+  FROM wanted WHERE run_id = 0
+  ON CONFLICT (tenant, name) DO NOTHING
+  RETURNING id, r.tenant, r.owner, r.token),
+locked AS (
+  SELECT r.id, w.*
+  FROM wanted AS w JOIN holdfast_runs AS r ON r.id = w.run_id
+  WHERE CASE WHEN w.token IS NULL
+    THEN r.records = version AND (r.expires IS NULL OR r.expires <= clock_timestamp())
+    ELSE r.token = w.token END
   FOR UPDATE OF r SKIP LOCKED),
-head AS (
+changed AS (
   UPDATE holdfast_runs AS r SET
     records = r.records + count,
     opened_at = LEAST(r.opened_at, first),
@@ -85,14 +104,23 @@ head AS (
     listed_at = CASE WHEN COALESCE(open, r.turn_open) THEN r.listed_at
       ELSE GREATEST(r.changed_at, last) END,
     turn_open = COALESCE(open, r.turn_open),
-    agent = COALESCE(locked.agent, r.agent),
-    expires = clock_timestamp() + make_interval(secs => %(lease)s)
-  FROM locked WHERE r.id = locked.id AND r.token = locked.token
-  RETURNING r.id, r.tenant, r.records - count AS before, request, ticket, n),
+    agent = COALESCE(w.agent, r.agent),
+    token = CASE WHEN NOT ends THEN COALESCE(w.token, nextval('holdfast_tokens')) END,
+    owner = CASE WHEN NOT ends THEN COALESCE(w.owner, r.owner) END,
+    expires = CASE WHEN NOT ends THEN clock_timestamp() + make_interval(secs => %(lease)s) END
+  FROM locked AS w
+  WHERE r.id = w.id AND CASE WHEN w.token IS NULL
+    THEN r.records = version AND (r.expires IS NULL OR r.expires <= clock_timestamp())
+    ELSE r.token = w.token END
+  RETURNING r.id, r.tenant, r.token, r.records - count AS before, request, n),
+head AS (
+  SELECT id, tenant, token, before, request, n FROM changed
+  UNION ALL
+  SELECT id, made.tenant, made.token, 0, request, n FROM made JOIN wanted USING (owner)),
 record AS (
   INSERT INTO holdfast_records
-    (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
-  SELECT id, before + place, key, digest, type, at, schema, event, checksum # (before + place), ticket
+    (run_id, seq, key, digest, type, at, schema, event, checksum)
+  SELECT id, before + place, key, digest, type, at, schema, event, checksum # (before + place)
   FROM head JOIN unnest(%(numbers)s::bigint[], %(places)s::bigint[], %(keys)s::text[],
     %(digests)s::text[], %(types)s::text[], %(times)s::float8[], %(schemas)s::integer[],
     %(events)s::text[], %(checksums)s::bigint[])
@@ -102,12 +130,23 @@ request AS (
   INSERT INTO holdfast_requests (tenant, request, run_id, key)
   SELECT tenant, request, id, key FROM head JOIN record ON run_id = id AND seq = before + 1
   WHERE request <> '')
-SELECT n FROM head
+SELECT n, token, id FROM head
 """
-"""Appends of many runs under their leases. It returns the numbers of those that were saved. A run that another transaction has locked is left out, so that no append waits for another run."""
+"""Appends of many runs: under leases, which they renew or end, or those that begin a lease.
 
-TICKET: Final = """
-SELECT ticket FROM holdfast_records
+It returns the numbers of those that were saved. A lease begins only if the run is as its driver knows
+it: new (`run_id` 0), or with that many records (`version`) and without a lease. A run that another
+transaction has locked is left out, so that no append waits for another run."""
+
+OWNED: Final = """
+SELECT n, token, id FROM unnest(%(tenants)s::text[], %(names)s::bytea[], %(owners)s::bytea[])
+  WITH ORDINALITY AS wanted (tenant, name, owner, n)
+JOIN holdfast_runs AS r USING (tenant, name, owner)
+"""
+"""The leases that a group began before its connection was lost."""
+
+SAVED: Final = """
+SELECT checksum # seq FROM holdfast_records
 WHERE run_id = (
   SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) AND key = %(key)s
 """
@@ -218,9 +257,9 @@ RETURNING id
 
 RESTORE_RECORD: Final = """
 INSERT INTO holdfast_records
-  (run_id, seq, key, digest, type, at, schema, event, checksum, ticket)
+  (run_id, seq, key, digest, type, at, schema, event, checksum)
 VALUES (%(id)s, %(seq)s, %(key)s, %(digest)s, %(type)s, %(at)s, %(schema)s, %(event)s,
-  %(checksum)s, %(ticket)s)
+  %(checksum)s)
 """
 
 RESTORE_REQUEST: Final = """
@@ -257,14 +296,19 @@ RETURNING owner, token, id, records
 """Claims of many runs. A claim whose response was lost is repeated with the same owner."""
 
 RENEW: Final = """
-UPDATE holdfast_runs SET expires = clock_timestamp() + make_interval(secs => %(lease)s)
-WHERE token = ANY(%(tokens)s) RETURNING token
+UPDATE holdfast_runs AS r SET expires = clock_timestamp() + make_interval(secs => %(lease)s)
+FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS held (id, token)
+WHERE r.id = held.id AND r.token = held.token RETURNING r.token
 """
 
 RELEASE: Final = """
-WITH unused AS (DELETE FROM holdfast_runs WHERE token = ANY(%(tokens)s) AND records = 0)
-UPDATE holdfast_runs SET token = NULL, owner = NULL, expires = NULL
-WHERE token = ANY(%(tokens)s) AND records > 0
+WITH held AS (
+  SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS held (id, token)),
+unused AS (
+  DELETE FROM holdfast_runs AS r USING held
+  WHERE r.id = held.id AND r.token = held.token AND records = 0)
+UPDATE holdfast_runs AS r SET token = NULL, owner = NULL, expires = NULL FROM held
+WHERE r.id = held.id AND r.token = held.token AND records > 0
 """
 
 SETTINGS: Final = """

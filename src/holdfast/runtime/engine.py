@@ -31,7 +31,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
-from holdfast.journal.journal_errors import RequestExistsError
+from holdfast.journal.journal_errors import RequestExistsError, RunChangedError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, RunEntry
 from holdfast.resilience.system_clock import new_run_id
@@ -63,6 +63,7 @@ from holdfast.runtime.run_stream import RunStream
 from holdfast.runtime.sessions.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_pool import (
+    LeaseKind,
     NewRun,
     OpenSession,
     SessionPool,
@@ -360,16 +361,36 @@ class Engine(Generic[T]):
             child_journal=self.journal,
             request=turn.request or "",
         )
-        pool, run_id = self.session_pool, turn.session or new_run_id()
-        if plan is not None:
+        plan, pool = plan or self.plan, self.session_pool
+        if plan is not self.plan:
             pool = SessionPool(pool.journal, plan.chain)
+        if pool.is_shared and plan.begins_directly:
+            try:
+                return await self._run_opened(turn, context, plan, pool, begins_turn=True)
+            except RunChangedError:
+                pass  # another process changed the session; nothing was saved or called
+        return await self._run_opened(turn, context, plan, pool)
+
+    async def _run_opened(
+        self,
+        turn: TurnInput,
+        context: TurnContext,
+        plan: AgentPlan,
+        pool: SessionPool,
+        *,
+        begins_turn: bool = False,
+    ) -> Result[T]:
+        """Open the run and run the turn; see `SessionPool.open_session` for `begins_turn`."""
         opening: AbstractAsyncContextManager[OpenSession]
+        run_id = turn.session or new_run_id()
         if turn.session is None:
-            opening = NewRun(pool, run_id, turn.history, is_saved=self.journal is not None)
+            lease: LeaseKind | None = "prepared" if begins_turn else "claimed"
+            lease = None if self.journal is None else lease
+            opening = NewRun(pool, run_id, turn.history, lease=lease)
         else:
-            opening = pool.open_session(run_id, max_wait=self._max_wait)
+            opening = pool.open_session(run_id, max_wait=self._max_wait, begins_turn=begins_turn)
         async with opening as opened:
-            run = ActiveTurn(plan or self.plan, run_id, opened, context)
+            run = ActiveTurn(plan, run_id, opened, context)
             if run.machine.phase is not _IDLE:
                 await _close_left_turn(run)
             self.answering.register_turn(run)

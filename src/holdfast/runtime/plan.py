@@ -94,6 +94,12 @@ class AgentPlan:
         check_value("deps", deps, self.deps_type)
 
     @property
+    def begins_directly(self) -> bool:
+        """Whether nothing of the user is called before a turn is saved as open, or after its end."""
+        chain = self.chain
+        return self.instructions.fixed is not None and not (chain.before_turn or chain.after_turn)
+
+    @property
     def model(self) -> Model:
         """The model that is called first; the others are its fallbacks."""
         return self.models[0]

@@ -35,6 +35,7 @@ from holdfast.core.events import (
 from holdfast.core.messages import Media, Reply, Text, ToolCall, user
 from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Journal, RunLog, SharedJournal
+from holdfast.testing.lease_conformance import PreparedLeaseConformance
 
 Lapse: TypeAlias = Callable[[str], Awaitable[None]]
 
@@ -333,7 +334,7 @@ class JournalConformance:
         assert [entry.records for entry in await journal.runs()] == [10] * 4
 
 
-class LeaseConformance:
+class LeaseConformance(PreparedLeaseConformance):
     """The additional contract of `holdfast.journal.port.SharedJournal`.
 
     Define the fixtures `journal` and `other`, two journals of one store as in two processes, and

@@ -41,6 +41,9 @@ DEFAULT_CACHE = 64 * 2**20
 OnBusy: TypeAlias = Literal["queue", "refuse"]
 """Whether a message to a session with a turn in progress waits or is refused."""
 
+LeaseKind: TypeAlias = Literal["claimed", "prepared"]
+"""Whether a lease is claimed at once, or begins with the first append."""
+
 # Seconds between two attempts to acquire the lease of a busy session.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
@@ -120,11 +123,20 @@ class SessionPool:
 
     @asynccontextmanager
     async def open_session(
-        self, session: str, *, max_wait: float = math.inf
+        self, session: str, *, max_wait: float = math.inf, begins_turn: bool = False
     ) -> AsyncIterator[OpenSession]:
-        """Open the session and apply its new records; otherwise like `hold_session`."""
-        async with self.hold_session(session, max_wait=max_wait) as entry:
-            await self._catch_up(session, entry)
+        """Open the session and apply its new records; otherwise like `hold_session`.
+
+        Args:
+            session: as for `hold_session`.
+            max_wait: as for `hold_session`.
+            begins_turn: whether the next event begins a turn. A shared journal is then not asked
+                before that event, which raises RunChangedError if the session was changed elsewhere.
+        """
+        prepared = begins_turn and self.is_shared
+        async with self.hold_session(session, max_wait=max_wait, prepared=prepared) as entry:
+            if not prepared:
+                await self._catch_up(session, entry)
             snapshot = self._snapshots.take_if_due(entry.machine, entry.snapshot_records)
             yield entry
             # It was taken before this turn: a machine must apply the end of this turn itself.
@@ -134,7 +146,7 @@ class SessionPool:
 
     @asynccontextmanager
     async def hold_session(
-        self, session: str, *, max_wait: float = math.inf
+        self, session: str, *, max_wait: float = math.inf, prepared: bool = False
     ) -> AsyncIterator[OpenSession]:
         """Lock the session for one user; others wait until it is released.
 
@@ -142,6 +154,8 @@ class SessionPool:
             session: the name of the session, or a run id.
             max_wait: seconds to wait for a turn in another process; with 0, a turn in this process
                 also raises.
+            prepared: whether the lease begins with the first append, if the session is as this
+                process knows it.
 
         Raises:
             SessionBusyError: another turn is in progress.
@@ -149,11 +163,16 @@ class SessionPool:
         entry = self._check_out(session, max_wait)
         try:
             async with entry.lock:
-                lease = await self.acquire_lease(session, max_wait)
+                if prepared:
+                    lease = self.prepare_lease(session, entry.run_id, entry.machine.event_count)
+                else:
+                    lease = await self.acquire_lease(session, max_wait)
                 entry.log = lease
                 try:
                     yield entry
                 finally:
+                    if prepared:
+                        entry.run_id, _ = _get_version(lease)
                     if entry.machine.phase is not Phase.IDLE:
                         self._drop_session(session, entry)
                     await lease.release()
@@ -196,6 +215,23 @@ class SessionPool:
             if not entry.users:
                 self._unused_bytes -= entry.size.bytes
                 del self._open[session]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes may use the journal."""
+        return self._shared is not None
+
+    def prepare_lease(self, run: str, run_id: int = 0, records: int = 0) -> Lease:
+        """Return a lease that begins and ends with a turn; of a journal that is not shared, a local one.
+
+        Args:
+            run: the run id, or the name of the session.
+            run_id: the id of the run in the journal; 0 for a new run.
+            records: the number of its records, as this process knows them.
+        """
+        if self._shared is None:
+            return LocalLease(self.journal, run)
+        return self._shared.prepare_lease(run, (run_id, records))
 
     async def acquire_lease(self, run: str, max_wait: float = math.inf) -> Lease:
         """Acquire the lease of a run; if the journal is not shared, only within this process.
@@ -269,23 +305,31 @@ class NewRun:
         pool: the pool.
         run: the new run id.
         history: the messages before its turn.
-        is_saved: save its events in the journal, with a lease; otherwise they end with the run.
+        lease: save its events in the journal, with a lease that is claimed, or prepared for the next
+            event, which begins a turn; with None its events end with the run.
     """
 
-    __slots__ = ("_history", "_is_saved", "_lease", "_pool", "_run")
+    __slots__ = ("_history", "_kind", "_lease", "_pool", "_run")
 
     def __init__(
-        self, pool: SessionPool, run: str, history: Sequence[Message], *, is_saved: bool
+        self,
+        pool: SessionPool,
+        run: str,
+        history: Sequence[Message],
+        *,
+        lease: LeaseKind | None,
     ) -> None:
         self._pool = pool
         self._run = run
         self._history = history
-        self._is_saved = is_saved
+        self._kind = lease
         self._lease: Lease | None = None
 
     async def __aenter__(self) -> OpenSession:
         # A run that is not saved needs no lease, because no other process can open it.
-        if self._is_saved:
+        if self._kind == "prepared":
+            self._lease = self._pool.prepare_lease(self._run)
+        elif self._kind == "claimed":
             self._lease = await self._pool.acquire_lease(self._run)
         return self._pool.make_session(self._lease or MemoryJournal(), self._history)
 
