@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from tests.crash.explored_turns import Story
 from tests.crash.invariants import Violation, after_move, at_the_end, before_act, folded
-from tests.crash.process import CANCEL, OUTAGE, Log, View, view
+from tests.crash.process import CANCEL, CHANGED, OUTAGE, Log, View, view
 from tests.crash.protocol import Process, Rules, State
 
 from holdfast.core.events import Status
@@ -149,10 +149,11 @@ class Explorer:
         if word == "read":
             return self._told(state, number, label, state.store)
         if word == "claim":
-            return self._claimed(state, number, label)
+            state = self._claimed(state, number)
+            return self._told(state, number, label, state.lease)
         if word == "keep":
-            change, outcome = self.rules.append(state, process, *process.waiting[label])
-            return self._told(replace(state, **change), number, label, outcome)
+            state, outcome = self._append(state, number, label)
+            return self._told(state, number, label, outcome)
         if word == "act" and what == "fail":
             state = replace(state, outages=state.outages + 1)
             return self._told(state, number, label, OUTAGE)
@@ -174,12 +175,27 @@ class Explorer:
         )
         return self._looked(state, len(processes), process, ())
 
-    def _claimed(self, state: State, number: int, label: str) -> State:
+    def _claimed(self, state: State, number: int) -> State:
         token = self.rules.claim(state)
         process = replace(state.processes[number], token=token)
         before, after = state.processes[:number], state.processes[number + 1 :]
-        state = replace(state, lease=token, processes=(*before, process, *after))
-        return self._told(state, number, label, token)
+        return replace(state, lease=token, processes=(*before, process, *after))
+
+    def _append(
+        self, state: State, number: int, label: str, *, is_acked: bool = True
+    ) -> tuple[State, object]:
+        """Save an append; with a version, claim the run in the same moment, if it has that."""
+        event, effect, marker, version = state.processes[number].waiting[label]
+        if version is not None:
+            if not self.rules.has_version(state, version):
+                return state, CHANGED
+            state = self._claimed(state, number)
+        process = state.processes[number]
+        change, outcome = self.rules.append(state, process, event, effect, marker)
+        if not is_acked:
+            change.pop("acked", None)
+        is_begun = version is not None and outcome is None
+        return replace(state, **change), process.token if is_begun else outcome
 
     def _killed(self, state: State, number: int) -> State:
         left = tuple(one for at, one in enumerate(state.processes) if at != number)
@@ -193,11 +209,8 @@ class Explorer:
 
     def _cancelled(self, state: State, number: int, label: str) -> State:
         """A cancelled append is saved or it is not; `label` names one that is."""
-        process = state.processes[number]
         if label:
-            change, _ = self.rules.append(state, process, *process.waiting[label])
-            change.pop("acked", None)
-            state = replace(state, **change)
+            state, _ = self._append(state, number, label, is_acked=False)
         state = replace(state, cancels=state.cancels + 1)
         return self._told(state, number, CANCEL, None)
 

@@ -139,6 +139,13 @@ async def claim_after_read(self: SessionPool, run: str, patience: float = 0.0) -
     return LateLease(cast("SharedJournal", self.journal))
 
 
+class AnyVersion(Rules):
+    """A driver claims a run with its first append, whatever others have saved meanwhile."""
+
+    def has_version(self, state: State, records: int) -> bool:
+        return True
+
+
 class TwoHold(Rules):
     """A new driver receives the lease of another driver."""
 
@@ -312,6 +319,7 @@ MUTANTS = (
         swaps=((SessionPool, "acquire_lease", claim_after_read),),
     ),
     Mutant("two drivers with one lease", "one write", TwoHold),
+    Mutant("claimed without its version", "another message", AnyVersion),
     Mutant("torn batch acknowledged", "read and write at once", TornBatch),
     Mutant("answer not kept", "a question", swaps=((TurnLog, "commit", forget_answers),)),
     Mutant("conflict swallowed", "one write", swaps=((TurnLog, "commit", swallow_conflict),)),

@@ -26,7 +26,7 @@ from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import Approved, PermissionQuestion
 from holdfast.core.session_state import Phase
-from holdfast.journal.journal_errors import LeaseLostError
+from holdfast.journal.journal_errors import LeaseLostError, RunChangedError
 from holdfast.journal.port import Record, RunEntry
 from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
 from holdfast.tools.context import ToolContext
@@ -36,6 +36,7 @@ CANCEL = "cancel"
 CONFLICT = "conflict"
 OUTAGE = "outage"
 FENCED = "fenced"
+CHANGED = "changed"
 
 Kind: TypeAlias = Literal["leases", "keys"]
 """A journal with leases, or one without."""
@@ -109,6 +110,8 @@ class Gates:
             raise ConflictError("another driver was faster")
         if outcome == FENCED:
             raise LeaseLostError(RUN, "another driver has taken over")
+        if outcome == CHANGED:
+            raise RunChangedError(RUN)
         return outcome
 
 
@@ -121,7 +124,7 @@ class GatedLog:
     async def append(
         self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
     ) -> None:
-        await self.gates.pass_through(f"keep {event.key}", (event, effect, marker))
+        await self.gates.pass_through(f"keep {event.key}", (event, effect, marker, None))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         if run != RUN:
@@ -167,11 +170,30 @@ class GatedLease(GatedLog):
         """A released lease counts as an expired one."""
 
 
+class PreparedLease(GatedLease):
+    """A lease that its first append claims, if the run has this many records."""
+
+    def __init__(self, gates: Gates, records: int) -> None:
+        super().__init__(gates, 0)
+        self.version = (1, records)
+
+    async def append(
+        self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+    ) -> None:
+        version = None if self.token else self.version[1]
+        label = f"keep {event.key}"
+        token = await self.gates.pass_through(label, (event, effect, marker, version))
+        self.token = self.token or token
+
+
 class SharedGatedJournal(GatedJournal):
     """A journal with leases; the explorer decides when a lease expires."""
 
     async def claim(self, run: str) -> GatedLease:
         return GatedLease(self.gates, await self.gates.pass_through("claim"))
+
+    def prepare_lease(self, run: str, version: tuple[int, int]) -> PreparedLease:
+        return PreparedLease(self.gates, version[1])
 
 
 class GatedModel:

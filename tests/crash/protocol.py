@@ -118,6 +118,10 @@ class Rules:
         """Return the token of a driver that claims the run now."""
         return state.lease + 1
 
+    def has_version(self, state: State, records: int) -> bool:
+        """Whether the run is as a driver knows it that claims it with its first append."""
+        return len(state.store) == records
+
     def may_write(self, state: State, process: Process) -> bool:
         """Whether this driver has the lease, checked in the transaction of the append."""
         return process.token == state.lease

@@ -18,13 +18,15 @@ from tests.postgres_server import PostgresServer
 from holdfast import PostgresJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
+from holdfast.journal.postgres_renewal import LeaseState
 
 ROOT = Path(__file__).parents[2]
 EVENTS = 7
 """Opened, replied, begun, two tools, replied, closed."""
-APPENDS = EVENTS - 1
-"""The first reply and the marker of its tools are one append."""
+APPENDS = EVENTS - 2
+"""The first reply and the marker of its tools are one append, and the last reply and the end."""
 BOOKED = "booked Porto"
+_CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'"
 DOUBT = "Whether it took effect is unknown"
 
 
@@ -141,13 +143,13 @@ class Dying(PostgresJournal):
         event: Event,
         effect: Effect | None,
         marker: Event | None,
-        token: int | None,
+        lease: LeaseState | None,
     ) -> None:
         self.left -= 1
         is_last = self.left == 0
         if is_last and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        await super()._append_event(run, event, effect, marker, token)
+        await super()._append_event(run, event, effect, marker, lease)
         if is_last:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -173,7 +175,11 @@ def test_after_a_kill_at_any_append_another_process_ends_the_turn(
     moment: int, before: bool, url: str, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     (tmp_path / "free").touch()
+    with PostgresJournal(url) as journal:
+        asyncio.run(agent_for(journal, tmp_path).recover())  # makes the tables
     die(url, tmp_path, moment, before=before)
+    while postgres.rows(url, _CONNECTED) != [(0,)]:
+        time.sleep(0.01)  # the server may still commit what was sent before the kill
     postgres.rows(url, "UPDATE holdfast_runs SET expires = clock_timestamp() RETURNING 1")
     with PostgresJournal(url) as journal:
         agent = agent_for(journal, tmp_path)
