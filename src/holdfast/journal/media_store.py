@@ -1,4 +1,4 @@
-r"""Keeps the bytes of pictures and files once in a SQLite journal, however many records contain them.
+r"""Keeps the bytes of pictures and files once in a journal, however many records contain them.
 
 In the text of an event or a snapshot, large bytes are replaced by a reference to their digest:
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 
@@ -39,21 +40,35 @@ def move_media_out(text: str, run: int, connection: sqlite3.Connection) -> str:
         run: the id of the run that uses them.
         connection: a connection in a transaction.
     """
+    return extract_media(text, partial(_save_bytes, run, connection))
+
+
+def extract_media(text: str, save: Callable[[str, bytes], object]) -> str:
+    """Return a JSON text with references in place of its large bytes.
+
+    Args:
+        text: the text of an event or a snapshot.
+        save: receives the digest of the bytes, and the bytes.
+    """
     if len(text) < LEAST:
         return text
-    return _BYTES.sub(partial(_save_bytes, run, connection), text)
+
+    def replace(found: re.Match[str]) -> str:
+        data = b64decode(found[1]) if len(found[1]) % 4 == 0 else b""
+        if b64encode(data).decode() != found[1]:
+            return found[0]  # not what Holdfast writes for bytes: it could not be put back
+        digest = blake2b(data, digest_size=32).hexdigest()
+        save(digest, data)
+        return f'{_MARK}{digest}"'
+
+    return _BYTES.sub(replace, text)
 
 
-def _save_bytes(run: int, connection: sqlite3.Connection, found: re.Match[str]) -> str:
-    data = b64decode(found[1]) if len(found[1]) % 4 == 0 else b""
-    if b64encode(data).decode() != found[1]:
-        return found[0]  # not what Holdfast writes for bytes: it could not be put back
-    digest = blake2b(data, digest_size=32).hexdigest()
+def _save_bytes(run: int, connection: sqlite3.Connection, digest: str, data: bytes) -> None:
     connection.execute("INSERT OR IGNORE INTO media (digest, data) VALUES (?, ?)", (digest, data))
     connection.execute(
         "INSERT OR IGNORE INTO media_uses (run, digest) VALUES (?, ?)", (run, digest)
     )
-    return f'{_MARK}{digest}"'
 
 
 def has_media(text: str) -> bool:
@@ -63,14 +78,34 @@ def has_media(text: str) -> bool:
 
 def put_media_back(text: str, connection: sqlite3.Connection) -> str:
     """Replace the references in a JSON text by the bytes; a missing one stays as it is."""
-    return _REFERENCE.sub(partial(_load_bytes, connection), text)
+    return restore_media(text, partial(_load_bytes, connection))
 
 
-def _load_bytes(connection: sqlite3.Connection, found: re.Match[str]) -> str:
-    row = connection.execute("SELECT data FROM media WHERE digest = ?", (found[1],)).fetchone()
-    if row is None or not isinstance(row[0], bytes):
-        return found[0]  # the checksum of the record then does not match
-    return f'"data":"{b64encode(row[0]).decode()}"'
+def find_media(text: str) -> list[str]:
+    """Return the digests of the bytes that a JSON text refers to."""
+    return _REFERENCE.findall(text) if has_media(text) else []
+
+
+def restore_media(text: str, load: Callable[[str], object]) -> str:
+    """Return a JSON text with its bytes in place of the references.
+
+    Args:
+        text: the text with references.
+        load: returns the bytes of a digest. A reference without bytes stays as it is.
+    """
+
+    def replace(found: re.Match[str]) -> str:
+        data = load(found[1])
+        if not isinstance(data, bytes):
+            return found[0]  # the checksum of the record then does not match
+        return f'"data":"{b64encode(data).decode()}"'
+
+    return _REFERENCE.sub(replace, text)
+
+
+def _load_bytes(connection: sqlite3.Connection, digest: str) -> object:
+    row = connection.execute("SELECT data FROM media WHERE digest = ?", (digest,)).fetchone()
+    return row[0] if row is not None else None
 
 
 def delete_one_medium(run: int, connection: sqlite3.Connection) -> bool:

@@ -149,7 +149,11 @@ class PostgresJournal:
         outcome = Outcome.UNSAVED
         if lease is not None:
             begins = not lease.token
-            outcome = await self._server.save(insert)
+            if begins and insert.media:
+                await self._begin_lease(insert.names, lease)
+                begins = False
+            if not insert.media:
+                outcome = await self._server.save(insert)
             if outcome is Outcome.SAVED:
                 return
             if begins:
@@ -158,6 +162,16 @@ class PostgresJournal:
         await self._thread.submit(
             lambda begin: self._server.append_alone(insert, begin, is_unknown=is_unknown)
         )
+
+    async def _begin_lease(self, names: Mapping[str, object], lease: LeaseState) -> None:
+        """Begin a prepared lease before an append that is too large for a group."""
+        version = lease.run_id, lease.records
+        if not await self._server.claim(names, lease):
+            raise RunChangedError(lease.run)
+        if version != (lease.run_id if version[1] else version[0], lease.records):
+            await self._release_lease(lease)
+            lease.is_lost = True
+            raise RunChangedError(lease.run)
 
     def _run_values(self, run: str) -> dict[str, object]:
         nested = is_nested_run(run)
@@ -172,11 +186,16 @@ class PostgresJournal:
         return [self._reader.to_line(row) for row in await self._select_rows(run, after)]
 
     async def _select_rows(self, run: str, after: int) -> list[Row]:
-        found = await self._fetch_rows(sql.LINES, {**self._run_values(run), "after": after})
+        found = await self._fetch_events(sql.LINES, {**self._run_values(run), "after": after})
         total = int(str(found[0][-1])) if found else 0
         rows = [row[:-1] for row in found if row[SEQ] is not None]
         self._reader.check_sequence(rows, run, after, total)
         return rows
+
+    async def _fetch_events(self, statement: str, values: Mapping[str, object]) -> list[Row]:
+        from holdfast.journal.postgres_media import fetch_events
+
+        return await fetch_events(statement, values, self._fetch_rows)
 
     async def _fetch_rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
         return await self._thread.submit(lambda _: self._server.fetch_rows(statement, values))
@@ -237,7 +256,7 @@ class PostgresJournal:
     async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
         """Return the records of a run that have one of these keys, in order."""
         wanted = [key for key in keys if "\x00" not in key]
-        rows = await self._fetch_rows(sql.PICK, {**self._run_values(run), "keys": wanted})
+        rows = await self._fetch_events(sql.PICK, {**self._run_values(run), "keys": wanted})
         return await self._reader.to_records(rows)
 
     async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
@@ -269,8 +288,12 @@ class PostgresJournal:
 
     async def load_snapshot(self, run: str) -> bytes | None:
         """Return the last snapshot of a run, if there is one."""
+        from holdfast.journal.postgres_media import fetch_snapshot
+
         rows = await self._fetch_rows(sql.SNAPSHOT, self._run_values(run))
-        return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else None
+        if not rows or not isinstance(rows[0][0], bytes):
+            return None
+        return await fetch_snapshot(rows[0][0], self._fetch_rows)
 
     async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
         """Save the state after the first records of a run, until the run is deleted.

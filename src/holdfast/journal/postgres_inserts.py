@@ -11,6 +11,7 @@ from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_names import check_name, check_text
+from holdfast.journal.media_store import extract_media
 from holdfast.journal.postgres_renewal import LeaseState
 from holdfast.journal.rows import EncodedRow, encode_append
 
@@ -40,6 +41,7 @@ class Insert(Struct, frozen=True):
         request: the request of that turn; "" without one.
         lease: the lease; None without one. A lease that has no token begins with this append.
         ends: whether the lease ends with this append.
+        media: the large bytes of its events, by digest.
     """
 
     run: str
@@ -50,6 +52,7 @@ class Insert(Struct, frozen=True):
     request: str
     lease: LeaseState | None
     ends: bool
+    media: Mapping[str, bytes]
 
     @property
     def key(self) -> object:
@@ -78,9 +81,10 @@ def make_insert(
     Raises:
         ConfigurationError: the event cannot be saved.
     """
-    rows = [_encode_row(names, event, effect)]
+    media: dict[str, bytes] = {}
+    rows = [_encode_row(names, event, effect, media)]
     if marker is not None:
-        rows.append(_encode_row(names, marker, None))
+        rows.append(_encode_row(names, marker, None, media))
     opened = event if isinstance(event, TurnOpened) else None
     closes = isinstance(event, TurnClosed) or isinstance(marker, TurnClosed)
     return Insert(
@@ -92,13 +96,17 @@ def make_insert(
         request=check_name("request", opened.request) if opened and opened.request else "",
         lease=lease,
         ends=closes and lease is not None and lease.ends_with_turn,
+        media=media,
     )
 
 
-def _encode_row(names: Mapping[str, object], event: Event, effect: Effect | None) -> EncodedRow:
+def _encode_row(
+    names: Mapping[str, object], event: Event, effect: Effect | None, media: dict[str, bytes]
+) -> EncodedRow:
     if len(check_text(event.key, "event.key").encode()) > _LONGEST_KEY:
         raise ConfigurationError("event.key", f"is longer than {_LONGEST_KEY} bytes")
-    return encode_append(str(names["tenant"]), str(names["run"]), event, effect)
+    row = encode_append(str(names["tenant"]), str(names["run"]), event, effect)
+    return row._replace(event=extract_media(row.event, media.__setitem__))
 
 
 def make_insert_values(insert: Insert) -> dict[str, object]:

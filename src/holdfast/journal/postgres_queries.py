@@ -13,7 +13,9 @@ from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.journal_names import check_name, digest_name
+from holdfast.journal.media_store import extract_media
 from holdfast.journal.port import Record
+from holdfast.journal.postgres_media import extract_snapshot_media, save_media
 from holdfast.journal.postgres_pool import Connection, Work
 from holdfast.journal.rows import SAID, encode_row, number_checksum
 from holdfast.journal.run_summary import summarize_run
@@ -70,6 +72,7 @@ def make_restore(tenant: str, runs: Mapping[str, Sequence[Record]]) -> Work[None
                     ):
                         values = [{**one, "id": row[0]} for one in rows]
                         await cursor.executemany(statement, values)
+                await save_media(connection, run.values, run.media)
 
     return work
 
@@ -79,6 +82,7 @@ class _RunValues(NamedTuple):
 
     values: dict[str, object]
     checksum: int
+    media: dict[str, bytes]
     records: list[dict[str, object]]
     requests: list[dict[str, object]]
 
@@ -96,7 +100,10 @@ def _encode_run(tenant: str, run: str, records: Sequence[Record]) -> _RunValues:
         "open": summary.turn_open,
         "agent": summary.agent.replace("\x00", ""),
     }
-    rows = [_record_values(tenant, run, seq, record) for seq, record in enumerate(records, 1)]
+    media: dict[str, bytes] = {}
+    rows = [
+        _record_values(tenant, run, seq, record, media) for seq, record in enumerate(records, 1)
+    ]
     checksum = encode_row(tenant, run, 1, records[0]).checksum
     events = [record.event for record in records]
     requests: list[dict[str, object]] = [
@@ -104,10 +111,12 @@ def _encode_run(tenant: str, run: str, records: Sequence[Record]) -> _RunValues:
         for event in events
         if isinstance(event, TurnOpened) and event.request
     ]
-    return _RunValues(values, checksum, rows, requests)
+    return _RunValues(values, checksum, media, rows, requests)
 
 
-def _record_values(tenant: str, run: str, seq: int, record: Record) -> dict[str, object]:
+def _record_values(
+    tenant: str, run: str, seq: int, record: Record, media: dict[str, bytes]
+) -> dict[str, object]:
     line, event, checksum = encode_row(tenant, run, seq, record)
     return {
         "seq": seq,
@@ -116,7 +125,7 @@ def _record_values(tenant: str, run: str, seq: int, record: Record) -> dict[str,
         "type": line.type,
         "at": line.at,
         "schema": line.schema,
-        "event": event,
+        "event": extract_media(event, media.__setitem__),
         "checksum": number_checksum(checksum, seq),
     }
 
@@ -129,10 +138,14 @@ def make_save_snapshot(names: Mapping[str, object], records: int, state: bytes) 
         records: the number of records in the snapshot.
         state: the snapshot.
     """
+    small, media = extract_snapshot_media(state)
 
     async def work(connection: Connection) -> None:
-        values = {**names, "records": records, "state": state}
-        await connection.execute(sql.KEEP_SNAPSHOT, values)
+        values = {**names, "records": records, "state": small}
+        async with connection.transaction():
+            saved = await connection.execute(sql.KEEP_SNAPSHOT, values)
+            if saved.rowcount:
+                await save_media(connection, names, media)
 
     return work
 

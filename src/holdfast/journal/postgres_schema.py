@@ -77,6 +77,16 @@ SCHEMA: tuple[LiteralString, ...] = (
     ),
     "CREATE INDEX holdfast_requests_by_run ON holdfast_requests (run_id)",
     "CREATE TABLE holdfast_snapshots (run_id bigint PRIMARY KEY, state bytea NOT NULL)",
+    # Large bytes of pictures and files, once each, and which runs use them; see `journal.media_store`.
+    "CREATE TABLE holdfast_media (digest bytea PRIMARY KEY, data bytea NOT NULL)",
+    (
+        "CREATE TABLE holdfast_media_uses ("
+        " run_id bigint NOT NULL,"
+        " digest bytea NOT NULL,"
+        " PRIMARY KEY (run_id, digest)"
+        ")"
+    ),
+    "CREATE INDEX holdfast_media_uses_by_digest ON holdfast_media_uses (digest)",
 )
 
 

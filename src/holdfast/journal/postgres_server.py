@@ -34,6 +34,7 @@ from holdfast.journal.postgres_inserts import (
     make_owner_values,
     to_array,
 )
+from holdfast.journal.postgres_media import delete_media, save_media
 from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, Work
 from holdfast.journal.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
 from holdfast.journal.rows import Row
@@ -135,7 +136,14 @@ class PostgresServer:
         values = {**make_insert_values(insert), "lease": self._lease}
         statement = sql.APPEND if insert.lease is None else sql.APPEND_LEASED
         try:
-            if await (await connection.execute(statement, values)).fetchone():
+            if not insert.media:
+                saved = await (await connection.execute(statement, values)).fetchone()
+            else:
+                async with connection.transaction():
+                    saved = await (await connection.execute(statement, values)).fetchone()
+                    if saved:
+                        await save_media(connection, insert.names, insert.media)
+            if saved:
                 return True
         except errors.UniqueViolation as error:
             if not is_first and await self._is_saved(connection, insert):
@@ -253,6 +261,7 @@ async def _delete_run(connection: Connection, names: Mapping[str, object]) -> in
     row = await (await connection.execute(sql.DELETE_RUN, names)).fetchone()
     if row is None:
         return 0
+    await delete_media(connection, row[0])
     for statement in (sql.DELETE_RECORDS, sql.DELETE_SNAPSHOT, sql.DELETE_REQUESTS):
         await connection.execute(statement, {"id": row[0]})
     return int(row[1])

@@ -165,7 +165,9 @@ FROM holdfast_runs WHERE tenant = %(tenant)s AND records > 0 ORDER BY run COLLAT
 """
 
 SIZES: Final = """
-SELECT run, SUM(octet_length(event)) + COALESCE(MAX(octet_length(state)), 0)
+SELECT run, SUM(octet_length(event)) + COALESCE(MAX(octet_length(state)), 0) + COALESCE((
+    SELECT SUM(octet_length(data)) FROM holdfast_media_uses AS u JOIN holdfast_media USING (digest)
+    WHERE u.run_id = holdfast_runs.id), 0)
 FROM holdfast_runs JOIN holdfast_records ON run_id = id LEFT JOIN holdfast_snapshots USING (run_id)
 WHERE tenant = %(tenant)s GROUP BY holdfast_runs.id
 """
@@ -210,6 +212,42 @@ DELETE_RECORDS: Final = "DELETE FROM holdfast_records WHERE run_id = %(id)s"
 DELETE_SNAPSHOT: Final = "DELETE FROM holdfast_snapshots WHERE run_id = %(id)s"
 
 DELETE_REQUESTS: Final = "DELETE FROM holdfast_requests WHERE run_id = %(id)s"
+
+RUN_ID: Final = "SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s"
+
+# The locks keep a deletion from deleting what an append is about to use, and the other way around.
+KNOWN_MEDIA: Final = """
+SELECT digest FROM holdfast_media WHERE digest = ANY(%(digests)s) ORDER BY digest FOR KEY SHARE
+"""
+
+SAVE_MEDIUM: Final = """
+INSERT INTO holdfast_media (digest, data) VALUES (%(digest)s, %(data)s)
+ON CONFLICT (digest) DO UPDATE SET digest = excluded.digest
+"""
+
+USE_MEDIA: Final = """
+INSERT INTO holdfast_media_uses (run_id, digest)
+SELECT %(id)s, digest FROM unnest(%(digests)s::bytea[]) AS used (digest) ON CONFLICT DO NOTHING
+"""
+
+MEDIA: Final = (
+    "SELECT encode(digest, 'hex'), data FROM holdfast_media WHERE digest = ANY(%(digests)s)"
+)
+
+LOCK_MEDIA: Final = """
+SELECT digest FROM holdfast_media
+WHERE digest IN (SELECT digest FROM holdfast_media_uses WHERE run_id = %(id)s)
+ORDER BY digest FOR UPDATE
+"""
+
+# A separate statement: it must see the uses that were saved while the one before waited for a lock.
+DELETE_MEDIA: Final = """
+WITH used AS (DELETE FROM holdfast_media_uses WHERE run_id = %(id)s)
+DELETE FROM holdfast_media AS m
+WHERE digest IN (SELECT digest FROM holdfast_media_uses WHERE run_id = %(id)s)
+  AND NOT EXISTS (
+    SELECT 1 FROM holdfast_media_uses AS u WHERE u.digest = m.digest AND u.run_id <> %(id)s)
+"""
 
 TENANTS: Final = "SELECT DISTINCT tenant FROM holdfast_runs WHERE records > 0 ORDER BY tenant"
 
