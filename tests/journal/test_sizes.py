@@ -1,4 +1,4 @@
-"""What a record needs in a file, beside the JSON of its event."""
+"""What a record needs in a file or a database, beside the JSON of its event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from holdfast import SqliteJournal
+import msgspec
+import psycopg
+from tests.postgres_server import PostgresServer
+
+from holdfast import PostgresJournal, SqliteJournal
 from holdfast.core.effects import CallModel
 from holdfast.core.events import ModelReplied, Status, ToolFinished, ToolsBegun, TurnClosed
 from holdfast.core.messages import Reply, Text, ToolResult
@@ -17,7 +21,7 @@ from holdfast.testing.journal_conformance import make_turn_opened
 TURNS = 4
 
 
-async def talk(journal: SqliteJournal, run: str) -> None:
+async def talk(journal: SqliteJournal | PostgresJournal, run: str) -> None:
     """Turns with one tool each, six records a turn."""
     for turn in range(1, TURNS + 1):
         first, last = f"t{turn}.i0.model", f"t{turn}.i1.model"
@@ -44,3 +48,28 @@ async def test_a_record_needs_at_most_150_bytes_over_its_event(tmp_path: Path) -
         records, events = connection.execute(query).fetchone()
     assert records == 200 * TURNS * 6
     assert ((tmp_path / "talk.db").stat().st_size - events) / records <= 150
+
+
+async def test_a_record_in_postgresql_needs_at_most_150_bytes_over_its_event(
+    postgres: PostgresServer,
+) -> None:
+    """With its checksum, its share of the table of runs, and all indexes; over the whole event.
+
+    A row of PostgreSQL has a header of 28 bytes, so type, key and time count for the event here.
+    """
+    url, dice = postgres.new_url(), random.Random(1)
+    with PostgresJournal(url) as journal:
+        for _ in range(2):
+            names = [f"{dice.getrandbits(128):032x}" for _ in range(200)]
+            await asyncio.gather(*(talk(journal, name) for name in names))
+        events = [record.event for record in await journal.read(names[0])]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM holdfast_runs, holdfast_records")
+        query = (
+            "SELECT SUM(pg_relation_size(c.oid)) FROM pg_class AS c"
+            " WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'i')"
+        )
+        (size,) = connection.execute(query).fetchone() or (0,)
+    written = sum(len(msgspec.json.encode(event)) for event in events) / len(events)
+    assert len(events) == TURNS * 6
+    assert int(size) / (400 * TURNS * 6) - written <= 150

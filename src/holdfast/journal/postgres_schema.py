@@ -54,18 +54,23 @@ SCHEMA: tuple[LiteralString, ...] = (
     (
         "CREATE TABLE holdfast_records ("
         " run_id bigint NOT NULL,"
-        " seq bigint NOT NULL,"
-        ' key text COLLATE "C" NOT NULL,'
-        " digest text NOT NULL,"
-        " type text NOT NULL,"
         " at double precision NOT NULL,"
-        " schema integer NOT NULL,"
-        " event text NOT NULL,"
         " checksum bigint NOT NULL,"
-        " PRIMARY KEY (run_id, seq),"
-        " UNIQUE (run_id, key)"
+        " seq integer NOT NULL,"
+        " schema smallint NOT NULL,"
+        ' key text COLLATE "C" NOT NULL,'
+        ' type text COLLATE "C" NOT NULL,'
+        ' digest text COLLATE "C" NOT NULL,'
+        " event text NOT NULL"
         ")"
     ),
+    # Of 64-bit hashes, since most of a record's bytes beside its event would be its key in an index.
+    (
+        "CREATE UNIQUE INDEX holdfast_records_by_key"
+        " ON holdfast_records (run_id, hashtextextended(key, 0))"
+    ),
+    # Equal entries of an index take six bytes each. An append locks its run, so numbers are unique.
+    "CREATE INDEX holdfast_records_by_seq ON holdfast_records (run_id, (seq >> 5))",
     (
         "CREATE TABLE holdfast_requests ("
         ' tenant text COLLATE "C" NOT NULL,'

@@ -148,12 +148,14 @@ JOIN holdfast_runs AS r USING (tenant, name, owner)
 SAVED: Final = """
 SELECT checksum # seq FROM holdfast_records
 WHERE run_id = (
-  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) AND key = %(key)s
+  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s)
+  AND hashtextextended(key, 0) = hashtextextended(%(key)s COLLATE "C", 0) AND key = %(key)s
 """
 
 LINES: Final = """
 SELECT schema, run, seq, key, digest, type, at, event, checksum, records
 FROM holdfast_runs LEFT JOIN holdfast_records ON run_id = id AND seq > %(after)s
+  AND seq >> 5 >= %(after)s::integer >> 5
 WHERE tenant = %(tenant)s AND name = %(name)s AND records > 0
 ORDER BY seq
 """
@@ -270,6 +272,8 @@ PICK: Final = """
 SELECT schema, %(run)s::text, seq, key, digest, type, at, event, checksum FROM holdfast_records
 WHERE run_id = (
   SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) AND key = ANY(%(keys)s)
+  AND hashtextextended(key, 0) = ANY(
+    SELECT hashtextextended(wanted COLLATE "C", 0) FROM unnest(%(keys)s::text[]) AS wanted)
 ORDER BY seq
 """
 

@@ -170,8 +170,8 @@ class RowReader:
             after: the number of records that were not selected.
             total: the number of records that the run must have.
         """
-        if len(rows) == max(total - after, 0) and (not rows or rows[-1][SEQ] == total):
-            return  # the numbers of a run are unique, so there is no gap
+        if [row[SEQ] for row in rows] == list(range(after + 1, total + 1)):
+            return
         wanted = after + 1
         for row in rows:
             if row[SEQ] != wanted:
