@@ -33,27 +33,46 @@ async def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
+def count_calls(journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets an entry for each round trip to the server."""
+    calls: list[object] = []
+    perform: Callable[..., Awaitable[Any]] = journal._server._pool.perform
+
+    async def count(*args: Any, **keywords: Any) -> Any:
+        calls.append(args)
+        return await perform(*args, **keywords)
+
+    monkeypatch.setattr(journal._server._pool, "perform", count)
+    return calls
+
+
 async def test_a_turn_with_one_tool_takes_four_round_trips(
     journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
     agent = Agent(ScriptedModel(call, "Done.", call, "Done."), tools=[pay], journal=journal)
     await journal.runs()  # connect
-    calls = 0
-    perform: Callable[..., Awaitable[Any]] = journal._server._pool.perform
-
-    async def count(*args: Any, **keywords: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return await perform(*args, **keywords)
-
-    monkeypatch.setattr(journal._server._pool, "perform", count)
+    calls = count_calls(journal, monkeypatch)
     for _ in range(2):
-        calls = 0
+        calls.clear()
         await agent.run("Pay.", session="ada")
-        assert (
-            calls == 4
-        )  # opened with its lease, replied, tool, and closed with the end of the lease
+        # Opened with its lease, replied, the tool, and closed with the end of the lease.
+        assert len(calls) == 4
+
+
+async def test_a_session_of_another_process_is_claimed_and_read_once(
+    journal: PostgresJournal, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its snapshot is not asked for, because a session this short has none."""
+    call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
+    agent = Agent(ScriptedModel(call, "Done."), tools=[pay], journal=journal)
+    await agent.run("Pay.", session="ada")
+    with PostgresJournal(url) as elsewhere:
+        await elsewhere.runs()  # connect
+        calls = count_calls(elsewhere, monkeypatch)
+        agent = Agent(ScriptedModel(call, "Done."), tools=[pay], journal=elsewhere)
+        await agent.run("Pay.", session="ada")
+        assert len(calls) == 8  # refused, claimed, read, four appends, and the end of the lease
 
 
 async def test_a_session_that_was_made_anew_elsewhere_is_read(

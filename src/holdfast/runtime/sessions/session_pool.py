@@ -33,7 +33,7 @@ from holdfast.middleware.folds import Folds
 from holdfast.middleware.refold import refold_session
 from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_size import SessionSize
-from holdfast.runtime.sessions.session_snapshots import Snapshots
+from holdfast.runtime.sessions.session_snapshots import LEAST_RECORDS, Snapshots
 
 DEFAULT_CACHE = 64 * 2**20
 """Bytes of memory for open sessions that no turn uses."""
@@ -272,7 +272,7 @@ class SessionPool:
             entry.run_id = run_id  # the lease says that there is nothing to read
             return
         entry.run_id = run_id
-        if not known:
+        if not known and not 0 <= records < LEAST_RECORDS:
             known = entry.snapshot_records = await self._snapshots.load(session, entry.machine)
         # The last known record is read again. If it is missing, the session was deleted meanwhile.
         # If it differs, the name now belongs to another session.
