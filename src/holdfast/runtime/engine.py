@@ -117,7 +117,7 @@ class Engine(Generic[T]):
         self._pruning: BackgroundPruning | None = None
         retention = keywords["retention"]
         if retention is not None:
-            self._require_journal("delete old sessions")
+            self.require_journal("delete old sessions")
             from holdfast.runtime.sessions.agent_sessions import make_pruning  # only with retention
 
             self._pruning = make_pruning(self.plan, self.session_pool, retention)
