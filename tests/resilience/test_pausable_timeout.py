@@ -8,14 +8,14 @@ import pytest
 
 from holdfast.resilience.timeout.pausable_timeout import (
     PausableTimeout,
-    pausable_timeout,
+    PausableTimeout,
     pause_timeout,
 )
 
 
 async def thinks_and_hangs(scope: asyncio.Timeout) -> None:
     async with scope:
-        with pausable_timeout(scope):
+        with PausableTimeout(scope):
             with pause_timeout():
                 await asyncio.sleep(0.15)
             assert not scope.expired()
@@ -30,7 +30,7 @@ async def test_a_paused_limit_does_not_strike_and_strikes_afterwards() -> None:
 async def test_pauses_may_overlap() -> None:
     async with asyncio.timeout(60) as scope:
         await asyncio.sleep(0)
-        with pausable_timeout(scope) as patience:
+        with PausableTimeout(scope) as patience:
             first, second = patience.pause(), patience.pause()
             first.__enter__()
             second.__enter__()
@@ -45,7 +45,7 @@ async def test_without_a_limit_there_is_nothing_to_pause() -> None:
         pass
     async with asyncio.timeout(None) as scope:
         await asyncio.sleep(0)
-        with pausable_timeout(scope), pause_timeout():
+        with PausableTimeout(scope), pause_timeout():
             assert scope.when() is None
         assert scope.when() is None
 
@@ -53,7 +53,7 @@ async def test_without_a_limit_there_is_nothing_to_pause() -> None:
 async def test_a_pause_that_outlives_its_limit_harms_nothing() -> None:
     async with asyncio.timeout(60) as scope:
         await asyncio.sleep(0)
-        with pausable_timeout(scope) as patience:
+        with PausableTimeout(scope) as patience:
             pause = patience.pause()
             pause.__enter__()
     pause.__exit__(None, None, None)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import Struct
 
 _ESCAPE = re.compile(
     r"\\(?:(?P<pair>u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -29,7 +30,7 @@ class Unreadable:
 UNREADABLE = Unreadable()
 
 
-class JsonReader:
+class JsonReader(Struct, eq=False):
     r"""Reads the JSON texts of one body.
 
     Attributes:
@@ -43,10 +44,7 @@ class JsonReader:
     ({'a': 1}, False)
     """
 
-    __slots__ = ("has_mended",)
-
-    def __init__(self) -> None:
-        self.has_mended = False
+    has_mended: bool = False
 
     def read(self, data: bytes) -> object:
         """Return the value of a JSON text, or UNREADABLE; never raises."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.limits import Limits
@@ -40,15 +42,12 @@ def check_flags(event: Event) -> None:
         )
 
 
-class OutputRetries:
+class OutputRetries(Struct, eq=False):
     """The outputs of one turn so far: how many did not fit, and what the repairs have cost."""
 
-    __slots__ = ("_began", "_tokens", "failed")
-
-    def __init__(self) -> None:
-        self.failed = 0
-        self._began = 0.0
-        self._tokens = 0
+    failed: int = 0
+    _began: float = 0.0
+    _tokens: int = 0
 
     def record_output(self, worked: float, usage: Usage) -> None:
         """Record an output after so many seconds of the turn. Repairs are limited from the first."""

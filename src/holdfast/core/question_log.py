@@ -52,7 +52,7 @@ def asker_key(key: str) -> str:
     return key.partition(ASK)[0]
 
 
-class QuestionLog:
+class QuestionLog(Struct, eq=False):
     """The questions of one turn.
 
     An *asker* is the effect that asks, by its key. `waited_seconds` is the time in which a question
@@ -61,26 +61,14 @@ class QuestionLog:
     `resume_count` counts how often such answers were used.
     """
 
-    __slots__ = (
-        "_open_keys",
-        "_passed_on",
-        "_since",
-        "due_askers",
-        "outcomes",
-        "questions",
-        "resume_count",
-        "waited_seconds",
-    )
-
-    def __init__(self) -> None:
-        self.questions: dict[str, QuestionAsked] = {}
-        self.outcomes: dict[str, QuestionOutcome] = {}
-        self.waited_seconds = 0.0
-        self.due_askers: dict[str, bool] = {}
-        self.resume_count = 0
-        self._open_keys: dict[str, None] = {}
-        self._passed_on: dict[str, str] = {}
-        self._since = 0.0
+    questions: dict[str, QuestionAsked] = {}
+    outcomes: dict[str, QuestionOutcome] = {}
+    waited_seconds: float = 0.0
+    due_askers: dict[str, bool] = {}
+    resume_count: int = 0
+    _open_keys: dict[str, None] = {}
+    _passed_on: dict[str, str] = {}
+    _since: float = 0.0
 
     @property
     def open_questions(self) -> tuple[QuestionAsked, ...]:

@@ -6,6 +6,8 @@ never add a message that nobody wrote.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.events import Status, TurnStopped
 from holdfast.core.messages import Message, Reply, assistant
@@ -16,13 +18,11 @@ UNANSWERED = (Status.FAILED, Status.LIMIT, Status.CANCELLED)
 """How a turn ends that has no answer."""
 
 
-class TurnHistory:
+class TurnHistory(Struct, eq=False):
     """The places of the last turn in the history: where it begins, and what of it needs an answer."""
 
-    __slots__ = ("_start", "_unanswered")
-
-    def __init__(self) -> None:
-        self._start = self._unanswered = 0
+    _start: int = 0
+    _unanswered: int = 0
 
     @property
     def needs_answer(self) -> bool:

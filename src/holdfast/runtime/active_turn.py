@@ -25,7 +25,7 @@ from holdfast.journal.port import Journal
 from holdfast.middleware.chain import limits_with
 from holdfast.middleware.hook_contexts import RunFacts
 from holdfast.resilience.pipeline import ExecutionContext
-from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime.channel import Channel
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -43,17 +43,14 @@ from holdfast.tools.context import UsageSink
 _COMPLETED, _IDLE = Status.COMPLETED, Phase.IDLE
 
 
-class PartialReply:
+class PartialReply(Struct, eq=False):
     """The part of a reply that had arrived when its attempt was cancelled.
 
     This is a separate object because a reference from `env` to the turn would be a cycle, and only
     the garbage collector could free the turn.
     """
 
-    __slots__ = ("reply",)
-
-    def __init__(self) -> None:
-        self.reply: Reply | None = None
+    reply: Reply | None = None
 
     def save(self, reply: Reply) -> None:
         """Save the partial reply; the attempt calls this."""
@@ -186,7 +183,7 @@ class ActiveTurn:
             now=clock.now,
             emit=self.env.emit,
             ask=partial(_ask_for_hook, ref(self)),
-            pausable_timeout=pausable_timeout,
+            pausable_timeout=PausableTimeout,
         )
 
     def open_turn(

@@ -9,7 +9,7 @@ import asyncio
 from functools import partial
 
 from holdfast.core.effects import Effect, RunTool
-from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime import perform
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import finalize_turn
@@ -29,7 +29,7 @@ async def drive_turn(run: ActiveTurn) -> None:
     limit = asyncio.timeout(run.time_left())
     try:
         async with limit:
-            with pausable_timeout(limit) as run.questions.turn_timeout:
+            with PausableTimeout(limit) as run.questions.turn_timeout:
                 await _perform_pending(run)
     except TimeoutError as error:
         if not limit.expired():

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.messages import Usage
 from holdfast.tools.checked_call import Invocation
@@ -20,29 +22,26 @@ TokensLeft: TypeAlias = Callable[[], int | None]
 _NOTHING = Usage()
 
 
-class UsageMeter:
+class UsageMeter(Struct, eq=False):
     """The usage of one running tool call, the error info of its refusal, and its last result.
 
     Args:
-        left: returns the remaining tokens of the turn.
+        remaining: returns the remaining tokens of the turn.
         parent: the meter of the calling agent, if this agent runs as a subagent.
     """
 
-    __slots__ = ("_counted_runs", "_parent", "_remaining", "last", "refusal", "usage")
-
-    def __init__(self, left: TokensLeft, parent: UsageSink | None = None) -> None:
-        self._remaining = left
-        self._parent = parent
-        self._counted_runs: set[str] = set()
-        self.usage = _NOTHING
-        self.refusal: ErrorInfo | None = None
-        self.last: Invocation | None = None
+    remaining: TokensLeft
+    parent: UsageSink | None = None
+    usage: Usage = _NOTHING
+    refusal: ErrorInfo | None = None
+    last: Invocation | None = None
+    _counted_runs: set[str] = set()
 
     def add(self, usage: Usage) -> None:
         """Add usage to this call and to all of its callers."""
         self.usage = self.usage + usage
-        if self._parent is not None:
-            self._parent.add(usage)
+        if self.parent is not None:
+            self.parent.add(usage)
 
     def take_over(self, run_id: str, usage: Usage) -> None:
         """Add the earlier usage of a resumed run, once per run.
@@ -57,7 +56,7 @@ class UsageMeter:
 
     def remaining_tokens(self) -> int | None:
         """Return the remaining tokens for the agents and models in this call."""
-        return self._remaining()
+        return self.remaining()
 
 
 def count_remaining(limit: int | None, used: Usage, under_way: list[UsageMeter]) -> int | None:

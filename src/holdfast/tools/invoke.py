@@ -28,7 +28,7 @@ from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
-from holdfast.resilience.timeout.pausable_timeout import pausable_timeout
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.tools.cancellation import end_when_cancelled
 from holdfast.tools.checked_call import (
     CheckedCall,
@@ -181,7 +181,7 @@ async def _limit_time(
     scope = asyncio.timeout(seconds)
     try:
         async with scope:
-            with pausable_timeout(scope):
+            with PausableTimeout(scope):
                 return await awaitable
     except Exception as error:
         if not scope.expired():

@@ -209,6 +209,8 @@ class HistoryEncoder:
         return min(lengths) > 0 and max(lengths) <= _LONGEST_ID
 
     def _wire_ids(self, ids: list[str]) -> list[str]:
+        if len(ids) == 1:
+            return [self._wire_id(ids[0], 1)]
         if self._accepts_all(ids):
             return ids
         counts: dict[str, int] = {}

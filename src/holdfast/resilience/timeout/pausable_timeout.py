@@ -10,22 +10,33 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from typing import Self
 
 
 class PausableTimeout:
-    """Pauses one `asyncio.timeout` while it is entered; pauses may overlap.
+    """What runs in this block, and the tasks that it starts, can pause one `asyncio.timeout`.
+
+    Pauses may overlap.
 
     Args:
-        scope: the timeout.
+        scope: the timeout; entered already, and left after this block.
     """
 
-    __slots__ = ("_pauses", "_remaining", "_scope", "has_ended")
+    __slots__ = ("_pauses", "_remaining", "_scope", "_token", "has_ended")
 
     def __init__(self, scope: asyncio.Timeout) -> None:
         self._scope = scope
         self._pauses = 0
         self._remaining = 0.0
         self.has_ended = False
+
+    def __enter__(self) -> Self:
+        self._token = _innermost.set(self)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.has_ended = True
+        _innermost.reset(self._token)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -51,27 +62,6 @@ class PausableTimeout:
 _innermost: ContextVar[PausableTimeout | None] = ContextVar(
     "holdfast-pausable-timeout", default=None
 )
-
-
-class pausable_timeout:  # noqa: N801 - used as a function, and twice as fast as one that yields
-    """What runs in this block, and the tasks that it starts, can pause `scope`.
-
-    Args:
-        scope: entered already, and left after this block.
-    """
-
-    __slots__ = ("_timeout", "_token")
-
-    def __init__(self, scope: asyncio.Timeout) -> None:
-        self._timeout = PausableTimeout(scope)
-
-    def __enter__(self) -> PausableTimeout:
-        self._token = _innermost.set(self._timeout)
-        return self._timeout
-
-    def __exit__(self, *_error: object) -> None:
-        self._timeout.has_ended = True
-        _innermost.reset(self._token)
 
 
 def pause_timeout() -> AbstractContextManager[None]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.core.errors import AnswerTypeError
 from holdfast.core.events import OnWait
@@ -315,7 +316,7 @@ class QuestionBroker:
                 run.deadline += clock.monotonic() - self._paused_since
 
 
-class TurnAsker:
+class TurnAsker(Struct, eq=False):
     """Asks questions for the effects of one turn, from any event loop.
 
     Args:
@@ -324,18 +325,15 @@ class TurnAsker:
         hook: whether hooks ask, instead of tools.
     """
 
-    __slots__ = ("_hook", "questions", "run")
-
-    def __init__(self, questions: QuestionBroker, run: AskingTurn, *, hook: bool) -> None:
-        self.questions = questions
-        self.run = run
-        self._hook = hook
+    questions: QuestionBroker
+    run: AskingTurn
+    hook: bool
 
     async def __call__(
         self, scope: str, attempt: int, request: AnyQuestion, timeout: Timeout
     ) -> object:
         """Ask and return the answer. Raises Suspended when the run does not wait for it."""
-        who = (scope, attempt, self._hook)
+        who = (scope, attempt, self.hook)
         answer = self.questions.ask_for(self.run, who, request, timeout)
         home = self.run.loop
         if asyncio.get_running_loop() is home:

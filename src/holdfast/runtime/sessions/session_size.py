@@ -17,20 +17,17 @@ EMPTY_SESSION = 8_000
 _MESSAGE, _PART = 300, 150
 
 
-class SessionSize:
+class SessionSize(Struct, eq=False):
     """The estimated size of one open session.
 
     Attributes:
         bytes: the estimate.
     """
 
-    __slots__ = ("_count", "_machine", "_messages", "bytes")
-
-    def __init__(self) -> None:
-        self._machine: SessionMachine | None = None
-        self._messages = 0
-        self._count = 0
-        self.bytes = 0
+    bytes: int = 0
+    _machine: SessionMachine | None = None
+    _messages: int = 0
+    _count: int = 0
 
     def update(self, machine: SessionMachine) -> None:
         """Count the messages that are new since the last call."""

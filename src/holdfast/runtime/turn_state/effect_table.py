@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class EffectStage(Struct):
@@ -33,14 +34,13 @@ class EffectStage(Struct):
 _UNKNOWN = EffectStage()
 
 
-class EffectTable:
+class EffectTable(Struct, eq=False):
     """The stages of the effects of one turn."""
 
-    __slots__ = ("_stages", "_suspended_count")
-
-    def __init__(self) -> None:
-        self._stages: defaultdict[str, EffectStage] = defaultdict(EffectStage)
-        self._suspended_count = 0
+    _stages: defaultdict[str, EffectStage] = field(
+        default_factory=partial(defaultdict, EffectStage)
+    )
+    _suspended_count: int = 0
 
     def __getitem__(self, key: str) -> EffectStage:
         """Return the stage of an effect. The caller must not change it."""
