@@ -60,7 +60,10 @@ def check_pairs(
             elif isinstance(part, ToolResult):
                 if message.role != "tool":
                     _refuse_role(at, message, "tool", "a tool result")
-                _close_call(at, part, open_calls)
+                if open_calls.get(part.call_id) == 1:
+                    del open_calls[part.call_id]
+                else:
+                    _close_call(at, part, open_calls)
     if open_calls:
         _refuse_open(messages[asked_at], asked_at, next(iter(open_calls)))
     return plain
@@ -174,6 +177,7 @@ def _make_unique_id(
 
 
 def _close_call(at: int, result: ToolResult, open_calls: dict[str, int]) -> None:
+    """Close one of several open calls with the same id. Raises ConfigurationError if none is open."""
     count = open_calls.get(result.call_id)
     if count is None:
         raise ConfigurationError(
@@ -181,10 +185,7 @@ def _close_call(at: int, result: ToolResult, open_calls: dict[str, int]) -> None
             f"the tool result for {result.call_id[:80]!r} has no open call in the message before it",
             fix="put results directly after the assistant message with their calls",
         )
-    if count == 1:
-        del open_calls[result.call_id]
-    else:
-        open_calls[result.call_id] = count - 1
+    open_calls[result.call_id] = count - 1
 
 
 def _refuse_open(message: Message, at: int, call_id: str) -> None:

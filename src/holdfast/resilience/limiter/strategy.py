@@ -262,9 +262,12 @@ class LimiterStrategy(Struct, frozen=True):
         limiter = self.limiter
 
         async def with_limiter(call: CallContext[P]) -> Outcome[T]:
-            taken = limiter.try_enter() or await limiter.enter(call)
-            if isinstance(taken, LimiterError):
-                return unsent_outcome(taken)
+            taken = limiter.try_enter()
+            if taken is None:
+                entered = await limiter.enter(call)
+                if isinstance(entered, LimiterError):
+                    return unsent_outcome(entered)
+                taken = entered
             outcome: Outcome[T] | None = None
             try:
                 outcome = await operation(call)

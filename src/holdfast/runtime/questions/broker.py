@@ -59,7 +59,7 @@ _HOOKS = 0
 """The number under which hooks ask; the attempts of a tool are numbered from 1."""
 
 
-class QuestionBroker:
+class QuestionBroker(Struct, eq=False):
     """The questions of one turn. Answers may come from any thread.
 
     Args:
@@ -70,40 +70,18 @@ class QuestionBroker:
             wait.
     """
 
-    __slots__ = (
-        "_asking_count",
-        "_late_answers",
-        "_open_questions",
-        "_other_loop_tasks",
-        "_paused_since",
-        "_used_keys",
-        "handler",
-        "has_reader",
-        "is_nested",
-        "on_wait",
-        "turn_timeout",
-    )
-
-    def __init__(
-        self,
-        handler: OnQuestion | None = None,
-        *,
-        has_reader: bool = False,
-        on_wait: OnWait = "hold",
-        is_nested: bool = False,
-    ) -> None:
-        self.handler = handler
-        self.has_reader = has_reader
-        self.on_wait: OnWait = on_wait
-        self.is_nested = is_nested
-        self.turn_timeout: PausableTimeout | None = None
-        """The timeout of the turn, which is paused while a question is open."""
-        self._open_questions: dict[str, OpenQuestion] = {}
-        self._late_answers: dict[str, asyncio.Task[None]] = {}
-        self._other_loop_tasks: set[asyncio.Task[object] | None] = set()
-        self._used_keys: dict[tuple[str, int], UsedKeys] = {}
-        self._asking_count = 0
-        self._paused_since = 0.0
+    handler: OnQuestion | None = None
+    has_reader: bool = False
+    on_wait: OnWait = "hold"
+    is_nested: bool = False
+    turn_timeout: PausableTimeout | None = None
+    """The timeout of the turn, which is paused while a question is open."""
+    _open_questions: dict[str, OpenQuestion] = {}
+    _late_answers: dict[str, asyncio.Task[None]] = {}
+    _other_loop_tasks: set[asyncio.Task[object] | None] = set()
+    _used_keys: dict[tuple[str, int], UsedKeys] = {}
+    _asking_count: int = 0
+    _paused_since: float = 0.0
 
     def answer(self, answer: AnyAnswer) -> Receipt:
         """Accept an answer, from any thread. On AnswerTypeError the question stays open."""
