@@ -36,7 +36,7 @@ async def test_and_goes_on_with_its_turn() -> None:
     agent = boss(journal, clerk(scout().as_tool()).as_tool(), pay)
     run = asyncio.create_task(agent.run("Go.", session="s"))
     under_way = agent._engine.answering.active_turns
-    while "s" not in under_way or not under_way["s"].effects.has_suspended:
+    while "s" not in under_way or not under_way["s"].effects.suspended_count:
         await asyncio.sleep(0)
     waits.set()
     await journal.until("t1.i0.tool.1")

@@ -152,7 +152,7 @@ async def test_by_a_cancellation_while_a_sibling_is_at_work() -> None:
     agent = boss(journal, clerk(scout().as_tool()).as_tool(), hang)
     run = asyncio.create_task(agent.run("Go.", session="s"))
     under_way = agent._engine.answering.active_turns
-    while "s" not in under_way or not under_way["s"].effects.has_suspended:
+    while "s" not in under_way or not under_way["s"].effects.suspended_count:
         await asyncio.sleep(0)
     run.cancel()
     await asyncio.wait([run])

@@ -27,7 +27,7 @@ def test_an_answer_from_another_event_loop_is_accepted_at_once() -> None:
     @tool(effect="read")
     async def look() -> str:
         """Look, until there is an answer."""
-        while not agent._engine.answering.active_turns["ada"].effects.has_suspended:
+        while not agent._engine.answering.active_turns["ada"].effects.suspended_count:
             await asyncio.sleep(0)
         waits.set()
         await asyncio.to_thread(go_on.wait, 60)

@@ -592,7 +592,7 @@ async def asked_and_left(agent: Agent[str]) -> AnyQuestion:
     """The question, when who asked it has left and a sibling is still at work."""
     while True:
         run = agent._engine.answering.active_turns.get("s")
-        if run is not None and run.effects.has_suspended:
+        if run is not None and run.effects.suspended_count:
             return (await agent.questions("s"))[0]
         await asyncio.sleep(0)
 

@@ -192,11 +192,13 @@ class HttpModel:
         "_account",
         "_codec",
         "_endpoint",
+        "_limit_headers",
         "_reply_limits",
         "_safe_size",
         "_timeouts",
         "_transport",
         "_whole_timeouts",
+        "_wire",
         "model",
         "name",
     )
@@ -217,6 +219,8 @@ class HttpModel:
         self._endpoint = endpoint
         self._account = endpoint.account
         self._codec = codec
+        # Read once, because a property costs more than an attribute.
+        self._wire, self._limit_headers = codec.name, codec.limit_headers
         self._transport = transport
         self._timeouts = timeouts
         self._reply_limits = reply_limits
@@ -273,7 +277,7 @@ class HttpModel:
     async def _send_request(
         self, request: ModelRequest, call: CallContext[ModelRequest], partial: Reply | None
     ) -> Outcome[Reply]:
-        assembler = Assembler(self._endpoint.preset.quirks, self._codec.name, partial)
+        assembler = Assembler(self._endpoint.preset.quirks, self._wire, partial)
         resumes_at: float | None = None
         outcome: Outcome[Reply] | DetachedError
         try:
@@ -284,7 +288,7 @@ class HttpModel:
                 if not 200 <= response.status < 300:
                     outcome = await self._read_error(response, call)
                 else:
-                    resumes_at = _find_resume_time(response, self._codec.limit_headers, call)
+                    resumes_at = _find_resume_time(response, self._limit_headers, call)
                     decoder = self._make_decoder(response, partial)
                     await self._read_response(response, decoder, assembler, call)
                     outcome = _assembled_outcome(assembler.finish())

@@ -67,7 +67,7 @@ def has_suspended(run: ActiveTurn) -> bool:
     """Whether an effect is suspended or left open, or an answer was not used yet."""
     if run.recovery is not None and run.recovery.left_open is not None:
         return True
-    return run.effects.has_suspended or bool(run.machine.questions.due_askers)
+    return run.effects.suspended_count > 0 or bool(run.machine.questions.due_askers)
 
 
 async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[Effect, ...]:

@@ -40,7 +40,8 @@ class EffectTable(Struct, eq=False):
     _stages: defaultdict[str, EffectStage] = field(
         default_factory=partial(defaultdict, EffectStage)
     )
-    _suspended_count: int = 0
+    suspended_count: int = 0
+    """How many effects are suspended."""
 
     def __getitem__(self, key: str) -> EffectStage:
         """Return the stage of an effect. The caller must not change it."""
@@ -76,7 +77,7 @@ class EffectTable(Struct, eq=False):
             questions: the keys of the questions that it has asked.
         """
         stage = self._stages[key]
-        self._suspended_count += stage.waits_for is None
+        self.suspended_count += stage.waits_for is None
         if not stage.is_called:
             stage.is_started = False
         stage.is_called = False
@@ -89,12 +90,7 @@ class EffectTable(Struct, eq=False):
         for stage in self._stages.values():
             if stage.waits_for is not None and not over.isdisjoint(stage.waits_for):
                 stage.waits_for = None
-                self._suspended_count -= 1
-
-    @property
-    def has_suspended(self) -> bool:
-        """Whether an effect is suspended."""
-        return self._suspended_count > 0
+                self.suspended_count -= 1
 
     def started_keys(self) -> tuple[str, ...]:
         """Return the sorted keys of the effects that have started and have no outcome."""
