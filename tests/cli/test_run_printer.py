@@ -15,6 +15,7 @@ from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
     BreakerChanged,
+    CustomNotice,
     ReplyReplaced,
     RetryScheduled,
     ToolStarted,
@@ -36,7 +37,13 @@ def finished(text: str, *, bad: bool = False) -> ToolFinished:
     return ToolFinished("t1.i0.tool.0", 0.0, result)
 
 
+class Progress(CustomNotice, frozen=True):
+    percent: int
+    note: str = LONG
+
+
 NOTES: list[tuple[Item, str]] = [
+    (Progress(50, run_id="r", key="k"), "· Progress percent=50, note='x"),
     (ToolStarted("k", LONG, LONG), "▸ x"),
     (finished(LONG), "✓ tool: x"),
     (finished("Error: Function 'tool' failed.", bad=True), "✗ tool failed."),

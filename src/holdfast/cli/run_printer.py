@@ -25,6 +25,7 @@ from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
     BreakerChanged,
+    CustomNotice,
     ReplyReplaced,
     RetryScheduled,
     ToolStarted,
@@ -176,7 +177,8 @@ class RunPrinter:
 
 def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
     """Describe an item in a line of at most `width` characters; None if it needs no line."""
-    if isinstance(item, ToolStarted):
+    if isinstance(item, ToolStarted) and item.attempt == 1:
+        # The line about a retry stands for the attempts after the first one.
         return f"▸ {shorten(item.name, 30)}({shorten(item.arguments, width - 34)})"
     if isinstance(item, HostedToolStarted | HostedToolFinished):
         return shorten(_describe_hosted(item), width)
@@ -196,6 +198,8 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
     if isinstance(item, BreakerChanged) and item.after == "open":
         pause = f" for {item.seconds:.0f} s" if item.seconds else ""
         return shorten(f"⊘ {item.target} fails too often and is not called{pause}", width)
+    if isinstance(item, CustomNotice):
+        return shorten(f"· {_describe_custom(item)}", width)
     return None
 
 
@@ -203,6 +207,13 @@ def _describe_hosted(item: HostedToolStarted | HostedToolFinished) -> str:
     if isinstance(item, HostedToolStarted):
         return f"▸ {item.name} by the provider {item.arguments[:400]}"
     return f"{'✗' if item.is_error else '✓'} {item.name}: {(item.result or item.arguments)[:400]}"
+
+
+def _describe_custom(notice: CustomNotice) -> str:
+    """Return the class and the fields of a notice, without the place that it comes from."""
+    inherited = CustomNotice.__struct_fields__
+    own = [name for name in notice.__struct_fields__ if name not in inherited]
+    return f"{type(notice).__name__} {', '.join(f'{one}={getattr(notice, one)!r}' for one in own)}"
 
 
 def _describe_result(item: ToolFinished) -> str:

@@ -6,8 +6,9 @@ A notice must never carry a secret: it holds an error in its public form only.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core.deltas import (
@@ -19,8 +20,10 @@ from holdfast.core.deltas import (
     TextDelta,
     ToolCallDelta,
 )
-from holdfast.core.errors import ErrorInfo
+from holdfast.core.errors import ConfigurationError, ErrorInfo
 from holdfast.core.events import Event
+
+N = TypeVar("N", bound="Notice")
 
 
 class AttemptStarted(Struct, frozen=True, gc=False):
@@ -56,13 +59,17 @@ class ReplyReplaced(Struct, frozen=True, gc=False):
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Another attempt follows after `delay` seconds."""
+    """Attempt `attempt` failed with `error`, and another one follows after `delay` seconds.
+
+    `tool` is the name of the tool; it is empty for a model call.
+    """
 
     key: str
     attempt: int
     max_retries: int
     delay: float
     error: ErrorInfo
+    tool: str = ""
 
 
 class BreakerChanged(Struct, frozen=True, gc=False):
@@ -78,11 +85,15 @@ class BreakerChanged(Struct, frozen=True, gc=False):
 
 
 class ToolStarted(Struct, frozen=True):
-    """A tool begins. `arguments` are the arguments that it receives, as JSON text."""
+    """An attempt of a tool begins; it is number `attempt`, from 1.
+
+    `arguments` are the arguments that the tool receives, as JSON text.
+    """
 
     key: str
     name: str
     arguments: str
+    attempt: int = 1
 
 
 class CircuitBreakerTriggered(Struct, frozen=True, gc=False):
@@ -113,6 +124,38 @@ class TotalErrorThresholdExceeded(Struct, frozen=True, gc=False):
     max_total_errors: int
     iteration: int
     at: float
+
+
+class CustomNotice(Struct, frozen=True, kw_only=True):
+    """The base class of notices of your own, which hooks and tools stream with `context.emit(...)`.
+
+    Write your own notice as a frozen struct. `emit` sets the two fields that it inherits.
+
+    Args:
+        run_id: the id of the run, or the name of its session.
+        key: the effect or turn that emitted the notice, such as `t1.i0.tool.2`: turn 1, iteration 0,
+            third call of the reply.
+
+    Raises:
+        ConfigurationError: a subclass has a field `run_id` or `key` of its own.
+
+    >>> class Progress(CustomNotice, frozen=True):
+    ...     percent: int
+    >>> Progress(50).percent
+    50
+    """
+
+    run_id: str = ""
+    key: str = ""
+
+    def __init_subclass__(cls) -> None:
+        taken = sorted({"run_id", "key"} & cls.__annotations__.keys())
+        if taken:
+            raise ConfigurationError(
+                f"{cls.__name__}.{taken[0]}",
+                "is a field of every CustomNotice, which the run sets",
+                fix="Rename the field",
+            )
 
 
 class FromAgent(Struct, frozen=True):
@@ -148,5 +191,40 @@ Notice: TypeAlias = (
     | MaxConsecutiveErrorsExceeded
     | TotalErrorThresholdExceeded
     | FromAgent
+    | CustomNotice
 )
 """Everything that is shown while a run works and is not saved in the journal."""
+
+
+def add_origin(notice: N, run_id: str, key: str) -> N:
+    """Return a notice of a hook or a tool with the place where it was emitted.
+
+    Args:
+        notice: the notice. Only a `CustomNotice` has room for the place.
+        run_id: the run.
+        key: the effect or turn.
+
+    Raises:
+        ConfigurationError: the object is not a notice.
+    """
+    if isinstance(notice, CustomNotice):
+        return msgspec.structs.replace(notice, run_id=run_id, key=key)
+    given: object = notice
+    if not isinstance(given, Notice):
+        raise ConfigurationError(
+            "notice",
+            f"must be a CustomNotice, got {_describe_wrong_notice(given)}",
+            fix="Write `class Progress(CustomNotice, frozen=True)` with your fields, and emit "
+            "an object of it",
+        )
+    return notice
+
+
+def _describe_wrong_notice(given: object) -> str:
+    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+
+
+def is_custom(notice: Event | Notice) -> bool:
+    """Whether a hook or a tool emitted its own notice, here or in an agent that runs as a tool."""
+    item = notice.item if isinstance(notice, FromAgent) else notice
+    return isinstance(item, CustomNotice)

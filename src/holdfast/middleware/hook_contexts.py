@@ -19,8 +19,9 @@ from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolCall, ToolResult, Usage
 from holdfast.core.model_request import ModelSettings, ToolSpec
-from holdfast.core.notices import Notice
+from holdfast.core.notices import Notice, add_origin
 from holdfast.core.questions import AnyQuestion, Question, Timeout
+from holdfast.core.shared_objects import share_object
 
 S_co = TypeVar("S_co", covariant=True)
 S = TypeVar("S")
@@ -56,6 +57,7 @@ class RunFacts(Struct, frozen=True):
         emit: streams a notice to the reader and the observers of the run.
         ask: asks a person.
         pausable_timeout: pauses a timeout while a question is open.
+        shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
     """
 
     agent: str
@@ -69,11 +71,16 @@ class RunFacts(Struct, frozen=True):
     emit: Callable[[Notice], None]
     ask: Ask
     pausable_timeout: Callable[[asyncio.Timeout], AbstractContextManager[object]]
+    shared_objects: dict[type, object]
 
     def state_of(self, middleware: Folding[S]) -> S:
         """Return the state of `middleware`: its fold over the events of this turn or session."""
         state: Any = self.states[id(middleware)]
         return state  # type: ignore[no-any-return]  # REASON: a cast would be a call for each hook
+
+    def shared(self, kind: type[S]) -> S:
+        """Return the object of class `kind` that the hooks and tools of this turn share."""
+        return share_object(self.shared_objects, kind)
 
     def __repr__(self) -> str:
         # Without `deps`, which may hold clients and keys.
@@ -117,9 +124,33 @@ class HookContext(Struct, Generic[D_co], frozen=True):
         state: Any = self.facts.states[id(middleware)]
         return state  # type: ignore[no-any-return]  # REASON: a cast would be a call for each hook
 
+    def shared(self, kind: type[S]) -> S:
+        """Return the object of class `kind` that the hooks and tools of this turn share.
+
+        The first caller makes it, as `kind()`; it lives until the turn ends in this process. A turn
+        that is resumed begins without it, so what must survive a crash is a fold.
+
+        Args:
+            kind: the class, which can be called without arguments.
+
+        Raises:
+            ConfigurationError: `kind` is not a class, or it needs arguments.
+        """
+        return share_object(self.facts.shared_objects, kind)
+
     def emit(self, notice: Notice) -> None:
-        """Stream a notice to the reader and the observers of the run."""
-        self.facts.emit(notice)
+        """Stream a notice, such as a `CustomNotice` of your own, to the reader and the observers.
+
+        It may be called from any thread, never waits, and does nothing if nobody listens. A notice is
+        not saved in the journal.
+
+        Args:
+            notice: the notice.
+
+        Raises:
+            ConfigurationError: the object is not a notice.
+        """
+        self.facts.emit(add_origin(notice, self.facts.run_id, self.key))
 
     def now(self) -> float:
         """Return seconds since the epoch."""

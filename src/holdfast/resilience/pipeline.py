@@ -137,6 +137,7 @@ class CallContext(Struct, Generic[P], frozen=True):
         deadline: on the monotonic clock; None when the run has no time limit.
         attempt: counted from 1 by the retry strategy, and on across the targets of a fallback.
         carry: what earlier attempts of this call left to this one.
+        tool: the name of the tool that is called; empty for a model.
     """
 
     key: str
@@ -145,6 +146,7 @@ class CallContext(Struct, Generic[P], frozen=True):
     deadline: float | None = None
     attempt: int = 1
     carry: Carry | None = None
+    tool: str = ""
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, never below 0; None without one."""

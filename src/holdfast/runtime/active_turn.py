@@ -16,6 +16,7 @@ from holdfast.core.effects import turn_key
 from holdfast.core.events import Status, TurnOpened, TurnStopped
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult, Usage
+from holdfast.core.notices import Notice
 from holdfast.core.output import ParseResult
 from holdfast.core.output_retries import turn_flags
 from holdfast.core.questions import AnyQuestion, Timeout
@@ -27,6 +28,7 @@ from holdfast.middleware.hook_contexts import RunFacts
 from holdfast.resilience.pipeline import ExecutionContext
 from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime.channel import Channel
+from holdfast.runtime.emitting import NoticeEmitter
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.result import Result
@@ -181,10 +183,22 @@ class ActiveTurn:
             states=self.log.folds.states,
             clock=clock.monotonic,
             now=clock.now,
-            emit=self.env.emit,
+            emit=self._make_emitter(),
             ask=partial(_ask_for_hook, ref(self)),
             pausable_timeout=PausableTimeout,
+            shared_objects={},
         )
+
+    def _make_emitter(self) -> Callable[[Notice], None]:
+        """Make the function by which hooks and tools publish their notices."""
+        if self.emit is None:
+            return self.env.emit  # nobody listens
+        channel = self.context.channel
+        if channel is None:
+            return NoticeEmitter(self.emit, self.emit)
+        who = (self.plan.name, self.run_id)
+        offer = make_emitter(self.plan.observers, who, channel.offer) or channel.offer
+        return NoticeEmitter(self.emit, offer)
 
     def open_turn(
         self,

@@ -7,6 +7,7 @@ reader. The outcome of a run must never depend on it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TypeAlias
 
@@ -15,10 +16,15 @@ from holdfast.core.events import Event
 from holdfast.core.notices import Notice
 from holdfast.core.questions import AnyQuestion
 
+_log = logging.getLogger("holdfast")
+
 Item: TypeAlias = Event | Notice | AnyQuestion
 
 _HIGH_WATER = 512
 """The number of unread items at which the writer waits: about one socket read of small deltas."""
+
+MOST_UNREAD = 10_000
+"""The number of unread items at which notices of hooks and tools are dropped, as they cannot wait."""
 
 
 class Channel:
@@ -27,11 +33,20 @@ class Channel:
     live = True
     """Whether the reader wants deltas as they arrive, so that replies must be streamed."""
 
-    __slots__ = ("_closed", "_failure", "_items", "_read_waiters", "_reader", "_writers")
+    __slots__ = (
+        "_closed",
+        "_failure",
+        "_has_dropped",
+        "_items",
+        "_read_waiters",
+        "_reader",
+        "_writers",
+    )
 
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
         self._closed = False
+        self._has_dropped = False
         self._failure: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None
         self._writers: list[asyncio.Future[None]] = []
@@ -47,6 +62,17 @@ class Channel:
             self._reader = None
             if not reader.done():
                 reader.set_result(None)
+
+    def offer(self, item: Item) -> None:
+        """Publish an item whose writer cannot wait, or drop it while the reader is very far behind."""
+        if len(self._items) < MOST_UNREAD:
+            self.publish(item)
+        elif not self._has_dropped:
+            self._has_dropped = True
+            _log.warning(
+                "the reader of a run is %d items behind, so notices of hooks and tools are dropped",
+                MOST_UNREAD,
+            )
 
     async def ready(self) -> None:
         """Wait while the reader is far behind."""

@@ -113,7 +113,9 @@ async def finalize_children(run: ActiveTurn) -> None:
 async def _finalize_child(run: ActiveTurn, effect: RunTool, journal: Journal) -> None:
     agent = agent_of(run.plan.registry.get(effect.call.name))
     plan = agent.plan if agent is not None else _make_placeholder(run.plan)
-    channel = make_child_channel(make_event_sink(run.env), effect.key, effect.call.name)
+    channel = make_child_channel(
+        make_event_sink(run.env, run.hooks.facts.emit), effect.key, effect.call.name
+    )
     sessions = SessionPool(journal, plan.chain)
     context = TurnContext(channel=channel, child_journal=journal)
     for run_id in nested_run_ids(nested_run_id(run.run_id, effect.key)):

@@ -256,6 +256,7 @@ async def _use_tool(
         effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)
     )
     run.effects.note_call(effect.key)
+    facts = run.hooks.facts
     context = ToolContext(
         run_id=run.run_id,
         key=effect.key,
@@ -267,8 +268,9 @@ async def _use_tool(
         arguments_json=checked.text if isinstance(checked, CheckedCall) else "{}",
         remaining=run.time_left(),
         asker=run.questions.make_tool_asker(run),
-        event_sink=make_event_sink(run.env),
+        event_sink=make_event_sink(run.env, facts.emit),
         usage_sink=notes,
+        shared_objects=facts.shared_objects,
     )
     try:
         return await run.plan.use_tool(
@@ -279,6 +281,7 @@ async def _use_tool(
                 ),
                 run.env,
                 run.deadline,
+                tool=call.name,
             )
         )
     except Exception as error:

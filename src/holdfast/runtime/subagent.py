@@ -34,9 +34,9 @@ from holdfast.core.errors import (
     LimitError,
     UnansweredError,
 )
-from holdfast.core.events import Status
+from holdfast.core.events import Event, Status
 from holdfast.core.limits import Limits
-from holdfast.core.notices import FromAgent
+from holdfast.core.notices import FromAgent, Notice
 from holdfast.core.questions import Answer, AnyQuestion, Question
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
@@ -329,13 +329,18 @@ class _ChildChannel(Channel):
 
     def publish(self, item: Item) -> None:
         """Forward an item with the name of this agent. The caller emits questions itself."""
-        if isinstance(item, Question):
-            return
+        if not isinstance(item, Question):
+            self._event_sink.publish(self._add_name(item))
+
+    def offer(self, item: Item) -> None:
+        """Forward an item whose writer cannot wait."""
+        if not isinstance(item, Question):
+            self._event_sink.emit(self._add_name(item))
+
+    def _add_name(self, item: Event | Notice) -> FromAgent:
         if isinstance(item, FromAgent):
-            shown = FromAgent(self._key, (self._name, *item.chain), item.item)
-        else:
-            shown = FromAgent(self._key, (self._name,), item)
-        self._event_sink.publish(shown)
+            return FromAgent(self._key, (self._name, *item.chain), item.item)
+        return FromAgent(self._key, (self._name,), item)
 
     async def ready(self) -> None:
         """Wait while the reader of the caller is far behind."""

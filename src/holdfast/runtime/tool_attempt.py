@@ -25,6 +25,7 @@ from holdfast.core.errors import (
     MiddlewareError,
 )
 from holdfast.core.messages import ToolResult
+from holdfast.core.notices import Notice
 from holdfast.journal.journal_errors import JournalError
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.hook_calls import is_enabled
@@ -180,9 +181,14 @@ def _is_in_doubt(error: Exception, info: ErrorInfo) -> bool:
     )
 
 
-def make_event_sink(env: ExecutionContext) -> EventSink | None:
-    """Make the sink for the notices of a tool; None when there is no reader."""
+def make_event_sink(env: ExecutionContext, emit: Callable[[Notice], None]) -> EventSink | None:
+    """Make the sink for the notices of a tool; None when there is no reader.
+
+    Args:
+        env: what the operations of the run share.
+        emit: publishes the notices of hooks and tools.
+    """
     publish, ready = env.publish, env.ready
     if publish is None or ready is None:
         return None
-    return EventSink(publish, ready, live=ready is not wait_for_nobody)
+    return EventSink(publish, emit, ready, live=ready is not wait_for_nobody)

@@ -14,19 +14,22 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Usage
-from holdfast.core.notices import Notice
+from holdfast.core.notices import CustomNotice, Notice, add_origin
 from holdfast.core.questions import AnyQuestion, Question, Timeout
+from holdfast.core.shared_objects import share_object
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     A = TypeVar("A")
+    T = TypeVar("T")
     D_co = TypeVar("D_co", covariant=True, default=object)
 else:
     # The default of a type variable is for type checkers; Python has it from 3.13.
     from typing import TypeVar
 
     A = TypeVar("A")
+    T = TypeVar("T")
     D_co = TypeVar("D_co", covariant=True)
 
 Asker: TypeAlias = Callable[[str, int, AnyQuestion, Timeout], Awaitable[object]]
@@ -54,11 +57,13 @@ class EventSink(Struct, frozen=True):
 
     Args:
         publish: publishes one notice.
+        emit: publishes a notice of the tool's own code, from any thread.
         ready: waits until a slow reader has caught up.
         live: whether the stream has a reader, and not only observers.
     """
 
     publish: Callable[[Notice], None]
+    emit: Callable[[Notice], None]
     ready: Callable[[], Awaitable[None]]
     live: bool = True
 
@@ -80,6 +85,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         asker: the function behind `ask`; the run sets it.
         event_sink: publishes notices; None without a reader or observer.
         usage_sink: counts the tokens that the call uses; the run sets it.
+        shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay", turn_opened_at=1.5)
     >>> context.idempotency_key
@@ -99,6 +105,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     asker: Asker | None = None
     event_sink: EventSink | None = None
     usage_sink: UsageSink | None = None
+    shared_objects: dict[type, object] = {}
 
     @property
     def idempotency_key(self) -> str:
@@ -138,6 +145,42 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
                 fix="Let an agent run the tool, or create the context with asker=...",
             )
         return cast("A", await self.asker(self.key, self.attempt, question, timeout))
+
+    def emit(self, notice: CustomNotice) -> None:
+        """Stream a notice of your own to the reader and the observers of the run.
+
+        It may be called from any thread, never waits, and does nothing if nobody listens. A notice is
+        not saved in the journal. While a reader is very far behind, notices are dropped.
+
+        Args:
+            notice: the notice, an object of a subclass of `CustomNotice`.
+
+        Raises:
+            ConfigurationError: the object is not a notice.
+        """
+        placed = add_origin(notice, self.run_id, self.key)
+        if self.event_sink is not None:
+            self.event_sink.emit(placed)
+
+    def shared(self, kind: type[T]) -> T:
+        """Return the object of class `kind` that the hooks and tools of this turn share.
+
+        The first caller makes it, as `kind()`; it lives until the turn ends in this process. A turn
+        that is resumed begins without it. Tools of one reply run at the same time, so lock what sync
+        tools change in their threads.
+
+        Args:
+            kind: the class, which can be called without arguments.
+
+        Raises:
+            ConfigurationError: `kind` is not a class, or it needs arguments.
+
+        >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0")
+        >>> context.shared(list).append("a")
+        >>> context.shared(list)
+        ['a']
+        """
+        return share_object(self.shared_objects, kind)
 
     def add_usage(self, usage: Usage) -> None:
         """Add the tokens of a model call that the tool made itself.

@@ -116,8 +116,9 @@ async def _run_attempt(
 ) -> Invocation:
     tool, call = checked.tool, checked.call
     arguments = tool.signature.call_with(validated, context)
-    if context.event_sink is not None and context.attempt == 1:
-        started = ToolStarted(context.key, call.name, checked.visible_call.arguments)
+    if context.event_sink is not None:
+        given = checked.visible_call.arguments
+        started = ToolStarted(context.key, call.name, given, context.attempt)
         context.event_sink.publish(started)
     seconds = tool.timeout if tool.timeout is not None else timeout
     try:

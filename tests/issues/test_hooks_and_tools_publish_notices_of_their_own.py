@@ -1,0 +1,224 @@
+"""A hook or a tool emits a notice of the user's own: readers and observers get it, with its place."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast import Agent, MemoryJournal, Middleware, ToolContext, tool
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import ToolFinished
+from holdfast.core.messages import ToolCall
+from holdfast.events import CustomNotice, FromAgent, Observation
+from holdfast.middleware import AfterTurn, BeforeIteration
+from holdfast.runtime import channel as channel_module
+from holdfast.runtime.channel import Item
+from holdfast.testing import ScriptedModel
+
+
+class Progress(CustomNotice, frozen=True):
+    """A notice of the user's own."""
+
+    percent: int
+
+
+class Phase(CustomNotice, frozen=True, kw_only=True):
+    """Another one."""
+
+    name: str = "begun"
+
+
+@tool(effect="read")
+async def work(context: ToolContext) -> str:
+    """Work."""
+    context.emit(Progress(50))
+    return "worked"
+
+
+@tool(effect="read")
+def grind(context: ToolContext) -> str:
+    """Work in a thread."""
+    for percent in (1, 2, 3):
+        context.emit(Progress(percent))
+    return threading.current_thread().name
+
+
+class Announce(Middleware):
+    async def before_iteration(self, context: BeforeIteration) -> None:
+        context.emit(Phase(name=f"iteration {context.iteration}"))
+
+
+async def own(items: AsyncIterator[Item]) -> list[CustomNotice]:
+    return [item async for item in items if isinstance(item, CustomNotice)]
+
+
+async def test_a_reader_gets_it_with_the_run_and_the_key() -> None:
+    model = ScriptedModel(ToolCall("1", "work"), "done")
+    agent = Agent(model, tools=[work], middleware=[Announce()])
+    async with agent.stream("Go", session="ada") as run:
+        assert await own(aiter(run)) == [
+            Phase(name="iteration 0", run_id="ada", key="t1.i0.model"),
+            Progress(50, run_id="ada", key="t1.i0.tool.0"),
+            Phase(name="iteration 1", run_id="ada", key="t1.i1.model"),
+        ]
+
+
+async def test_an_observer_gets_it_without_a_reader() -> None:
+    seen: list[Observation] = []
+    model = ScriptedModel(ToolCall("1", "work"), "done")
+    await Agent(model, tools=[work], observers=[seen.append]).run("Go", session="ada")
+    found = [one for one in seen if isinstance(one.item, Progress)]
+    assert [(one.run_id, one.item.key) for one in found if isinstance(one.item, Progress)] == [
+        ("ada", "t1.i0.tool.0")
+    ]
+
+
+@pytest.mark.parametrize("observed", [False, True])
+async def test_a_thread_emits_in_order_and_before_its_result(observed: bool) -> None:
+    on_threads: list[int] = []
+    observers = [lambda _: on_threads.append(threading.get_ident())] if observed else []
+    agent = Agent(ScriptedModel(ToolCall("1", "grind"), "done"), tools=[grind], observers=observers)
+    async with agent.stream("Go") as run:
+        items = [item async for item in run if isinstance(item, Progress | ToolFinished)]
+    assert [getattr(item, "percent", "finished") for item in items] == [1, 2, 3, "finished"]
+    finished = items[-1]
+    assert isinstance(finished, ToolFinished)
+    assert finished.result.text.startswith("holdfast-tool-")
+    assert set(on_threads) <= {threading.get_ident()}
+
+
+async def test_a_notice_of_a_nested_agent_reaches_the_outermost_reader() -> None:
+    inner = Agent(ScriptedModel(ToolCall("1", "grind"), "ok"), name="inner", tools=[grind])
+    middle = Agent(
+        ScriptedModel(ToolCall("1", "inner", '{"task": "a"}'), "ok"),
+        name="middle",
+        tools=[inner.as_tool()],
+    )
+    model = ScriptedModel(ToolCall("1", "middle", '{"task": "b"}'), "done")
+    async with Agent(model, tools=[middle.as_tool()]).stream("Go") as run:
+        found = [
+            (item.key, item.chain, item.item.percent, item.item.key)
+            async for item in run
+            if isinstance(item, FromAgent) and isinstance(item.item, Progress)
+        ]
+    key = "t1.i0.tool.0"
+    assert found == [(key, ("middle", "inner"), percent, key) for percent in (1, 2, 3)]
+
+
+async def test_it_is_not_saved() -> None:
+    journal = MemoryJournal()
+    model = ScriptedModel(ToolCall("1", "work"), "done")
+    await Agent(model, tools=[work], journal=journal).run("Go", session="ada")
+    kinds = [type(record.event).__name__ for record in await journal.read("ada")]
+    assert kinds == [
+        "TurnOpened",
+        "ModelReplied",
+        "ToolsBegun",
+        "ToolFinished",
+        "ModelReplied",
+        "TurnClosed",
+    ]
+
+
+async def test_nobody_listens_and_nothing_happens() -> None:
+    model = ScriptedModel(ToolCall("1", "work"), ToolCall("2", "grind"), "done")
+    result = await Agent(model, tools=[work, grind], middleware=[Announce()]).run("Go")
+    assert result.output == "done"
+
+
+async def test_a_notice_after_the_turn_is_no_error() -> None:
+    contexts: list[ToolContext] = []
+    later: list[asyncio.Task[None]] = []
+
+    @tool(effect="read")
+    async def leak(context: ToolContext) -> str:
+        """Leave a task behind."""
+
+        async def emit_later() -> None:
+            await asyncio.sleep(0.05)
+            context.emit(Progress(100))
+
+        contexts.append(context)
+        later.append(asyncio.create_task(emit_later()))
+        return "ok"
+
+    model = ScriptedModel(ToolCall("1", "leak"), "done")
+    async with Agent(model, tools=[leak]).stream("Go") as run:
+        assert await own(aiter(run)) == []
+    await asyncio.gather(*later)
+    thread = threading.Thread(target=contexts[0].emit, args=(Progress(1),))
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    await asyncio.sleep(0)
+    assert not run._channel._items  # nothing is stored for a reader that has left
+
+
+def test_a_thread_that_outlives_the_event_loop_may_emit() -> None:
+    contexts: list[ToolContext] = []
+
+    @tool(effect="read")
+    def keep(context: ToolContext) -> str:
+        """Store the context."""
+        contexts.append(context)
+        return "ok"
+
+    async def read() -> None:
+        model = ScriptedModel(ToolCall("1", "keep"), "done")
+        async with Agent(model, tools=[keep]).stream("Go") as run:
+            await own(aiter(run))
+
+    asyncio.run(read())
+    thread = threading.Thread(target=contexts[0].emit, args=(Progress(1),))
+    thread.start()
+    thread.join()
+
+
+async def test_a_slow_reader_neither_holds_the_tool_nor_fills_the_memory(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(channel_module, "MOST_UNREAD", 50)
+
+    @tool(effect="read")
+    async def flood(context: ToolContext) -> str:
+        """Emit far more than anybody reads."""
+        for percent in range(1000):
+            context.emit(Progress(percent))
+        return "ok"
+
+    child = Agent(ScriptedModel(ToolCall("1", "flood"), "ok"), name="child", tools=[flood])
+    model = ScriptedModel([ToolCall("1", "flood"), ToolCall("2", "child", '{"task": "a"}')], "done")
+    agent = Agent(model, tools=[flood, child.as_tool()])
+    async with agent.stream("Go") as run:
+        while not run._channel._has_dropped:
+            await asyncio.sleep(0)
+        items = [item async for item in run]
+        assert run.result.output == "done"
+    assert 0 < sum(isinstance(item, Progress) for item in items) <= 50
+    assert sum(isinstance(item, ToolFinished) for item in items) == 2
+    assert [record.message.partition(",")[0] for record in caplog.records] == [
+        "the reader of a run is 50 items behind"
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"percent": 5}, Progress, "text"])
+async def test_an_object_that_is_no_notice_is_refused(wrong: object) -> None:
+    context = ToolContext(run_id="r", key="t1.i0.tool.0")
+    with pytest.raises(ConfigurationError, match="notice: must be a CustomNotice, got"):
+        context.emit(wrong)  # type: ignore[arg-type]
+
+    class Wrong(Middleware):
+        async def after_turn(self, context: AfterTurn) -> None:
+            with pytest.raises(ConfigurationError, match="notice: must be a CustomNotice, got"):
+                context.emit(wrong)  # type: ignore[arg-type]
+
+    await Agent(ScriptedModel("done"), middleware=[Wrong()]).run("Go")
+
+
+def test_a_field_that_the_run_sets_cannot_be_taken() -> None:
+    with pytest.raises(ConfigurationError, match=r"Mine\.key: is a field of every CustomNotice"):
+
+        class Mine(CustomNotice, frozen=True):
+            key: str = "mine"
