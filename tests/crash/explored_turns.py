@@ -37,6 +37,7 @@ class Story:
         overlaps: so many drivers may begin while another one lives.
         cancels: so often a driver is cancelled; with "recover", only one that recovers.
         outages: so often the model fails for a driver that recovers.
+        asks_after: whether a hook after each iteration asks a person.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Story:
     overlaps: int = 1
     cancels: int = 0
     outages: int = 0
+    asks_after: bool = False
 
     def reply(self, messages: Sequence[Message]) -> Reply:
         """Return the reply of the model to these messages."""
@@ -80,6 +82,13 @@ STORIES = (
         [["put", "pay"]],
         crashes=1,
         overlaps=0,
+    ),
+    Story(
+        "a hook asks after each iteration",
+        {"pay": WRITE},
+        [["pay"]],
+        crashes=1,
+        asks_after=True,
     ),
     Story(
         "another message",

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from tests.crash.explored_turns import RUN, Story
 
-from holdfast import Agent, Limits, RecoveryStatus, RetryOptions, tool
+from holdfast import Agent, Limits, Middleware, RecoveryStatus, RetryOptions, tool
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConflictError, TransportError
 from holdfast.core.events import Event
@@ -28,6 +28,7 @@ from holdfast.core.questions import Approved, PermissionQuestion
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import LeaseLostError, RunChangedError
 from holdfast.journal.port import Record, RunEntry
+from holdfast.middleware import AfterIteration, Stop
 from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import ToolEffect
@@ -232,6 +233,12 @@ def _tool(name: str, effect: ToolEffect, *, asks: bool) -> Any:
     return act
 
 
+class AskAfter(Middleware):
+    async def after_iteration(self, context: AfterIteration) -> Stop | None:
+        answer = await context.ask(PermissionQuestion(tool="go on"), timeout=None)
+        return None if isinstance(answer, Approved) else Stop("denied")
+
+
 _JOURNALS: Mapping[Kind, Callable[[Gates], GatedJournal]] = {
     "leases": SharedGatedJournal,
     "keys": GatedJournal,
@@ -246,6 +253,7 @@ def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
     return Agent(
         GatedModel(gates, story),
         tools=[_tool(name, plan.effect, asks=plan.asks) for name, plan in story.tools.items()],
+        middleware=[AskAfter()] if story.asks_after else [],
         journal=_JOURNALS[kind](gates),
         on_question=person,
         limits=Limits(),

@@ -137,6 +137,28 @@ def begun_key(turn: int, iteration: int) -> str:
     return f"t{turn}.i{iteration}.begun"
 
 
+def after_key(turn: int, iteration: int) -> str:
+    """`t1.i0.after`: the hooks after an iteration."""
+    return f"t{turn}.i{iteration}.after"
+
+
+def asking_scopes(turn: int, iteration: int) -> tuple[str, ...]:
+    """Return the keys, besides those of pending effects, under which a turn may ask questions.
+
+    The hooks between two effects ask under them. When the hooks after an iteration are called, the
+    machine may count the next iteration already.
+
+    >>> asking_scopes(1, 1)
+    ('t1', 't1.i1.begun', 't1.i1.after', 't1.i0.after')
+    """
+    return (
+        turn_key(turn),
+        begun_key(turn, iteration),
+        after_key(turn, iteration),
+        after_key(turn, iteration - 1),
+    )
+
+
 def extended_key(turn: int, iteration: int) -> str:
     """`t1.i10.extended`: at most one extension at each iteration."""
     return f"t{turn}.i{iteration}.extended"

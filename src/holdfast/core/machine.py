@@ -164,11 +164,7 @@ class SessionMachine:
         if event.key in self._planned:
             return  # nearly every event
         if isinstance(event, _QUESTIONS):
-            scopes = (
-                *self._planned,
-                ef.turn_key(self.turn),
-                ef.begun_key(self.turn, self.iteration),
-            )
+            scopes = (*self._planned, *ef.asking_scopes(self.turn, self.iteration))
             self.questions.check_event(event, scopes)
             return
         if kind in _CHANGES:
@@ -425,6 +421,7 @@ class SessionMachine:
         self.questions.close_all(0.0)
 
     def _on_turn_closed(self, event: ev.TurnClosed) -> None:
+        self.questions.close_all(event.at)
         self.status, self.error = event.status, event.error
         if event.status is not _COMPLETED:
             keep = bool(self.tools_run) or not is_refused(self.stop_event, self.error)

@@ -44,6 +44,10 @@ TRANSITIONS: dict[Phase, dict[type[ev.Event], tuple[Phase, ...]]] = {
     },
     Phase.CLOSING: {
         ev.TurnClosed: (Phase.IDLE,),
+        ev.QuestionAsked: (Phase.CLOSING,),
+        ev.QuestionAnswered: (Phase.CLOSING,),
+        ev.QuestionUnanswered: (Phase.CLOSING,),
+        ev.TurnResumed: (Phase.CLOSING,),
     },
 }
 """The events that each phase allows, and the phases that can follow. Any other event is an

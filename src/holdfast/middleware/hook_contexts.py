@@ -157,7 +157,9 @@ class HookContext(Struct, Generic[D_co], frozen=True):
         return self.facts.now()
 
     async def ask(self, question: Question[A], *, timeout: Timeout = "default") -> A:
-        """Ask a person, and wait for the answer. Only before hooks of iterations and tools can ask.
+        """Ask a person, and wait for the answer. `before_turn`, `after_turn` and `live` cannot ask.
+
+        If the run is suspended, the hook is called again when there is an answer.
 
         Args:
             question: the question.

@@ -286,8 +286,9 @@ class ActiveTurn:
     def build_result(self) -> Result[object]:
         """Build the result of the turn."""
         machine = self.machine
-        status, waiting = machine.status, machine.questions.open_questions
-        completed = status is _COMPLETED
+        waiting, is_over = machine.questions.open_questions, machine.phase is _IDLE
+        status = machine.status
+        completed = is_over and status is _COMPLETED
         said = machine.reply if completed else machine.partial
         output = self._get_output(said) if completed else None
         if output is not None and output is machine.output:
@@ -303,7 +304,7 @@ class ActiveTurn:
         return Result(
             output=output,
             text=text,
-            status=status if machine.phase is _IDLE else Status.WAITING,
+            status=status if is_over else Status.WAITING,
             usage=machine.usage,
             iterations=machine.model_calls,
             run_id=self.run_id,

@@ -11,15 +11,21 @@ from collections.abc import Awaitable
 import msgspec
 
 from holdfast.core.effects import RunTool, closed_key, model_key, turn_key
-from holdfast.core.errors import MiddlewareError, StoppedError
-from holdfast.core.events import TurnOpened
-from holdfast.core.messages import Message, ToolResult
+from holdfast.core.errors import MiddlewareError, StoppedError, exception_for
+from holdfast.core.events import (
+    ModelFailed,
+    ModelReplied,
+    TurnInterrupted,
+    TurnOpened,
+    TurnStopped,
+)
+from holdfast.core.messages import Message, Reply, ToolResult
 from holdfast.core.session_state import Phase
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.decisions import Deny, Patch, Stop
 from holdfast.middleware.hook_calls import call_after, call_hook, has_enabled_hooks
 from holdfast.middleware.hook_contexts import AfterTurn, BeforeTurn, InstructionsContext
-from holdfast.resilience.pipeline import Done
+from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 
@@ -72,7 +78,7 @@ async def continue_turn(run: ActiveTurn) -> None:
     run.take_over()
     run.hooks.set_turn(machine.turn)
     run.hooks.instructions = await _read_instructions(run)
-    run.hooks.iteration = _restore_iteration(run)
+    run.hooks.iteration = await _restore_iteration(run)
 
 
 async def _write_instructions(run: ActiveTurn, message: Message) -> str:
@@ -105,15 +111,19 @@ async def _restore_instructions(run: ActiveTurn, opened: TurnOpened) -> str:
     return await _write_instructions(run, message)
 
 
-def _restore_iteration(run: ActiveTurn) -> Iteration | None:
-    """Restore the iteration that was interrupted, in its tools or before the next model call.
+async def _restore_iteration(run: ActiveTurn) -> Iteration | None:
+    """Restore the iteration that was interrupted, in its tools, its check or after them.
 
-    The journal does not tell whether the hooks after the reply were called, so they are called
-    again.
+    The journal does not tell whether the hooks after the reply and after the iteration were called,
+    so they are called again.
     """
     machine, now = run.machine, run.plan.clock.monotonic()
+    if machine.phase is Phase.CLOSING:
+        return await _restore_last_iteration(run)
     if machine.phase is Phase.TOOLS:
         number, results = machine.iteration, dict(machine.copy_state().results)
+    elif machine.phase is Phase.OUTPUT:
+        number, results = machine.iteration, {}
     elif machine.phase is Phase.MODEL and machine.iteration:
         number, results = machine.iteration - 1, _collect_results(machine.transcript[-1])
     else:
@@ -125,6 +135,27 @@ def _restore_iteration(run: ActiveTurn) -> Iteration | None:
         if isinstance(effect, RunTool) and not iteration.calls:
             iteration.output_call = effect.call
     return iteration
+
+
+async def _restore_last_iteration(run: ActiveTurn) -> Iteration | None:
+    """Restore the iteration with which the turn ends; None if it was stopped or interrupted."""
+    machine = run.machine
+    if not run.hooks.chain.after_iteration:
+        return None
+    for record in reversed(await run.log.read()):
+        event = record.event
+        if isinstance(event, TurnOpened | TurnStopped | TurnInterrupted):
+            return None
+        if not isinstance(event, ModelReplied | ModelFailed):
+            continue
+        outcome: Outcome[Reply]
+        if isinstance(event, ModelReplied):
+            outcome, results = Done(event.reply, 0), _collect_results(machine.transcript[-1])
+        else:
+            outcome, results = failed_outcome(exception_for(event.error, event.partial)), {}
+        number = machine.model_calls - 1
+        return Iteration(number, event.key, run.plan.clock.monotonic(), outcome, results)
+    return None
 
 
 def _collect_results(last: Message) -> dict[int, ToolResult]:

@@ -5,7 +5,7 @@ This module must never ask a question or end an effect. A suspended effect stays
 
 from __future__ import annotations
 
-from holdfast.core.effects import Effect, begun_key, resumed_key
+from holdfast.core.effects import Effect, asking_scopes, resumed_key
 from holdfast.core.events import TurnResumed
 from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import ASKED, asker_key
@@ -98,7 +98,7 @@ async def find_runnable(run: ActiveTurn, pending: tuple[Effect, ...]) -> tuple[E
 def all_suspended(machine: SessionMachine) -> bool:
     """Whether all pending effects wait for an answer, according to the journal."""
     log, rested = machine.questions, machine.questions.rerunnable_askers
-    if not log.is_waiting or begun_key(machine.turn, machine.iteration) in rested:
+    if not log.is_waiting or not rested.isdisjoint(asking_scopes(machine.turn, machine.iteration)):
         return log.is_waiting
     return all(effect.key in rested for effect in machine.pending_effects())
 

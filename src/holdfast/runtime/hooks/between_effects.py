@@ -7,7 +7,7 @@ in doubt. This module must never perform an effect.
 
 from __future__ import annotations
 
-from holdfast.core.effects import Effect, begun_key, closed_key
+from holdfast.core.effects import Effect, after_key, begun_key, closed_key
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import (
     Event,
@@ -32,8 +32,7 @@ from holdfast.middleware.hook_calls import (
 from holdfast.middleware.hook_contexts import AfterIteration, BeforeTools
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import finalize_children
-from holdfast.runtime.questions.open_question import Suspended
-from holdfast.runtime.suspension import mark_suspended
+from holdfast.runtime.suspension import find_suspended_keys, mark_suspended
 from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 
@@ -178,11 +177,12 @@ async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: Session
 
     try:
         await call_each(hooks.chain.before_tools, context, take)
-    except Suspended:
-        this.before_tools_called = False
-        raise
     except MiddlewareError as error:
         hooks.record_failure(error)
+    except BaseException as error:
+        if find_suspended_keys(error) is not None:
+            this.before_tools_called = False
+        raise
 
 
 def _visible_calls(this: Iteration) -> tuple[tuple[ToolCall, ...], frozenset[int]]:
@@ -201,7 +201,7 @@ async def _call_after_iteration(hooks: TurnHooks, machine: SessionMachine) -> No
         return
     context = AfterIteration(
         facts=hooks.facts,
-        key=this.key,
+        key=after_key(machine.turn, this.number),
         iteration=this.number,
         reply=this.reply,
         calls=this.calls,
@@ -210,5 +210,10 @@ async def _call_after_iteration(hooks: TurnHooks, machine: SessionMachine) -> No
         usage=machine.usage,
         seconds=hooks.facts.clock() - this.started_at,
     )
-    _, error = await call_after(hooks.chain.after_iteration, context, hooks.apply_stop)
-    hooks.record_failure(error)
+    try:
+        _, failure = await call_after(hooks.chain.after_iteration, context, hooks.apply_stop)
+    except BaseException as error:
+        if find_suspended_keys(error) is not None:
+            hooks.iteration = this  # the hooks are called again when there is an answer
+        raise
+    hooks.record_failure(failure)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
-from holdfast.core.effects import begun_key, turn_key
+from holdfast.core.effects import asking_scopes
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait, QuestionAsked
 from holdfast.core.machine import SessionMachine
@@ -88,14 +88,13 @@ def check_can_ask(machine: SessionMachine, scope: str, request: object, timeout:
         raise ConfigurationError(
             "ask",
             f"nobody can be asked here, because {scope} is not in progress",
-            fix="Ask in a tool, in before_iteration, before_tools, before_tool, after_reply, "
-            "after_tool or on_error, or in a wrap hook",
+            fix="Ask in a tool, or in any hook but before_turn, after_turn and live",
         )
 
 
 def _is_in_progress(machine: SessionMachine, scope: str) -> bool:
     """Whether this effect, this turn or its tools are in progress, so that they can ask."""
-    scopes = (turn_key(machine.turn), begun_key(machine.turn, machine.iteration))
+    scopes = asking_scopes(machine.turn, machine.iteration)
     return scope in scopes or machine.find_pending(scope) is not None
 
 
