@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.events import Status as Status
     from holdfast.core.events import ToolFinished as ToolFinished
     from holdfast.core.events import ToolsBegun as ToolsBegun
+    from holdfast.core.events import TurnAccepted as TurnAccepted
     from holdfast.core.events import TurnClosed as TurnClosed
     from holdfast.core.events import TurnInterrupted as TurnInterrupted
     from holdfast.core.events import TurnOpened as TurnOpened
@@ -91,6 +92,7 @@ _HOME: dict[str, str] = {
     "ToolStarted": "holdfast.core.notices",
     "ToolsBegun": "holdfast.core.events",
     "TotalErrorThresholdExceeded": "holdfast.core.notices",
+    "TurnAccepted": "holdfast.core.events",
     "TurnClosed": "holdfast.core.events",
     "TurnInterrupted": "holdfast.core.events",
     "TurnOpened": "holdfast.core.events",

@@ -37,6 +37,7 @@ class Story:
         overlaps: so many drivers may begin while another one lives.
         cancels: so often a driver is cancelled; with "recover", only one that recovers.
         outages: so often the model fails for a driver that recovers.
+        asks_before: whether a hook before the turn asks a person.
         asks_after: whether a hook after each iteration asks a person.
     """
 
@@ -48,6 +49,7 @@ class Story:
     overlaps: int = 1
     cancels: int = 0
     outages: int = 0
+    asks_before: bool = False
     asks_after: bool = False
 
     def reply(self, messages: Sequence[Message]) -> Reply:
@@ -82,6 +84,17 @@ STORIES = (
         [["put", "pay"]],
         crashes=1,
         overlaps=0,
+    ),
+    Story("a hook asks before the turn", {"pay": WRITE}, [["pay"]], crashes=1, asks_before=True),
+    Story(
+        "a hook asks before the turn, recovered",
+        {},
+        [],
+        after="recover",
+        crashes=1,
+        overlaps=0,
+        cancels=1,
+        asks_before=True,
     ),
     Story(
         "a hook asks after each iteration",

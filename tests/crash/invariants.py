@@ -53,6 +53,9 @@ def before_act(story: Story, state: State, process: Process, label: str, kind: K
         before = f"{turn}.i{int(iteration[1:]) - 1}.model"
         known = iteration == "i0" or state.keys[before]
         require(known, else_say=f"the model is asked again, and {before} is not kept")
+        if story.asks_before:
+            question = f"{turn}.accepted.ask.0"
+            require(state.keys[question], else_say=f"{key} begins, and {question} has no answer")
         if story.asks_after and iteration != "i0":
             question = before.replace(".model", ".after.ask.0")
             require(state.keys[question], else_say=f"{key} goes on, and {question} has no answer")

@@ -28,7 +28,7 @@ from holdfast.core.questions import Approved, PermissionQuestion
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import LeaseLostError, RunChangedError
 from holdfast.journal.port import Record, RunEntry
-from holdfast.middleware import AfterIteration, Stop
+from holdfast.middleware import AfterIteration, BeforeTurn, Deny, Stop
 from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import ToolEffect
@@ -233,6 +233,12 @@ def _tool(name: str, effect: ToolEffect, *, asks: bool) -> Any:
     return act
 
 
+class AskBefore(Middleware):
+    async def before_turn(self, context: BeforeTurn) -> Deny | None:
+        answer = await context.ask(PermissionQuestion(tool="begin"), timeout=None)
+        return None if isinstance(answer, Approved) else Deny("denied")
+
+
 class AskAfter(Middleware):
     async def after_iteration(self, context: AfterIteration) -> Stop | None:
         answer = await context.ask(PermissionQuestion(tool="go on"), timeout=None)
@@ -245,6 +251,12 @@ _JOURNALS: Mapping[Kind, Callable[[Gates], GatedJournal]] = {
 }
 
 
+def _middleware(story: Story) -> list[Middleware]:
+    before: list[Middleware] = [AskBefore()] if story.asks_before else []
+    after: list[Middleware] = [AskAfter()] if story.asks_after else []
+    return before + after
+
+
 def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
     async def person(request: PermissionQuestion) -> object:
         await gates.pass_through(f"ask {request.key}")
@@ -253,7 +265,7 @@ def _agent(gates: Gates, story: Story, kind: Kind) -> Agent[str]:
     return Agent(
         GatedModel(gates, story),
         tools=[_tool(name, plan.effect, asks=plan.asks) for name, plan in story.tools.items()],
-        middleware=[AskAfter()] if story.asks_after else [],
+        middleware=_middleware(story),
         journal=_JOURNALS[kind](gates),
         on_question=person,
         limits=Limits(),

@@ -177,6 +177,11 @@ class RunPrinter:
 
 def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
     """Describe an item in a line of at most `width` characters; None if it needs no line."""
+    return _describe_work(item, width) or _describe_trouble(item, width)
+
+
+def _describe_work(item: Item, width: int) -> str | None:
+    """Describe what a tool or the user's own code does."""
     if isinstance(item, ToolStarted) and item.attempt == 1:
         # The line about a retry stands for the attempts after the first one.
         return f"▸ {shorten(item.name, 30)}({shorten(item.arguments, width - 34)})"
@@ -184,6 +189,13 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
         return shorten(_describe_hosted(item), width)
     if isinstance(item, ToolFinished):
         return shorten(_describe_result(item), width)
+    if isinstance(item, CustomNotice):
+        return shorten(f"· {_describe_custom(item)}", width)
+    return None
+
+
+def _describe_trouble(item: Item, width: int) -> str | None:
+    """Describe a failure, and what is done about it."""
     if isinstance(item, AttemptAbandoned):
         return shorten(f"⟲ discard the text above: {item.error.safe}", width)
     if isinstance(item, ReplyReplaced):
@@ -198,8 +210,6 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
     if isinstance(item, BreakerChanged) and item.after == "open":
         pause = f" for {item.seconds:.0f} s" if item.seconds else ""
         return shorten(f"⊘ {item.target} fails too often and is not called{pause}", width)
-    if isinstance(item, CustomNotice):
-        return shorten(f"· {_describe_custom(item)}", width)
     return None
 
 

@@ -22,6 +22,13 @@ from holdfast.core.events import Status
 from holdfast.core.messages import ToolCall
 
 
+class AcceptTurn(Struct, frozen=True, tag="accept_turn"):
+    """Call the hooks before the turn, except the first `hooks_called`, which were called already."""
+
+    key: str
+    hooks_called: int
+
+
 class CallModel(Struct, frozen=True, tag="call_model"):
     """Call the model with the first `length` messages of the history."""
 
@@ -54,7 +61,7 @@ class CheckOutput(Struct, frozen=True, tag="check_output"):
     length: int
 
 
-Effect: TypeAlias = CallModel | RunTool | CheckOutput | CloseTurn
+Effect: TypeAlias = AcceptTurn | CallModel | RunTool | CheckOutput | CloseTurn
 """What a run asks its surroundings to do next."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -76,6 +83,11 @@ def effect_digest(effect: Effect) -> str:
 def turn_key(turn: int) -> str:
     """`t1`"""
     return f"t{turn}"
+
+
+def accepted_key(turn: int) -> str:
+    """`t1.accepted`: the hooks before a turn."""
+    return f"t{turn}.accepted"
 
 
 def nested_run_id(run_id: str, key: str) -> str:
@@ -187,3 +199,27 @@ def closed_key(turn: int) -> str:
 def output_key(turn: int, iteration: int) -> str:
     """`t1.i0.output`"""
     return f"t{turn}.i{iteration}.output"
+
+
+def plan_acceptance(turn: int, hooks_called: int) -> dict[str, Effect]:
+    """Plan the hooks that are left before a turn begins, under their key."""
+    key = accepted_key(turn)
+    return {key: AcceptTurn(key, hooks_called)}
+
+
+def plan_model(turn: int, iteration: int, messages: int) -> dict[str, Effect]:
+    """Plan a call of the model with so many messages, under its key."""
+    key = model_key(turn, iteration)
+    return {key: CallModel(key, iteration, messages)}
+
+
+def plan_check(turn: int, iteration: int, messages: int) -> dict[str, Effect]:
+    """Plan the check of an output, under its key."""
+    key = output_key(turn, iteration)
+    return {key: CheckOutput(key, messages)}
+
+
+def plan_closing(turn: int, status: Status, error: ErrorInfo | None) -> dict[str, Effect]:
+    """Plan the end of a turn, under its key."""
+    key = closed_key(turn)
+    return {key: CloseTurn(key, status, error)}

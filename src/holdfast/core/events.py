@@ -47,7 +47,7 @@ class FailedTarget(Struct, frozen=True):
         _refuse_private(self.error)
 
 
-class TurnOpened(Struct, frozen=True, tag="turn_opened"):
+class TurnOpened(Struct, frozen=True, tag="turn_opened", omit_defaults=True):
     """A turn begins with a user message. Key: `t{turn}`. `flags` numbers the behaviour to replay with.
 
     Without a message, the turn tries the last one again: it continues after the user's message or
@@ -55,6 +55,8 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     `instructions` are those of this turn when a function or a hook wrote them, and `history` holds the
     messages before the first turn of a run without a session; a process that resumes the turn needs
     both. `request` is the idempotency key of the caller: a journal accepts one turn with it.
+    `hooks_called` counts the hooks before the turn that were called when one of them asked a question;
+    the others are called before the first model call, and `TurnAccepted` follows.
     """
 
     key: str
@@ -66,6 +68,20 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened"):
     instructions: str | None = None
     history: tuple[Message, ...] = ()
     request: str = ""
+    hooks_called: int | None = None
+
+
+class TurnAccepted(Struct, frozen=True, tag="turn_accepted", omit_defaults=True):
+    """The hooks before a turn have accepted its message after a question. Key: `t{turn}.accepted`.
+
+    `message` and `instructions` are those of the turn from now on, where hooks have changed them since
+    the turn was opened.
+    """
+
+    key: str
+    at: float
+    message: Message | None = None
+    instructions: str | None = None
 
 
 class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True):
@@ -317,6 +333,7 @@ class SessionTitled(Struct, frozen=True, tag="session_titled"):
 
 Event: TypeAlias = (
     TurnOpened
+    | TurnAccepted
     | ModelReplied
     | ModelFailed
     | ToolsBegun

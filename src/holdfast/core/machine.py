@@ -55,7 +55,7 @@ class SessionMachine:
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_planned",
+        "_batch", "_downtime", "_extended_key", "_hooks_called", "_planned",
         "_turn_history", "_versions", "error", "event_count", "flags", "iteration",
         "last_event", "limits", "model_calls", "opened_at", "output", "output_retries", "parsed_by",
         "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
@@ -72,6 +72,7 @@ class SessionMachine:
         self.last_event: ev.Event | None = None
         self.limits = _DEFAULT_LIMITS
         self.flags = 0
+        self._hooks_called: int | None = None
         self._reset_turn()
 
     def _reset_turn(self) -> None:
@@ -227,18 +228,6 @@ class SessionMachine:
         is_output = self.reply is not None and self.reply.kind is not ReplyKind.PAUSED
         return is_output and bool(self.flags & OUTPUT_CHECKED)
 
-    def _plan_model(self) -> dict[str, ef.Effect]:
-        key = ef.model_key(self.turn, self.iteration)
-        return {key: ef.CallModel(key, self.iteration, len(self.transcript))}
-
-    def _plan_check(self) -> dict[str, ef.Effect]:
-        key = ef.output_key(self.turn, self.iteration)
-        return {key: ef.CheckOutput(key, len(self.transcript))}
-
-    def _plan_closing(self) -> dict[str, ef.Effect]:
-        key = ef.closed_key(self.turn)
-        return {key: ef.CloseTurn(key, self.status, self.error)}
-
     def _on_turn_opened(self, event: ev.TurnOpened) -> None:
         if event.history and not self.turn and not self.transcript:
             self.transcript = Transcript(event.history)
@@ -247,7 +236,13 @@ class SessionMachine:
             self._reset_turn()
         self.turn, self.opened_at = self.turn + 1, event.at
         self.limits, self.flags = event.limits, event.flags
+        self._hooks_called = event.hooks_called
         self._turn_history.open_turn(self.transcript, event.message)
+
+    def _on_turn_accepted(self, event: ev.TurnAccepted) -> None:
+        self._hooks_called = None
+        if event.message is not None:
+            self._turn_history.replace_message(self.transcript, event.message)
 
     def _on_model_replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
@@ -424,7 +419,8 @@ class SessionMachine:
         self.questions.close_all(event.at)
         self.status, self.error = event.status, event.error
         if event.status is not _COMPLETED:
-            keep = bool(self.tools_run) or not is_refused(self.stop_event, self.error)
+            accepted = self._hooks_called is None and not is_refused(self.stop_event, self.error)
+            keep = accepted or bool(self.tools_run)
             self._turn_history.close_turn(self.transcript, event.status, self.partial, keep=keep)
         self._versions.add_version(len(self.transcript))
 
@@ -461,6 +457,7 @@ class SessionMachine:
 
 # Tables instead of tests, since the attributes of an enum are slow to read.
 _CONDITIONS: dict[Phase, Callable[[SessionMachine], bool]] = {
+    Phase.OPENING: lambda machine: machine._hooks_called is not None,
     Phase.CLOSING: lambda machine: machine.status is not _RUNNING,
     Phase.TOOLS: lambda machine: not machine._batch.is_whole(),
     Phase.OUTPUT: lambda machine: machine._awaits_check(),
@@ -469,15 +466,17 @@ _CONDITIONS: dict[Phase, Callable[[SessionMachine], bool]] = {
 
 _PLANS: dict[Phase, Callable[[SessionMachine], dict[str, ef.Effect]]] = {
     Phase.IDLE: lambda _: {},
-    Phase.MODEL: SessionMachine._plan_model,
-    Phase.TOOLS: lambda machine: machine._batch.plan_effects(),
-    Phase.OUTPUT: SessionMachine._plan_check,
-    Phase.CLOSING: SessionMachine._plan_closing,
+    Phase.OPENING: lambda at: ef.plan_acceptance(at.turn, at._hooks_called or 0),
+    Phase.MODEL: lambda at: ef.plan_model(at.turn, at.iteration, len(at.transcript)),
+    Phase.TOOLS: lambda at: at._batch.plan_effects(),
+    Phase.OUTPUT: lambda at: ef.plan_check(at.turn, at.iteration, len(at.transcript)),
+    Phase.CLOSING: lambda at: ef.plan_closing(at.turn, at.status, at.error),
 }
 """The effects that each phase begins with, by key."""
 
 _HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
     ev.TurnOpened: SessionMachine._on_turn_opened,
+    ev.TurnAccepted: SessionMachine._on_turn_accepted,
     ev.ModelReplied: SessionMachine._on_model_replied,
     ev.ModelFailed: SessionMachine._on_model_failed,
     ev.ToolsBegun: SessionMachine._on_tools_begun,

@@ -21,6 +21,7 @@ class Phase(StrEnum):
     """What the machine waits for."""
 
     IDLE = "idle"
+    OPENING = "opening"
     MODEL = "model"
     TOOLS = "tools"
     OUTPUT = "output"

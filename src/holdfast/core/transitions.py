@@ -11,10 +11,19 @@ from holdfast.core.session_state import Phase
 
 TRANSITIONS: dict[Phase, dict[type[ev.Event], tuple[Phase, ...]]] = {
     Phase.IDLE: {
-        ev.TurnOpened: (Phase.MODEL,),
+        ev.TurnOpened: (Phase.OPENING, Phase.MODEL),
         ev.SessionRewound: (Phase.IDLE,),
         ev.HistoryCompacted: (Phase.IDLE,),
         ev.SessionTitled: (Phase.IDLE,),
+    },
+    Phase.OPENING: {
+        ev.TurnAccepted: (Phase.MODEL,),
+        ev.QuestionAsked: (Phase.OPENING,),
+        ev.QuestionAnswered: (Phase.OPENING,),
+        ev.QuestionUnanswered: (Phase.OPENING,),
+        ev.TurnResumed: (Phase.OPENING,),
+        ev.TurnInterrupted: (Phase.CLOSING,),
+        ev.TurnStopped: (Phase.CLOSING,),
     },
     Phase.MODEL: {
         ev.ModelReplied: (Phase.TOOLS, Phase.CLOSING, Phase.OUTPUT, Phase.MODEL),

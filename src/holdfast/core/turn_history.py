@@ -45,6 +45,11 @@ class TurnHistory(Struct, eq=False):
             self._unanswered = len(history)
             self._start = self._unanswered - (history[-1].role == "user")
 
+    def replace_message(self, history: Transcript, message: Message) -> None:
+        """Replace the message of the turn, before anything answers it."""
+        history.truncate(self._start)
+        history.append(message)
+
     def add_results(self, history: Transcript, results: Message) -> None:
         """Add the results of tools, which need an answer now."""
         history.append(results)
@@ -60,10 +65,11 @@ class TurnHistory(Struct, eq=False):
             status: how the turn ended.
             partial: what was shown of a reply that broke off. It stays after an interruption,
                 because the user has read it.
-            keep: whether the message stays, since it was not refused or tools ran for it.
+            keep: whether the message stays, since it was accepted or tools ran for it.
         """
         if not keep:
             history.truncate(self._start)
+            self._unanswered = 0
         elif status in UNANSWERED:
             history.truncate(self._unanswered)
             shown = partial.text if partial is not None else ""

@@ -9,6 +9,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.effects import AcceptTurn as AcceptTurn
     from holdfast.core.effects import CallModel as CallModel
     from holdfast.core.effects import CheckOutput as CheckOutput
     from holdfast.core.effects import CloseTurn as CloseTurn
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.journal.url import open_journal as open_journal
 
 _HOME: dict[str, str] = {
+    "AcceptTurn": "holdfast.core.effects",
     "CallModel": "holdfast.core.effects",
     "CheckOutput": "holdfast.core.effects",
     "CloseTurn": "holdfast.core.effects",

@@ -157,9 +157,10 @@ class HookContext(Struct, Generic[D_co], frozen=True):
         return self.facts.now()
 
     async def ask(self, question: Question[A], *, timeout: Timeout = "default") -> A:
-        """Ask a person, and wait for the answer. `before_turn`, `after_turn` and `live` cannot ask.
+        """Ask a person, and wait for the answer. Only `after_turn` and `live` cannot ask.
 
-        If the run is suspended, the hook is called again when there is an answer.
+        If the run is suspended, the hook is called again when there is an answer. A hook before a turn
+        is called again in any case, as the turn is opened for its question.
 
         Args:
             question: the question.

@@ -12,13 +12,14 @@ from weakref import ref
 
 from msgspec import Struct, field
 
-from holdfast.core.effects import turn_key
+from holdfast.core.effects import accepted_key, turn_key
 from holdfast.core.events import Status, TurnOpened, TurnStopped
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolResult, Usage
 from holdfast.core.notices import Notice
 from holdfast.core.output import ParseResult
 from holdfast.core.output_retries import turn_flags
+from holdfast.core.question_log import ask_key
 from holdfast.core.questions import AnyQuestion, Timeout
 from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
@@ -31,6 +32,7 @@ from holdfast.runtime.channel import Channel
 from holdfast.runtime.emitting import NoticeEmitter
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
+from holdfast.runtime.questions.open_question import Suspended
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import OpenSession
 from holdfast.runtime.turn_state.effect_table import EffectTable
@@ -66,6 +68,9 @@ async def _ask_for_hook(
     run = turn()
     if run is None:
         raise RuntimeError("the turn is over, so its hooks cannot ask any more")
+    if run.machine.phase is Phase.IDLE and key == accepted_key(run.machine.turn + 1):
+        # A question belongs to an open turn: the hook is called again when the turn is open.
+        raise Suspended(frozenset({ask_key(key, 0)}))
     return await run.questions.make_hook_asker(run)(key, 1, question, timeout)
 
 
@@ -206,6 +211,7 @@ class ActiveTurn:
         instructions: str | None = None,
         *,
         end: TurnStopped | None = None,
+        hooks_called: int | None = None,
     ) -> Awaitable[None]:
         """Begin the next turn; it has begun when the returned object was awaited.
 
@@ -213,6 +219,7 @@ class ActiveTurn:
             message: the message of the user; None tries the last turn again, under its limits.
             instructions: the instructions of this turn, if they are not those of the agent.
             end: ends the turn at once; it is saved in the same transaction.
+            hooks_called: the number of hooks before the turn that were called, if one of them asks.
         """
         if message is None:
             self.limits = self.machine.limits
@@ -231,6 +238,7 @@ class ActiveTurn:
             instructions=instructions,
             history=tuple(self.context.history),
             request=self.context.request,
+            hooks_called=hooks_called,
         )
         return self.log.commit(opened, marker=end)
 

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-import msgspec
-
-from holdfast.core.effects import RunTool, closed_key, model_key, turn_key
-from holdfast.core.errors import MiddlewareError, StoppedError, exception_for
+from holdfast.core.effects import RunTool, accepted_key, closed_key, model_key, turn_key
+from holdfast.core.errors import exception_for
 from holdfast.core.events import (
     ModelFailed,
     ModelReplied,
+    TurnAccepted,
     TurnInterrupted,
     TurnOpened,
     TurnStopped,
 )
 from holdfast.core.messages import Message, Reply, ToolResult
 from holdfast.core.session_state import Phase
-from holdfast.middleware.chain import Hook
-from holdfast.middleware.decisions import Deny, Patch, Stop
-from holdfast.middleware.hook_calls import call_after, call_hook, has_enabled_hooks
-from holdfast.middleware.hook_contexts import AfterTurn, BeforeTurn, InstructionsContext
+from holdfast.middleware.hook_calls import call_after, has_enabled_hooks
+from holdfast.middleware.hook_contexts import AfterTurn, InstructionsContext
 from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.hooks.before_turn import begin_acceptance, call_before_turn
+from holdfast.runtime.suspension import find_suspended_keys
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 
 
@@ -42,10 +41,19 @@ async def start_turn(run: ActiveTurn, message: Message) -> None:
     if run.plan.instructions.fixed is None:
         hooks.instructions = await _write_instructions(run, message)
     mine = hooks.chain.before_turn
-    if mine and has_enabled_hooks(mine, hooks.facts):
-        context = await _call_before_turn(run, message)
-        message, hooks.instructions = context.message, context.instructions
-    await _open_turn(run, message)
+    if not mine or not has_enabled_hooks(mine, hooks.facts):
+        await _open_turn(run, message)
+        return
+    key, earlier = accepted_key(hooks.facts.turn), run.machine.transcript.snapshot()
+    done, asked = begin_acceptance(hooks, key, message, earlier), False
+    try:
+        await call_before_turn(hooks, done)
+    except BaseException as error:
+        if find_suspended_keys(error) is None:
+            raise
+        asked = True
+    hooks.instructions = done.context.instructions
+    await _open_turn(run, done.context.message, done.hooks_called if asked else None)
 
 
 async def try_again(run: ActiveTurn) -> None:
@@ -58,14 +66,16 @@ async def try_again(run: ActiveTurn) -> None:
     await _open_turn(run, None)
 
 
-def _open_turn(run: ActiveTurn, message: Message | None) -> Awaitable[None]:
+def _open_turn(
+    run: ActiveTurn, message: Message | None, hooks_called: int | None = None
+) -> Awaitable[None]:
     hooks = run.hooks
     own = hooks.instructions if hooks.instructions != run.plan.instructions.fixed else None
     end = None
     if hooks.stop is not None:
         # Saved together, so that a turn that is stopped here cannot continue after a crash.
         end = hooks.stop_event(hooks.facts.turn, run.plan.clock.now())
-    return run.open_turn(message, own, end=end)
+    return run.open_turn(message, own, end=end, hooks_called=hooks_called)
 
 
 async def continue_turn(run: ActiveTurn) -> None:
@@ -94,8 +104,11 @@ async def _read_instructions(run: ActiveTurn) -> str:
     if fixed is not None and not run.hooks.chain.before_turn:
         return fixed
     for record in reversed(await run.log.read()):
-        if isinstance(record.event, TurnOpened):
-            return await _restore_instructions(run, record.event)
+        event = record.event
+        if isinstance(event, TurnAccepted) and event.instructions is not None:
+            return event.instructions
+        if isinstance(event, TurnOpened):
+            return await _restore_instructions(run, event)
     return fixed or ""
 
 
@@ -161,44 +174,6 @@ async def _restore_last_iteration(run: ActiveTurn) -> Iteration | None:
 def _collect_results(last: Message) -> dict[int, ToolResult]:
     found = [part for part in last.parts if isinstance(part, ToolResult)]
     return dict(enumerate(found))
-
-
-async def _call_before_turn(run: ActiveTurn, message: Message) -> BeforeTurn:
-    hooks = run.hooks
-    context = BeforeTurn(
-        facts=hooks.facts,
-        key=turn_key(hooks.facts.turn),
-        message=message,
-        messages=run.machine.transcript.snapshot(),
-        instructions=hooks.instructions,
-    )
-    for hook in hooks.chain.before_turn:
-        decision = await call_hook(hook, context)
-        if isinstance(decision, Deny):
-            if not decision.save_message:
-                raise StoppedError(decision.reason, reason="denied")
-            hooks.refuse_message(hook, decision)
-            break
-        if isinstance(decision, Stop):
-            hooks.ask_to_stop(hook, decision)
-            break
-        if isinstance(decision, Patch):
-            context = _patch_turn(hook, context, decision)
-    return context
-
-
-def _patch_turn(hook: Hook, context: BeforeTurn, patch: Patch) -> BeforeTurn:
-    said = context.message
-    if patch.messages is not None:
-        if len(patch.messages) != 1 or patch.messages[0].role != "user":
-            problem = "returned Patch(messages=...) that is not one user message"
-            raise MiddlewareError(hook.owner, hook.name, problem)
-        said = patch.messages[0]
-    if patch.settings is not None or patch.tools is not None:
-        problem = "returned Patch with settings or tools; those belong to before_iteration"
-        raise MiddlewareError(hook.owner, hook.name, problem)
-    instructions = context.instructions if patch.instructions is None else patch.instructions
-    return msgspec.structs.replace(context, message=said, instructions=instructions)
 
 
 async def call_after_turn(run: ActiveTurn) -> None:

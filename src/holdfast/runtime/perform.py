@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.detached_errors import clean_error, clean_info
-from holdfast.core.effects import CallModel, CheckOutput, CloseTurn, Effect, RunTool
+from holdfast.core.effects import AcceptTurn, CallModel, CheckOutput, CloseTurn, Effect, RunTool
 from holdfast.core.errors import (
     ErrorCategory,
     ErrorInfo,
@@ -60,6 +60,7 @@ from holdfast.runtime.hooks.around_model import (
     wrap_model_call,
 )
 from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
+from holdfast.runtime.hooks.before_turn import accept_turn
 from holdfast.runtime.hooks.between_effects import make_stop_event
 from holdfast.runtime.live_text import filter_partial
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
@@ -414,6 +415,7 @@ def _log_detail(outcome: Failed) -> str:
 
 
 _FUNCTIONS: dict[type[Effect], Callable[..., Awaitable[Event]]] = {
+    AcceptTurn: accept_turn,
     CallModel: call_model,
     RunTool: run_tool,
     CheckOutput: check_output,

@@ -18,6 +18,7 @@ from holdfast.core.events import (
     ModelReplied,
     SessionTitled,
     ToolFinished,
+    TurnAccepted,
     TurnOpened,
     TurnStopped,
 )
@@ -114,6 +115,8 @@ def _find_in_event(run: str, event: Event, wanted: str) -> list[SearchHit]:
 def _get_text(event: Event) -> tuple[str, str]:
     match event:
         case TurnOpened():
+            return "user", "" if event.message is None else event.message.text
+        case TurnAccepted():
             return "user", "" if event.message is None else event.message.text
         case ModelReplied():
             return "assistant", event.reply.text

@@ -65,6 +65,7 @@ def _select_result(event: ev.ToolFinished) -> object:
 
 _ESSENCE: dict[type, Callable[[Any], object]] = {
     ev.TurnOpened: lambda event: event.message,
+    ev.TurnAccepted: lambda event: event.message,
     ev.ModelReplied: lambda event: (event.reply, bool(event.attempts)),
     ev.ModelFailed: lambda event: (event.error.category, event.error.code),
     ev.ToolFinished: _select_result,
@@ -108,6 +109,7 @@ def _describe_stop(event: ev.TurnStopped) -> str:
 
 _WORDS: dict[type, Callable[[Any], str]] = {
     ev.TurnOpened: _describe_opening,
+    ev.TurnAccepted: lambda _: "the hooks before the turn accept the message",
     ev.ModelReplied: _describe_reply,
     ev.ModelFailed: lambda event: f"the model call fails: {shorten_line(event.error.safe)}",
     ev.ToolsBegun: lambda _: "the tools begin",

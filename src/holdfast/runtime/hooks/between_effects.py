@@ -40,8 +40,8 @@ from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 _OUTPUT, _TOOLS = Phase.OUTPUT, Phase.TOOLS
 
 
-_CALLED_AGAIN = frozenset({"before_tools", "after_iteration", "fold"})
-"""Hooks between effects that a later recovery calls again, so that none is skipped."""
+_CALLED_AGAIN = frozenset({"before_turn", "before_tools", "after_iteration", "fold"})
+"""Hooks around and between effects that a later recovery calls again, so that none is skipped."""
 
 
 def make_stop_event(run: ActiveTurn) -> TurnStopped:

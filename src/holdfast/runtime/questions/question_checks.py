@@ -88,7 +88,7 @@ def check_can_ask(machine: SessionMachine, scope: str, request: object, timeout:
         raise ConfigurationError(
             "ask",
             f"nobody can be asked here, because {scope} is not in progress",
-            fix="Ask in a tool, or in any hook but before_turn, after_turn and live",
+            fix="Ask in a tool, or in any hook but after_turn and live",
         )
 
 
