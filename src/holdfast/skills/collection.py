@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
 from holdfast.core.argument_checks import check_arguments
+from holdfast.core.errors import ConfigurationError
+from holdfast.middleware.hook_contexts import HookContext
 from holdfast.skills.documents import read_document
 from holdfast.skills.files import UnreadableFileError
 from holdfast.skills.find import find_skills
-from holdfast.skills.middleware import SkillInstructions, check_names
+from holdfast.skills.middleware import ClosedSkills, SkillInstructions, check_names
 from holdfast.skills.skill import Skill
 from holdfast.skills.skill_limits import SkillLimits
-from holdfast.skills.wording import skill_block
+from holdfast.skills.wording import CLOSED_TEXT, skill_block
+from holdfast.tools.context import ToolContext
 
 _LONGEST_QUOTE = 100
 
@@ -49,7 +52,10 @@ class Skills:
 
     @property
     def tools(self) -> tuple[Callable[..., object], ...]:
-        """The tools that the model calls: `open_skill` and `read_skill_file`."""
+        """The tools that the model calls: `open_skill` and `read_skill_file`.
+
+        Add `skills.close_skill` to the tools of an agent if the model should close skills too.
+        """
         return (self.open_skill, self.read_skill_file)
 
     async def open_skill(self, name: str) -> str:
@@ -60,6 +66,38 @@ class Skills:
         """
         skill = self._by_name.get(name)
         return skill_block(skill) if skill is not None else self._unknown_skill_text(name)
+
+    async def close_skill(self, name: str) -> str:
+        """Close a skill when its task is done: its instructions are removed from yours.
+
+        Args:
+            name: The skill's name.
+        """
+        if name not in self._by_name:
+            return self._unknown_skill_text(name)
+        return CLOSED_TEXT.format(name=name)
+
+    def close(self, context: HookContext | ToolContext, *names: str) -> None:
+        """Close skills from a hook or a tool: the next model call is made without their instructions.
+
+        The model may open them again. The closing is not saved, so a turn that is resumed after a
+        crash has the skills open again.
+
+        Args:
+            context: the context of the hook or tool.
+            names: the names of the skills; without a name, all skills are closed.
+
+        Raises:
+            ConfigurationError: there is no skill of this name.
+        """
+        unknown = [name for name in names if name not in self._by_name]
+        if unknown:
+            raise ConfigurationError(
+                "names",
+                f"there is no skill {unknown[0]!r}",
+                fix=f"There are: {', '.join(self._by_name)}",
+            )
+        context.shared(ClosedSkills).names.update(names or self._by_name)
 
     def read_skill_file(self, name: str, path: str) -> str | bytes:
         """Read one of the documents of a skill.

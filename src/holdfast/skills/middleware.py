@@ -1,8 +1,10 @@
 """Adds skills to the instructions: always the index, and the skills that the model opened.
 
 Which skills are open is a fold over the events of the turn: a skill is open once the journal has the
-result of its `open_skill` call. So runs never share open skills, and a run that is resumed after a
-crash has the same open skills. This module must never read a file.
+result of its `open_skill` call, and closed again with that of `close_skill`. So runs never share open
+skills, and a run that is resumed after a crash has the same open skills. A skill that the program
+closes is not in the journal, so it is open again in a run that is resumed. This module must never read
+a file.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from holdfast.middleware.hook_contexts import AfterTool, BeforeIteration
 from holdfast.middleware.hooks import Middleware
 from holdfast.skills.skill import Skill
 from holdfast.skills.wording import (
+    CLOSE_TOOL,
+    CLOSED_TEXT,
     OPEN_TOOL,
     OPENED_TEXT,
     index_text,
@@ -28,10 +32,18 @@ OpenSkills = frozenset[str]
 """The names of the skills that are open in a turn."""
 
 
+class ClosedSkills:
+    """The names of the skills that the program has closed in a turn; its hooks and tools share it."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+
 class SkillInstructions(Middleware[OpenSkills]):
     """Shows the model the list of skills, and the instructions of those that it opened.
 
-    The instructions of a skill are shown from the iteration after its opening to the end of the turn.
+    The instructions of a skill are shown from the iteration after its opening until it is closed, and
+    at most to the end of the turn.
     `Skills` makes this middleware together with the tools that it needs.
 
     Args:
@@ -52,6 +64,7 @@ class SkillInstructions(Middleware[OpenSkills]):
         self._skills = {skill.name: skill for skill in checked}
         self._index = index_text(checked)
         self._names_by_text = {OPENED_TEXT.format(name=skill.name): skill.name for skill in checked}
+        self._closing_texts = {CLOSED_TEXT.format(name=skill.name): skill.name for skill in checked}
         self._texts_by_heading = {
             skill_heading(skill): OPENED_TEXT.format(name=skill.name) for skill in checked
         }
@@ -73,11 +86,16 @@ class SkillInstructions(Middleware[OpenSkills]):
             name = self._names_by_text.get(event.result.text)
             if name is not None and not event.result.is_error:
                 return state | {name}
+        if isinstance(event, ToolFinished) and event.result.name == CLOSE_TOOL:
+            return state - {self._closing_texts.get(event.result.text, "")}
         return state
 
     async def before_iteration(self, context: BeforeIteration) -> Patch | None:
         """Append the index and the open skills to the instructions, unless they are already there."""
-        opened = [self._skills[name] for name in context.state_of(self)]
+        names = context.state_of(self)
+        if names:
+            names -= context.shared(ClosedSkills).names
+        opened = [self._skills[name] for name in names]
         blocks = (self._index, protocols_text(opened))
         missing = [block for block in blocks if block and block not in context.instructions]
         if not missing:
@@ -92,7 +110,10 @@ class SkillInstructions(Middleware[OpenSkills]):
         """
         # The first line identifies the skill, since a long result may have been cut.
         text = self._texts_by_heading.get(context.result.text.partition("\n")[0])
-        return Replace(text) if text is not None and not context.result.is_error else None
+        if text is None or context.result.is_error:
+            return None
+        context.shared(ClosedSkills).names.discard(self._names_by_text[text])
+        return Replace(text)
 
 
 def check_names(skills: tuple[Skill, ...]) -> None:

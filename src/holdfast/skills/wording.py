@@ -11,6 +11,7 @@ from holdfast.skills.skill import Skill
 
 OPEN_TOOL = "open_skill"
 READ_TOOL = "read_skill_file"
+CLOSE_TOOL = "close_skill"
 
 INDEX_HEAD = (
     "# Skills\n\n"
@@ -22,6 +23,8 @@ OPENED_TEXT = (
     "Skill '{name}' is open. Its instructions now stand in your own instructions, until the end of "
     "this turn."
 )
+
+CLOSED_TEXT = "Skill '{name}' is closed. Its instructions no longer stand in your own instructions."
 
 
 def index_text(skills: Iterable[Skill]) -> str:
