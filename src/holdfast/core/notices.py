@@ -52,7 +52,8 @@ class AttemptAbandoned(Struct, frozen=True):
 class ReplyReplaced(Struct, frozen=True, gc=False):
     """A hook replaced the reply of the model call `key`: discard the text that was streamed of it.
 
-    The `ModelReplied` that follows has the reply that counts.
+    The text of the new reply is streamed after it, and the `ModelReplied` that follows has the reply
+    that counts.
     """
 
     key: str

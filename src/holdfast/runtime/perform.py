@@ -114,7 +114,7 @@ async def call_model(
     if isinstance(outcome, Done) and not outcome.attempts and run.machine.is_over_limit():
         outcome = _make_over_limit(run)  # a reply that a hook gives also counts toward the limit
     if isinstance(outcome, Done):
-        if asked is None:
+        if asked is None or iteration.is_replaced:
             # The hooks after the reply have seen it, so it needs no live filter.
             replay_reply(run.env, outcome.value)
         return _record_reply(run, effect, outcome)

@@ -117,8 +117,11 @@ def notice_replaced_reply(
 
 def _emit_replacement(hooks: TurnHooks, call: ModelCall) -> None:
     """Tell the reader of the stream that the streamed text is void, unless a live filter edited it."""
-    if not hooks.chain.live:
-        hooks.facts.emit(ReplyReplaced(call.key))
+    if hooks.chain.live:
+        return
+    hooks.facts.emit(ReplyReplaced(call.key))
+    if hooks.iteration is not None:
+        hooks.iteration.is_replaced = True
 
 
 async def _ask_with_less(hooks: TurnHooks, ask: ModelOperation, call: ModelCall) -> Outcome[Reply]:

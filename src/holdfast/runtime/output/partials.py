@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.core.deltas import TextDelta, ToolCallDelta
 from holdfast.core.model_request import OutputSchema
-from holdfast.core.notices import AttemptAbandoned, AttemptStarted
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted, ReplyReplaced
 from holdfast.core.partial_json import PartialJson
 from holdfast.runtime.channel import Item
 
@@ -49,7 +49,7 @@ class Partials:
             return not self._calls and self._feed_text(item.text)  # type: ignore[union-attr]
         if kind is ToolCallDelta:
             return self._feed_call(item)  # type: ignore[arg-type]
-        if kind is AttemptAbandoned:
+        if kind is AttemptAbandoned or kind is ReplyReplaced:
             return self._start_over()
         if kind is AttemptStarted and not item.continues:  # type: ignore[union-attr]
             return self._start_over()

@@ -52,6 +52,8 @@ class ShownText:
             TextWithdrawn: text that was shown is void.
         """
         if isinstance(item, TextDelta):
+            if self._is_replaced:
+                return ""  # it is part of the reply that follows, which is compared with what was shown
             self._blocks[item.index] = self._blocks.get(item.index, "") + item.text
             return item.text
         if isinstance(item, AttemptAbandoned):
@@ -66,6 +68,7 @@ class ShownText:
         elif isinstance(item, ModelReplied):
             return self._end_reply(item)
         elif isinstance(item, ModelFailed):
+            self._is_replaced = False
             self._take_shown()
         elif isinstance(item, OutputChecked) and not item.parsed_by:
             self._withdraw(self._last_reply, _NOT_FITTING)

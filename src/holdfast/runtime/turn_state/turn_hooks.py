@@ -38,6 +38,8 @@ class Iteration(Struct):
     results: dict[int, ToolResult] = {}
     denial: str | None = None
     before_tools_called: bool = False
+    is_replaced: bool = False
+    """Whether a hook replaced a reply that a model may have streamed, and readers were told."""
     checked: dict[int, CheckedCall | Invocation] = {}
     """The calls of the reply that were checked before they were due to run, by index."""
     asked: Outcome[Reply] | None = None
