@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.calls import sdk_errors
 from holdfast.core.argument_checks import check_arguments
+from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.resilience.clock import Clock
 
@@ -34,8 +35,8 @@ def _classify_by_user(
 ) -> ErrorInfo | None:
     try:
         info = classify(error)
-    except Exception:  # noqa: BLE001  # REASON: the user's hook; the original exception counts
-        _log.exception("classify raised; its result is ignored")
+    except Exception as raised:  # noqa: BLE001  # REASON: the user's hook; the original exception counts
+        _log.error("classify raised; its result is ignored", exc_info=detach_for_log(raised))
         return None
     if isinstance(info, ErrorInfo):
         return info

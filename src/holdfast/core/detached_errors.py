@@ -21,6 +21,7 @@ from holdfast.core.secret_values import SecretValues
 _LONGEST_CHAIN = 32
 _LONGEST_TEXT = 4_000
 _MODEL_TEXT = frozenset({"raw"})
+_NO_SECRETS = SecretValues()
 
 
 class DetachedError(Exception):
@@ -68,6 +69,19 @@ def clean_client_error(error: HoldfastError, secrets: SecretValues) -> None:
 def detach_error(error: BaseException, secrets: SecretValues) -> DetachedError:
     """Return an exception with the name, the text and the traceback of `error`, and nothing else."""
     return _Cleaner(secrets, keeps_harmless=False).detach(error)
+
+
+def detach_for_log(error: BaseException, secrets: SecretValues = _NO_SECRETS) -> DetachedError:
+    """Return an exception of the user's own code as a log may show it: redacted, with its traceback.
+
+    The code of a hook may raise what it was called with, such as the error of a provider that
+    repeats a key.
+
+    Args:
+        error: the exception.
+        secrets: the secrets that are known here; others are found by their forms.
+    """
+    return detach_error(error, secrets)
 
 
 class _Cleaner:

@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
@@ -100,10 +101,13 @@ def make_emitter(
         for observer in observers:
             try:
                 observer(seen)
-            except Exception:  # noqa: BLE001  # REASON: observers are the user's code
+            except Exception as error:  # noqa: BLE001  # REASON: observers are the user's code
                 name = getattr(observer, "__qualname__", type(observer).__name__)
                 _log.warning(
-                    "the observer %s failed on %s", name, type(item).__name__, exc_info=True
+                    "the observer %s failed on %s",
+                    name,
+                    type(item).__name__,
+                    exc_info=detach_for_log(error),
                 )
 
     return emit

@@ -17,6 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
 from holdfast.core.notices import BreakerChanged
 from holdfast.resilience.breaker.decision import (
@@ -233,8 +234,9 @@ class CircuitBreaker:
         for subscriber in self._subscribers:
             try:
                 subscriber(change)
-            except Exception:  # noqa: BLE001  # REASON: a subscriber must not break a call
-                _log.exception("a subscriber of the circuit breaker raised")
+            except Exception as error:  # noqa: BLE001  # REASON: a subscriber must not break a call
+                shown = detach_for_log(error)
+                _log.error("a subscriber of the circuit breaker raised", exc_info=shown)
         return change
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.redaction import redact
 from holdfast.core.type_checks import is_seconds
@@ -118,5 +119,5 @@ def _check_info(value: object) -> NoAnswer | None:
 
 
 def _hook_failure(error: Exception) -> NoAnswer:
-    _log.warning("a retry hook raised", exc_info=error)
+    _log.warning("a retry hook raised", exc_info=detach_for_log(error))
     return NoAnswer("custom_failed", f"{type(error).__name__}: {redact(str(error))[:200]}")

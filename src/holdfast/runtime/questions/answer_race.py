@@ -12,6 +12,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.questions import Answer, AnyQuestion
 from holdfast.resilience.clock import Clock
@@ -138,7 +139,8 @@ def _on_handler_done(waiter: OpenQuestion, work: asyncio.Task[object]) -> None:
     if isinstance(error, Suspended):
         waiter.leave_unanswered()
     elif error is not None:
-        _log.error("the handler of questions failed on %s", waiter.question.key, exc_info=error)
+        shown = detach_for_log(error, waiter.plan.secrets)
+        _log.error("the handler of questions failed on %s", waiter.question.key, exc_info=shown)
         waiter.settle("failed")
     elif work.result() is not None:
         _accept_answer(waiter, work.result())
