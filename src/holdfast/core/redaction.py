@@ -16,6 +16,23 @@ _NAMES = (
     r"password|passwd|passphrase|pwd|secret|token|api[ _-]?key|access[_-]?key|account[_-]?key|"
     r"private[_-]?key|shared[_-]?access[_-]?(?:key|signature)|credential"
 )
+_ENDS_WORD = r"(?=[\s,;)}\]]|[.!?](?:\s|\Z)|\Z)"
+_NO_VALUE = (
+    r"(?:not|no|none|null|nil|true|false|empty|unset|set|missing|required|needed|optional|absent|"
+    r"present|invalid|valid|wrong|incorrect|correct|malformed|unknown|unsupported|expired|revoked|"
+    r"disabled|enabled|rejected|denied|too|an?|the|only|also|already|still|never|always|being|used)"
+    rf"{_ENDS_WORD}"
+)
+"""What is said about a secret instead of its value, as in "the password is required"."""
+_NO_CREDENTIALS = (
+    r"(?:auth|authentication|authorization|access|challenge|credentials?|header|information|"
+    r"mismatch|realm|required|scheme|tokens?|usage|example|question|check|checks)"
+    rf"{_ENDS_WORD}"
+)
+"""Words that follow "bearer", "basic" or "digest" where these are ordinary words."""
+_COUNT_NAME = r"(?:tokens|tokens?[ _-](?:count|limit|budget|usage|total|length|size))"
+"""The end of a name that counts tokens of a model. A number behind it is no secret."""
+_NUMBER = r"\d{1,9}(?![\w.-])"
 _ASSIGNED = r"\\{0,8}[\"']?\s{0,9}(?:=>|=|:|->|→|\bis\b)\s{0,9}"
 _QUOTED = (
     r"(?>(?P<{0}>\"\"\"|'''|\\{{1,8}}[\"'`]).*?(?:(?P={0})|\Z)"
@@ -53,7 +70,10 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         r"\1" + MARK,
     ),
     # Bearer xyz, Basic xyz.
-    (r"(?i)\b(bearer|basic|digest)\s+[A-Za-z0-9._~+/=-]{6,}", r"\1 " + MARK),
+    (
+        rf"(?i)\b(bearer|basic|digest)\s+(?!{_NO_CREDENTIALS})[A-Za-z0-9._~+/=-]{{6,}}",
+        r"\1 " + MARK,
+    ),
     # ?key=value and &sig=value in an address.
     (
         (
@@ -64,21 +84,26 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ),
     # --password value, --api-key=value.
     (
-        (rf"(?is)(?<![\w-])(--?[a-z]?[\w-]{{0,30}}?(?:{_NAMES})[\w-]{{0,20}}\s{{1,9}}){_VALUE}"),
+        (
+            rf"(?is)(?<![\w-])(?!--?[\w-]{{0,30}}?{_COUNT_NAME}\s{{1,9}}{_NUMBER})"
+            rf"(--?[a-z]?[\w-]{{0,30}}?(?:{_NAMES})[\w-]{{0,20}}\s{{1,9}}){_VALUE}"
+        ),
         r"\1" + MARK,
     ),
     # name=value, name: value, "name": "value", for names that say that the value is secret.
     (
         (
-            rf"(?is)((?:{_NAMES}|cookie|session[_-]?id)(?:[\w-]{{0,40}}|\s{{1,3}}provided)"
-            rf"{_ASSIGNED}){_VALUE}"
+            rf"(?is)(?!{_COUNT_NAME}{_ASSIGNED}{_NUMBER})"
+            rf"((?:{_NAMES}|cookie|session[_-]?id)(?:[\w-]{{0,40}}|\s{{1,3}}provided)"
+            rf"{_ASSIGNED})(?!{_NO_VALUE}){_VALUE}"
         ),
         r"\1" + MARK,
     ),
-    # Keys that have a known form.
+    # Keys that have a known form; "key-management-service" is words.
     (
         (
-            r"\b(?:sk|pk|rk|gsk|xai|key|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|r8|pplx)"
+            r"\b(?!(?:key|pk|hf)(?:[-_][a-z]{1,14}){2,}(?![A-Za-z0-9_-]))"
+            r"(?:sk|pk|rk|gsk|xai|key|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|r8|pplx)"
             r"[-_][A-Za-z0-9_-]{8,}"
         ),
         MARK,
