@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from holdfast import Agent, MemoryJournal, Middleware, ToolContext, tool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ToolFinished
-from holdfast.core.messages import ToolCall
+from holdfast.core.messages import Reply, ToolCall, ToolResult
+from holdfast.core.questions import ClarificationQuestion
 from holdfast.events import CustomNotice, FromAgent, Observation
-from holdfast.middleware import AfterTurn, BeforeIteration
+from holdfast.middleware import (
+    AfterIteration,
+    AfterReply,
+    AfterTool,
+    AfterTurn,
+    BeforeIteration,
+    BeforeTool,
+    BeforeTools,
+    BeforeTurn,
+    ModelCall,
+    OnError,
+    ToolUse,
+)
 from holdfast.runtime import channel as channel_module
 from holdfast.runtime.channel import Item
 from holdfast.testing import ScriptedModel
@@ -53,6 +66,101 @@ class Announce(Middleware):
 
 async def own(items: AsyncIterator[Item]) -> list[CustomNotice]:
     return [item async for item in items if isinstance(item, CustomNotice)]
+
+
+class EmitsEverywhere(Middleware):
+    """Each of its hooks says its name."""
+
+    async def before_turn(self, context: BeforeTurn) -> None:
+        context.emit(Phase(name="before_turn"))
+
+    async def before_iteration(self, context: BeforeIteration) -> None:
+        context.emit(Phase(name="before_iteration"))
+
+    async def wrap_model(
+        self, context: ModelCall, call_next: Callable[[ModelCall], Awaitable[Reply]]
+    ) -> Reply:
+        context.emit(Phase(name="wrap_model"))
+        return await call_next(context)
+
+    async def after_reply(self, context: AfterReply) -> None:
+        context.emit(Phase(name="after_reply"))
+
+    async def before_tools(self, context: BeforeTools) -> None:
+        context.emit(Phase(name="before_tools"))
+
+    async def before_tool(self, context: BeforeTool) -> None:
+        context.emit(Phase(name="before_tool"))
+
+    async def wrap_tool(
+        self, context: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        context.emit(Phase(name="wrap_tool"))
+        return await call_next(context)
+
+    async def wrap_attempt(
+        self, context: ToolUse, call_next: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        context.emit(Phase(name="wrap_attempt"))
+        return await call_next()
+
+    async def on_error(self, context: OnError) -> None:
+        context.emit(Phase(name="on_error"))
+
+    async def after_tool(self, context: AfterTool) -> None:
+        context.emit(Phase(name="after_tool"))
+
+    async def after_iteration(self, context: AfterIteration) -> None:
+        context.emit(Phase(name="after_iteration"))
+
+    async def after_turn(self, context: AfterTurn) -> None:
+        context.emit(Phase(name="after_turn"))
+
+
+async def test_every_hook_of_a_turn_emits_under_a_key_of_its_own() -> None:
+    @tool(effect="write")
+    async def broken() -> str:
+        """Fail."""
+        raise KeyError("x")
+
+    model = ScriptedModel(ToolCall("1", "broken"), "done")
+    agent = Agent(model, tools=[broken], middleware=[EmitsEverywhere()])
+    async with agent.stream("Go") as run:
+        seen = [(one.name, one.key) for one in await own(aiter(run)) if isinstance(one, Phase)]
+    model_key, tool_key = "t1.i0.model", "t1.i0.tool.0"
+    assert seen[:12] == [
+        ("before_turn", "t1.accepted"),
+        ("before_iteration", model_key),
+        ("wrap_model", model_key),
+        ("after_reply", model_key),
+        ("before_tools", "t1.i0.begun"),
+        ("before_tool", tool_key),
+        ("wrap_tool", tool_key),
+        ("wrap_attempt", tool_key),
+        ("on_error", tool_key),
+        ("after_tool", tool_key),
+        ("after_iteration", "t1.i0.after"),
+        ("before_iteration", "t1.i1.model"),
+    ]
+    assert seen[-1] == ("after_turn", "t1.closed")
+
+
+async def test_what_a_hook_emits_before_it_asks_is_shown_before_the_question() -> None:
+    class Asks(Middleware):
+        async def before_tool(self, context: BeforeTool) -> None:
+            context.emit(Phase(name="asking"))
+            await context.ask(ClarificationQuestion(question="Go on?"))
+
+    model = ScriptedModel(ToolCall("1", "work"), "done")
+    order: list[str] = []
+    async with Agent(model, tools=[work], middleware=[Asks()]).stream("Go") as run:
+        async for item in run:
+            if isinstance(item, Phase):
+                order.append(item.name)
+            elif isinstance(item, ClarificationQuestion):
+                order.append(item.question)
+                run.answer(item, "yes")
+    assert order == ["asking", "Go on?"]
 
 
 async def test_a_reader_gets_it_with_the_run_and_the_key() -> None:
