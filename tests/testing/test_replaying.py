@@ -13,6 +13,7 @@ from holdfast import (
     ConfigurationError,
     Limits,
     MemoryJournal,
+    OutputRejected,
     RetryOptions,
     SqliteJournal,
     tool,
@@ -314,3 +315,27 @@ async def test_a_run_that_waited_for_a_person_is_replayed() -> None:
     assert done.output == "Done."
     RAN.clear()
     assert (await replay(journal, now(middleware=[asks]))).messages[-1].text == "Done."
+
+
+async def test_an_output_function_is_not_called_in_a_replay() -> None:
+    journal = MemoryJournal()
+    agent = Agent(ScriptedModel('{"amount": 500}', '{"amount": 10}'), output=cap, journal=journal)
+    assert (await agent.run("Pay", session="s")).output == "paid 10"
+    RAN.clear()
+    result = await replay(journal, agent, run="s")
+    assert (result.turns, result.messages[-1].text, RAN) == (1, '{"amount": 10}', [])
+    with pytest.raises(ReplayDifference, match="renamed"):
+        await replay(journal, Agent("ollama:a", output=renamed), run="s")
+
+
+def cap(amount: int) -> str:
+    """Pay somebody."""
+    RAN.append(str(amount))
+    if amount > 100:
+        raise OutputRejected("At most 100.")
+    return f"paid {amount}"
+
+
+def renamed(amount: int) -> str:
+    """Pay somebody."""
+    return f"paid {amount}"

@@ -69,7 +69,7 @@ _ESSENCE: dict[type, Callable[[Any], object]] = {
     ev.ModelReplied: lambda event: (event.reply, bool(event.attempts)),
     ev.ModelFailed: lambda event: (event.error.category, event.error.code),
     ev.ToolFinished: _select_result,
-    ev.OutputChecked: lambda event: (event.parsed_by, event.problems),
+    ev.OutputChecked: lambda event: (event.parsed_by, event.problems, event.call),
     ev.QuestionAsked: lambda event: (event.kind, event.question),
     ev.QuestionAnswered: lambda event: event.answer,
     ev.TurnStopped: lambda event: (event.reason, event.text),
@@ -97,6 +97,8 @@ def _describe_end(event: ev.TurnClosed) -> str:
 
 
 def _describe_check(event: ev.OutputChecked) -> str:
+    if event.call is not None:
+        return f"the output calls {event.call.name}({shorten_line(event.call.arguments)})"
     wrong = "; ".join(shorten_line(str(problem)) for problem in event.problems[:3])
     return f"the output is invalid: {wrong}" if wrong else "the output is valid"
 
