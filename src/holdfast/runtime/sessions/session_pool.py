@@ -209,12 +209,13 @@ class SessionPool:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        for session, entry in list(self._open.items()):
-            if self._unused_bytes <= self._cache:
+        # Not a copy of the whole table, which a full cache would pay for at each turn.
+        while self._unused_bytes > self._cache:
+            unused = (session for session, entry in self._open.items() if not entry.users)
+            session = next(unused, None)
+            if session is None:
                 return
-            if not entry.users:
-                self._unused_bytes -= entry.size.bytes
-                del self._open[session]
+            self._unused_bytes -= self._open.pop(session).size.bytes
 
     @property
     def is_shared(self) -> bool:
