@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.resilience.timeout.pausable_timeout import (
     PausableTimeout,
-    PausableTimeout,
     pause_timeout,
 )
 
