@@ -20,6 +20,7 @@ from collections.abc import (
     Sized,
 )
 from contextlib import aclosing
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, Literal, TypeAlias, TypedDict, cast
@@ -34,11 +35,12 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Usage
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
+from holdfast.runtime.answering import Answering
 from holdfast.runtime.batch_progress import ShowProgress, choose_display
 from holdfast.runtime.batch_result import BatchItem, BatchProgress, BatchResult
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.result import Result
-from holdfast.runtime.sessions.session_pool import resolve_journal
+from holdfast.runtime.sessions.session_pool import SessionPool, resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt, to_message
 
 ItemT = TypeVar("ItemT")
@@ -138,7 +140,7 @@ class BatchRun(Generic[ItemT, T]):
         plan: BatchPlan[ItemT],
     ) -> None:
         journal = resolve_journal(plan.journal)
-        self._engine = engine if journal is None else engine.with_journal(journal)
+        self._engine = engine if journal is None else _copy_with_journal(engine, journal)
         if plan.is_saved:
             self._engine.require_journal("save the batch")
         engine.plan.check_deps(plan.deps)
@@ -245,7 +247,7 @@ class BatchRun(Generic[ItemT, T]):
             request = f"{engine.plan.name}/{plan.make_key(index, item, prompt)}"
         elif plan.options.get("retries", 0):
             # A retry continues where the turn has failed, so it must be saved somewhere.
-            engine, request = engine.with_journal(MemoryJournal()), "item"
+            engine, request = _copy_with_journal(engine, MemoryJournal()), "item"
         turn = engine.make_turn(
             prompt, None, (), plan.options.get("limits"), plan.deps, request=request
         )
@@ -257,6 +259,15 @@ class BatchRun(Generic[ItemT, T]):
             return await (engine.run(turn) if known is None else engine.resume(known[0], plan.deps))
 
         return run_once
+
+
+def _copy_with_journal(engine: Engine[T], journal: Journal) -> Engine[T]:
+    """Return an engine of the same agent with another journal."""
+    copied = copy(engine)
+    copied.journal = journal
+    copied.session_pool = SessionPool(journal, engine.plan.chain)
+    copied.answering = Answering(engine.plan, copied.session_pool, journal)
+    return copied
 
 
 class _ItemSource(Generic[ItemT]):

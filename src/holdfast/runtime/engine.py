@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
@@ -121,14 +120,6 @@ class Engine(Generic[T]):
             from holdfast.runtime.sessions.agent_sessions import make_pruning  # only with retention
 
             self._pruning = make_pruning(self.plan, self.session_pool, retention)
-
-    def with_journal(self, journal: Journal) -> Engine[T]:
-        """Return an engine of the same agent with another journal."""
-        other = copy(self)
-        other.journal = journal
-        other.session_pool = SessionPool(journal, self.plan.chain)
-        other.answering = Answering(self.plan, other.session_pool, journal)
-        return other
 
     def make_turn(
         self,
