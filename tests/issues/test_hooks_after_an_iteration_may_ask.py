@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -216,3 +217,38 @@ async def test_hooks_before_the_next_iteration_do_not_get_its_answer() -> None:
         result = await agent.resume("s")
     assert asked == 6
     assert sorted({answer for _, answer in review.answers}) == [str(one) for one in range(6)]
+
+
+def book(city: str) -> str:
+    """Book."""
+    paid.append(len(city))
+    return f"booked {city}"
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("append", range(1, 10))
+async def test_an_output_function_is_called_once_whatever_crashes(
+    append: int, before: bool
+) -> None:
+    def agent(journal: Any) -> Agent[str]:
+        return Agent(
+            ScriptedModel('{"city": "Porto"}', '{"city": "Porto"}'),
+            output=book,
+            middleware=[Review()],
+            journal=journal,
+            on_question=handler(["yes", "yes"]),
+        )
+
+    journal = MemoryJournal()
+    with suppress(SimulatedCrash):
+        await agent(CrashAt(journal, append, before=before)).run("Go", session="s")
+    again = agent(journal)
+    with suppress(
+        ProviderError
+    ):  # after a crash in the function it is in doubt, and the turn fails
+        result = await (
+            again.resume("s") if await journal.read("s") else again.run("Go", session="s")
+        )
+        assert result.output == "booked Porto"
+    assert len(paid) <= 1
+    assert await keys_asked(journal, "s") == ASKED[:1]
