@@ -28,6 +28,7 @@ MEASURED_INSIDE = {
     "benchmarks/journal.py": "measures the encoding and the statements of a journal one by one",
     "benchmarks/large_journal.py": "opens sessions of the pool without running a turn",
     "benchmarks/large_store.py": "inserts the rows of a journal without the journal",
+    "benchmarks/large_waits.py": "measures each piece of work of the journal's thread",
     "benchmarks/outage/policies.py": "replays the decisions of a retry in simulated time",
     "benchmarks/resilience.py": "measures each strategy around an operation that costs nothing",
     "benchmarks/sessions.py": "measures the pool and the machine of sessions without a model",
