@@ -22,6 +22,7 @@ from holdfast import (
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.events import Status, TurnClosed
 from holdfast.journal import Journal, Retention
+from holdfast.runtime.batch_run import _copy_with_journal
 from holdfast.runtime.sessions import background_pruning
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened
@@ -39,7 +40,7 @@ def make_agent(journal: Journal, retention: Retention, *replies: str) -> Agent:
 
 
 async def wait_for_pruning(agent: Agent) -> None:
-    pruning = agent._engine._pruning
+    pruning = agent._engine.pruning
     assert pruning is not None
     assert pruning.task is not None
     await asyncio.wait([pruning.task], timeout=30)
@@ -183,6 +184,15 @@ def test_an_agent_file_has_it(tmp_path: Path) -> None:
         f'model = "ollama:llama3.2"\njournal = "sqlite:///{tmp_path}/talk.db"\n'
         '[retention]\ndays = 90\nkeep = ["ada"]\n'
     )
-    pruning = Agent.from_file(file)._engine._pruning
+    pruning = Agent.from_file(file)._engine.pruning
     assert pruning is not None
     assert pruning._retention == Retention(days=90, keep=("ada",))
+
+
+async def test_a_copy_with_another_journal_deletes_nothing(path: Path) -> None:
+    with SqliteJournal(path) as journal, SqliteJournal(path.with_name("other.db")) as other:
+        await save(other, "old")
+        agent = make_agent(journal, Retention(days=30), "Hello!")
+        engine = _copy_with_journal(agent._engine, other)
+        assert engine.pruning is None
+        assert await names(other) == ["old"]

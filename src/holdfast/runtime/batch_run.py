@@ -267,6 +267,7 @@ def _copy_with_journal(engine: Engine[T], journal: Journal) -> Engine[T]:
     copied.journal = journal
     copied.session_pool = SessionPool(journal, engine.plan.chain)
     copied.answering = Answering(engine.plan, copied.session_pool, journal)
+    copied.pruning = None  # of the other journal
     return copied
 
 

@@ -18,12 +18,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.effects import is_nested_run, nested_run_ids
 from holdfast.core.errors import (
     ConfigurationError,
-    ErrorCategory,
-    ErrorInfo,
-    HoldfastError,
-    StoppedError,
     WaitingError,
-    exception_for,
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
@@ -37,6 +32,7 @@ from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.answering import Answering, check_run_exists
 from holdfast.runtime.around_turn import (
+    build_failure,
     call_after_turn,
     continue_turn,
     start_turn,
@@ -113,13 +109,13 @@ class Engine(Generic[T]):
             journal or MemoryJournal(), self.plan.chain, keywords["session_cache"]
         )
         self.answering = Answering(self.plan, self.session_pool, journal)
-        self._pruning: BackgroundPruning | None = None
+        self.pruning: BackgroundPruning | None = None
         retention = keywords["retention"]
         if retention is not None:
             self.require_journal("delete old sessions")
             from holdfast.runtime.sessions.agent_sessions import make_pruning  # only with retention
 
-            self._pruning = make_pruning(self.plan, self.session_pool, retention)
+            self.pruning = make_pruning(self.plan, self.session_pool, retention)
 
     def make_turn(
         self,
@@ -453,8 +449,8 @@ class Engine(Generic[T]):
         return self._finish_turn(run)
 
     def _finish_turn(self, run: ActiveTurn) -> Result[T]:
-        if self._pruning is not None:
-            self._pruning.begin_if_due()
+        if self.pruning is not None:
+            self.pruning.begin_if_due()
         result: Result[T] = run.build_result()  # type: ignore[assignment]  # the plan's output type is T
         if result.status is _COMPLETED:
             return result
@@ -463,7 +459,7 @@ class Engine(Generic[T]):
         stopped = result.status is Status.STOPPED and self.plan.output is None
         if (stopped and not refused) or result.status is Status.WAITING:
             return result
-        raise _build_failure(run, result)
+        raise build_failure(run, result)
 
 
 async def _close_left_turn(run: ActiveTurn) -> None:
@@ -477,24 +473,3 @@ async def _close_left_turn(run: ActiveTurn) -> None:
         keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open_questions)
         raise WaitingError(run.run_id, keys)
     await finalize_left_turn(run)
-
-
-def _build_failure(run: ActiveTurn, result: Result[T]) -> HoldfastError:
-    """Build the exception of a turn that did not complete, with its result and its cause."""
-    cause = run.error
-    if result.status is Status.STOPPED:
-        stopped = StoppedError(result.text, reason=result.stop_reason)
-        stopped.result = result
-        return stopped
-    info = result.error or ErrorInfo(category=ErrorCategory.UNKNOWN, safe="The turn failed.")
-    if isinstance(cause, HoldfastError) and info.category is cause.info.category:
-        error = cause
-    else:
-        error = exception_for(info, run.machine.partial)
-        error.__cause__ = cause
-    if run.plan.output is not None:
-        from holdfast.runtime.output_check import add_output_details  # only for typed output
-
-        error = add_output_details(run, error)
-    error.result = result
-    return error
