@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
-from benchmarks.large_journal import make_session
+from benchmarks.large_store import make_turn
 from benchmarks.postgres_turns import PAYLOAD, Cashier, pay, run_holdfast
 from holdfast import Agent, PostgresJournal, Sessions, user
 from holdfast.events import TurnOpened
+from holdfast.journal import Record
 
 OPEN_TURNS = 10_000
 PARALLEL = 100
@@ -72,7 +73,8 @@ async def main(url: str, sessions: int) -> None:
     """Measure, and print."""
     before = await run_holdfast(url)
     with PostgresJournal(url) as journal:
-        await journal.restore({"first": make_session(0)})
+        events = [event for turn in range(1, 9) for event in make_turn(turn, turn, PAYLOAD)]
+        await journal.restore({"first": [Record(event) for event in events]})
         add_sessions(url, sessions)
         after = await run_holdfast(url)
         print(f"turns a second, empty {before:.0f}; with {sessions} sessions {after:.0f}")

@@ -26,9 +26,9 @@ async def count_collections(agent: Agent[str], first: int) -> int:
 
 
 async def test_a_turn_makes_no_more_objects_when_the_cache_is_full() -> None:
-    model = ScriptedModel(*["Hi."] * 3000)
-    agent = Agent(model, journal=MemoryJournal(), session_cache=3_000_000)
+    model = ScriptedModel(*["Hi."] * 4200)
+    agent = Agent(model, journal=MemoryJournal(), session_cache=32_000_000)
     few = await count_collections(agent, 0)
-    for first in range(TURNS, 2900, TURNS):
+    for first in range(TURNS, 4100, TURNS):
         full = await count_collections(agent, first)
     assert full <= 2 * few + 20

@@ -18,12 +18,10 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.effects import is_nested_run, nested_run_ids
 from holdfast.core.errors import (
     ConfigurationError,
-    WaitingError,
 )
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
-from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import RequestExistsError, RunChangedError
 from holdfast.journal.memory import MemoryJournal
@@ -41,7 +39,7 @@ from holdfast.runtime.around_turn import (
 from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
-from holdfast.runtime.finalize import finalize_left_turn
+from holdfast.runtime.finalize import close_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
@@ -92,10 +90,10 @@ class Engine(Generic[T]):
         "_max_wait",
         "_on_question",
         "_on_wait",
-        "_pruning",
         "answering",
         "journal",
         "plan",
+        "pruning",
         "session_pool",
     )
 
@@ -379,7 +377,7 @@ class Engine(Generic[T]):
         async with opening as opened:
             run = ActiveTurn(plan, run_id, opened, context)
             if run.machine.phase is not _IDLE:
-                await _close_left_turn(run)
+                await close_left_turn(run)
             self.answering.register_turn(run)
             try:
                 await start_turn(run, turn.message)
@@ -460,16 +458,3 @@ class Engine(Generic[T]):
         if (stopped and not refused) or result.status is Status.WAITING:
             return result
         raise build_failure(run, result)
-
-
-async def _close_left_turn(run: ActiveTurn) -> None:
-    """Close a turn that a crash left open, so that the next turn can begin.
-
-    Raises:
-        WaitingError: the turn waits for an answer.
-    """
-    log = run.machine.questions
-    if log.is_waiting:
-        keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open_questions)
-        raise WaitingError(run.run_id, keys)
-    await finalize_left_turn(run)

@@ -17,7 +17,9 @@ from holdfast.core.effects import (
     nested_run_id,
     nested_run_ids,
 )
+from holdfast.core.errors import WaitingError
 from holdfast.core.events import Status, TurnClosed, TurnInterrupted
+from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import NO_HOOKS
@@ -95,6 +97,19 @@ async def finalize_left_turn(run: ActiveTurn) -> None:
         for key in left - machine.questions.unstarted_askers:
             run.effects.start(key)
     await finalize_turn(run, "cancelled")
+
+
+async def close_left_turn(run: ActiveTurn) -> None:
+    """Close a turn that a crash left open, so that the next turn can begin.
+
+    Raises:
+        WaitingError: the turn waits for an answer.
+    """
+    log = run.machine.questions
+    if log.is_waiting:
+        keys = tuple(asked.key.removesuffix(ASKED) for asked in log.open_questions)
+        raise WaitingError(run.run_id, keys)
+    await finalize_left_turn(run)
 
 
 async def finalize_children(run: ActiveTurn) -> None:
