@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from holdfast import Middleware
 from holdfast.middleware import RepetitionGuard, error_handling_middlewares
+from holdfast.tools import Toolset
 
 NUMBER = 5
 
@@ -18,6 +19,9 @@ class Trip:
 def weather(city: str) -> str:
     """Current weather in a city."""
     return f"sunny in {city}"
+
+
+tea_tools = Toolset("tea", [weather]).prefixed("tea_")
 
 
 def never(error: BaseException, attempt: int) -> None:

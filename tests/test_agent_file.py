@@ -106,6 +106,15 @@ def test_an_agent_is_made_of_it(tmp_path: Path) -> None:
     assert repr(agent) == "Agent('ollama:llama3.2', name='scout')"
 
 
+def test_a_file_names_toolsets(tmp_path: Path) -> None:
+    text = 'model = "ollama:x"\ntoolsets = ["tests.agents_for_files:tea_tools"]'
+    assert "tools: tea_weather" in Agent.from_file(written(tmp_path, text)).describe()
+    wrong = 'model = "ollama:x"\ntoolsets = ["tests.agents_for_files:weather"]'
+    assert problem(tmp_path, wrong).endswith(
+        "agent.toml:2: toolsets[0]: must be Toolset, got function"
+    )
+
+
 def test_a_file_with_a_model_is_enough(tmp_path: Path) -> None:
     assert load_agent(written(tmp_path, 'model = "ollama:x"'), dict) == {"model": "ollama:x"}
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, cast, ov
 
 from typing_extensions import TypeVar
 
+from holdfast.runtime.keyword_checks import name_wrong_keywords
+
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterable, Callable, Iterable, Sequence
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.core.events import OnWait
     from holdfast.core.hosted_tools import HostedTool
     from holdfast.core.limits import Limits
-    from holdfast.core.messages import Message
     from holdfast.core.model_request import ModelSettings
     from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
     from holdfast.journal.port import Journal, RunEntry
@@ -32,26 +33,26 @@ if TYPE_CHECKING:
     from holdfast.runtime.batch_run import BatchOptions, BatchRun, OnItemError
     from holdfast.runtime.compile import AgentKeywords
     from holdfast.runtime.instructions import Instructions
-    from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput
+    from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput, WantedOutput
     from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
     from holdfast.runtime.recovery import RecoveredRun
     from holdfast.runtime.result import Result
+    from holdfast.runtime.run_keywords import RecoverKeywords, ResumeKeywords, RunKeywords
     from holdfast.runtime.run_stream import RunStream
     from holdfast.runtime.sessions.session_pool import OnBusy
     from holdfast.runtime.turn_state.turn_input import Prompt
     from holdfast.sessions.sessions import Sessions
     from holdfast.telemetry.observers import Observer
     from holdfast.tools.tool import Tool
+    from holdfast.tools.toolset import Toolset
     from holdfast.transport.port import Timeouts, Transport
 
 T = TypeVar("T", default=str)
 D_contra = TypeVar("D_contra", default=None, contravariant=True)
 A = TypeVar("A")
 ItemT = TypeVar("ItemT")
-
-NO_DEPS: Any = None
-"""The default of `deps`, whatever their type is: a run checks whether they are missing."""
+U = TypeVar("U")
 
 
 class Agent(Generic[T, D_contra]):
@@ -65,6 +66,7 @@ class Agent(Generic[T, D_contra]):
             function is called for each new turn, with or without an `InstructionsContext`.
         tools: functions, tools made by `@tool`, or tools that the provider runs, such as
             `WebSearch()`.
+        toolsets: named groups of tools, such as a `Toolset` or `Skills`.
         output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
             function, which is called with the output as its arguments, and whose return value is
             the output; a list of these, of which the output is one; or a StructuredOutput.
@@ -111,6 +113,7 @@ class Agent(Generic[T, D_contra]):
 
     __slots__ = ("_engine",)
 
+    @name_wrong_keywords
     def __init__(
         self,
         model: str | ModelAt | Model,
@@ -118,6 +121,7 @@ class Agent(Generic[T, D_contra]):
         name: str = "agent",
         instructions: Instructions[D_contra] = "",
         tools: Iterable[Callable[..., object] | Tool | HostedTool] = (),
+        toolsets: Sequence[Toolset] = (),
         output: OutputKind[T] | Sequence[OutputKind[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         deps_type: type[D_contra] | None = None,
         settings: ModelSettings | None = None,
@@ -148,73 +152,65 @@ class Agent(Generic[T, D_contra]):
 
         self._engine: Engine[T] = Engine(cast("AgentKeywords", keywords))
 
+    @overload
     async def run(
-        self,
-        prompt: Prompt,
-        *,
-        session: str | None = None,
-        history: Sequence[Message] = (),
-        limits: Limits | None = None,
-        deps: D_contra = NO_DEPS,
-        request: str | None = None,
-    ) -> Result[T]:
+        self, prompt: Prompt, *, output: WantedOutput[U], **keywords: Unpack[RunKeywords[D_contra]]
+    ) -> Result[U]: ...
+    @overload
+    async def run(self, prompt: Prompt, **keywords: Unpack[RunKeywords[D_contra]]) -> Result[T]: ...
+    async def run(
+        self, prompt: Prompt, *, output: Any = None, **keywords: Unpack[RunKeywords[D_contra]]
+    ) -> Result[Any]:
         """Run one turn to its end.
+
+        What is passed is for this turn only. A turn that continues finds `settings`, `limits`,
+        `metadata` and the name of a model in the journal; the rest must be passed again.
 
         Args:
             prompt: the user's message.
-            session: the name of the session to continue.
-            history: the messages to continue instead of a session.
-            limits: the limits of this turn, instead of the agent's.
+            session: the name of the session to continue; or `history`, its messages.
             deps: an object of the agent's `deps_type`; tools read it as `ToolContext.deps`.
             request: an idempotency key of yours, for a message that may be sent twice. If the
-                journal has a turn with this key, no new turn is run: that turn is finished if it
-                was interrupted, and its result is returned or its error raised. The prompt is then
-                ignored. This requires a journal.
+                journal has a turn with this key, that turn is finished if it was interrupted, and
+                its result is returned or its error raised. This requires a journal.
+            model: the model to call first, instead of the agent's; as for `Agent`.
+            settings: model settings that replace those of the agent, field by field.
+            output: the type of the output, instead of the agent's; so are `limits`.
+            tools: tools besides those of the agent; `toolsets` are added in the same way.
+            metadata: JSON values by name for hooks, tools, observers and the result. They are saved
+                in the journal, so they must not hold secrets.
 
         Raises:
             ConfigurationError: an argument is wrong, or the request belongs to another session.
             HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
         """
-        return await self._engine.run(
-            self._engine.make_turn(prompt, session, history, limits, deps, request=request)
-        )
+        return await self._engine.run(self._engine.make_turn(prompt, output, keywords))
 
+    @overload
     def stream(
-        self,
-        prompt: Prompt,
-        *,
-        session: str | None = None,
-        history: Sequence[Message] = (),
-        limits: Limits | None = None,
-        deps: D_contra = NO_DEPS,
-        request: str | None = None,
-    ) -> RunStream[T]:
-        """Run one turn and stream it: `async with agent.stream(...) as run: async for item in run`.
+        self, prompt: Prompt, *, output: WantedOutput[U], **keywords: Unpack[RunKeywords[D_contra]]
+    ) -> RunStream[U]: ...
+    @overload
+    def stream(self, prompt: Prompt, **keywords: Unpack[RunKeywords[D_contra]]) -> RunStream[T]: ...
+    def stream(
+        self, prompt: Prompt, *, output: Any = None, **keywords: Unpack[RunKeywords[D_contra]]
+    ) -> RunStream[Any]:
+        """Run one turn and stream it: `async with agent.stream(...) as run: async for item in run`."""
+        return self._engine.stream(self._engine.make_turn(prompt, output, keywords))
 
-        The arguments are those of `run`.
-        """
-        return self._engine.stream(
-            self._engine.make_turn(prompt, session, history, limits, deps, request=request)
-        )
-
+    @overload
     def run_sync(
-        self,
-        prompt: Prompt,
-        *,
-        session: str | None = None,
-        history: Sequence[Message] = (),
-        limits: Limits | None = None,
-        deps: D_contra = NO_DEPS,
-        request: str | None = None,
-    ) -> Result[T]:
+        self, prompt: Prompt, *, output: WantedOutput[U], **keywords: Unpack[RunKeywords[D_contra]]
+    ) -> Result[U]: ...
+    @overload
+    def run_sync(self, prompt: Prompt, **keywords: Unpack[RunKeywords[D_contra]]) -> Result[T]: ...
+    def run_sync(
+        self, prompt: Prompt, *, output: Any = None, **keywords: Unpack[RunKeywords[D_contra]]
+    ) -> Result[Any]:
         """Call `run` from synchronous code; this works in scripts, threads and notebooks."""
-        from holdfast.runtime.sync_bridge import run_blocking
+        from holdfast.runtime.sync_bridge import run_blocking  # most programs are asynchronous
 
-        return run_blocking(
-            self._engine.run(
-                self._engine.make_turn(prompt, session, history, limits, deps, request=request)
-            )
-        )
+        return run_blocking(self._engine.run(self._engine.make_turn(prompt, output, keywords)))
 
     def map(
         self,
@@ -224,7 +220,7 @@ class Agent(Generic[T, D_contra]):
         parallel: int = 8,
         journal: Journal | str | None = None,
         on_error: OnItemError = "continue",
-        deps: D_contra = NO_DEPS,
+        deps: D_contra = None,  # type: ignore[assignment]  # absent deps are None
         **options: Unpack[BatchOptions[ItemT]],
     ) -> BatchRun[ItemT, T]:
         """Run one turn for each item: `await agent.map(...)`, or `async for item in agent.map(...)`.
@@ -254,7 +250,17 @@ class Agent(Generic[T, D_contra]):
         plan = BatchPlan(prompt, parallel, journal, on_error, deps, options)
         return BatchRun(items, self._engine, plan)
 
-    async def resume(self, run_id: str, *, deps: D_contra = NO_DEPS) -> Result[T]:
+    @overload
+    async def resume(
+        self, run_id: str, *, output: WantedOutput[U], **keywords: Unpack[ResumeKeywords[D_contra]]
+    ) -> Result[U]: ...
+    @overload
+    async def resume(
+        self, run_id: str, **keywords: Unpack[ResumeKeywords[D_contra]]
+    ) -> Result[T]: ...
+    async def resume(
+        self, run_id: str, *, output: Any = None, **keywords: Unpack[ResumeKeywords[D_contra]]
+    ) -> Result[Any]:
         """Continue a run that a crash interrupted, that waited for an answer, or that failed.
 
         A turn that failed, was cancelled or reached a limit is tried again where it failed, unless
@@ -267,23 +273,37 @@ class Agent(Generic[T, D_contra]):
 
         Args:
             run_id: the id of the run, or the name of the session.
-            deps: as for `run`.
+            deps: as for `run`; or a function, sync or async, that takes an `InterruptedRun` and
+                returns them.
+            output: as when the turn began; so are `tools`, `toolsets` and a `model` that is an
+                object. A model by name is found again.
 
         Raises:
-            ConfigurationError: this agent has no journal, or the journal has no such run.
+            ConfigurationError: this agent has no journal, or the journal has no such run, or the
+                turn began with something that is not passed now.
             HoldfastError: the turn did not complete.
         """
-        return await self._engine.resume(run_id, deps)
+        turn = self._engine.continue_turn("Agent.resume", run_id, output, keywords)
+        return await self._engine.resume(turn)
 
-    def resume_stream(self, run_id: str, *, deps: D_contra = NO_DEPS) -> RunStream[T]:
+    @overload
+    def resume_stream(
+        self, run_id: str, *, output: WantedOutput[U], **keywords: Unpack[ResumeKeywords[D_contra]]
+    ) -> RunStream[U]: ...
+    @overload
+    def resume_stream(
+        self, run_id: str, **keywords: Unpack[ResumeKeywords[D_contra]]
+    ) -> RunStream[T]: ...
+    def resume_stream(
+        self, run_id: str, *, output: Any = None, **keywords: Unpack[ResumeKeywords[D_contra]]
+    ) -> RunStream[Any]:
         """Continue a run and stream it: `async with agent.resume_stream("ada") as run`.
 
-        Saved events are not streamed again, except a question that is still open. If the turn has
-        already ended, nothing is streamed. Leaving the block early cancels the turn.
-
-        The arguments are those of `resume`. The errors have `.result`, as those of `stream`.
+        Saved events are not streamed again, except a question that is still open. Leaving the block
+        early cancels the turn. The arguments are those of `resume`.
         """
-        return self._engine.resume_stream(run_id, deps)
+        turn = self._engine.continue_turn("Agent.resume_stream", run_id, output, keywords)
+        return self._engine.resume_stream(turn)
 
     async def open_runs(self) -> list[RunEntry]:
         """List the runs of this agent whose last turn has not ended and is in progress nowhere.
@@ -296,26 +316,30 @@ class Agent(Generic[T, D_contra]):
         """
         return await self._engine.open_runs()
 
+    @overload
     async def recover(
-        self,
-        *,
-        runs: Sequence[str] | None = None,
-        deps: D_contra = NO_DEPS,
-        parallel: int = 8,
-        seconds: float | None = 300.0,
-    ) -> list[RecoveredRun[T]]:
+        self, *, output: WantedOutput[U], **keywords: Unpack[RecoverKeywords[D_contra]]
+    ) -> list[RecoveredRun[T | U]]: ...
+    @overload
+    async def recover(
+        self, **keywords: Unpack[RecoverKeywords[D_contra]]
+    ) -> list[RecoveredRun[T]]: ...
+    async def recover(
+        self, *, output: Any = None, **keywords: Unpack[RecoverKeywords[D_contra]]
+    ) -> list[RecoveredRun[Any]]:
         """Continue every run of this agent that a crash interrupted, as `resume` does with one.
 
         A turn is closed only by its own end: its final reply, one of its limits, or a request that
         the provider refuses. An outage, a wrong API key, an error in the agent's code, the end of
         `seconds` and a cancellation of this call leave it open, and a later call continues it.
 
-        Skipped are runs of agents with another name, runs that wait for an answer and runs that are
-        in progress. So new turns can run meanwhile: only a session that is being recovered is busy.
+        Skipped are runs of agents with another name, that wait for an answer or are in progress.
 
         Args:
             runs: the ids of the runs to continue, such as some of `open_runs`; None continues all.
-            deps: as for `run`.
+            deps: as for `resume`; a function is called for each run.
+            output: as for `resume`, and so are `model`, `tools` and `toolsets`; each run gets only
+                what it began with.
             parallel: how many runs continue at once.
             seconds: the time for all of them. Runs that are in progress then are stopped and left
                 open. The default is the default limit of one turn. None sets no limit.
@@ -327,13 +351,10 @@ class Agent(Generic[T, D_contra]):
             ConfigurationError: this agent has no journal, or an argument is wrong.
             JournalError: the journal could not list its runs.
         """
-        return await self._engine.recover(runs, deps, parallel, seconds)
+        return await self._engine.recover(output, keywords)
 
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
-        """Return the open questions of a run from the journal, in the order in which they were asked.
-
-        Args:
-            run_id: the id of the run, or the name of the session.
+        """Return the open questions of a run or session, in the order in which they were asked.
 
         Raises:
             ConfigurationError: the journal has no such run.
@@ -394,7 +415,6 @@ class Agent(Generic[T, D_contra]):
         A change waits for a turn of the session that is in progress. The model of this agent writes
         the summaries.
         """
-        # Imported late, since most agents never need it.
         from holdfast.runtime.sessions.agent_sessions import sessions_of
 
         return sessions_of(self._engine.plan, self._engine.session_pool)
@@ -443,11 +463,18 @@ class Agent(Generic[T, D_contra]):
         Args:
             path: the file.
         """
-        # Imported late, since most agents are made in code.
         from holdfast.agent_file.load_agent import load_agent
 
         # Only the file knows the types of the output and of the deps.
         return load_agent(path, cast("Callable[..., Agent[object, Any]]", cls))
+
+    async def __aenter__(self) -> Self:
+        """Keep open what the toolsets of this agent need, such as connections, for many turns."""
+        return await self._engine.resources.enter(self._engine.plan.lifespans, self)
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Close what no turn in progress needs any more."""
+        await self._engine.resources.leave()
 
     def describe(self) -> str:
         """Return the pipeline of a run as text, outermost first, with its settings."""

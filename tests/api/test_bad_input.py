@@ -150,6 +150,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "Timeouts": {},
     "ToolPermission": {},
     "TotalErrorThreshold": {},
+    "Toolset": {"name": "files"},
     "UsageLimits": {},
     "UseReply": {"reply": "Hi"},
     "asend_message": {"call": _said},

@@ -68,7 +68,7 @@ def _sdk_calls() -> Emulator:
 
 
 def _hello() -> Emulator:
-    return Emulator(["Hello."])
+    return Emulator(lambda _: "Hello.")
 
 
 def _searched() -> Emulator:

@@ -28,6 +28,8 @@ from holdfast.core.messages import (
     ToolResult,
     Usage,
 )
+from holdfast.core.model_request import ModelSettings
+from holdfast.core.turn_options import TurnOptions
 from holdfast.journal.encoding import SCHEMA, TYPES, decode, encode, record_of, to_line
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
 from holdfast.journal.port import Record
@@ -89,6 +91,16 @@ st.register_type_strategy(Reply, REPLIES)
 st.register_type_strategy(ToolResult, RESULTS)
 st.register_type_strategy(ErrorInfo, ERRORS)
 st.register_type_strategy(FailedTarget, st.builds(FailedTarget, TEXTS, st.integers(1, 9), ERRORS))
+st.register_type_strategy(
+    TurnOptions,
+    st.builds(
+        TurnOptions,
+        TEXTS,
+        st.none() | st.builds(ModelSettings, seed=st.integers(0, 9), max_tokens=st.integers(1, 9)),
+        st.dictionaries(TEXTS, JSON, max_size=2),
+        st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2).map(tuple), max_size=2),
+    ),
+)
 st.register_type_strategy(Limits, st.builds(Limits, iterations=st.integers(1, 9)))
 BY_TYPE = {
     str: TEXTS,

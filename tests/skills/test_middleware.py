@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from holdfast.middleware.folds import Folds, FoldTable
 from holdfast.skills.middleware import SkillInstructions
 from holdfast.skills.wording import INDEX_HEAD, PROTOCOLS_HEAD
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
+from holdfast.tools import Toolset
 
 
 @tool(effect="read")
@@ -40,8 +42,8 @@ def agent_of(model: ScriptedModel, skills: Skills, **others: object) -> Agent:
     return Agent(
         model,
         instructions="You are a broker.",
-        tools=[buy_stock, *skills.tools],
-        middleware=[skills.middleware],
+        tools=[buy_stock],
+        toolsets=[skills],
         **others,  # type: ignore[arg-type]
     )
 
@@ -319,3 +321,38 @@ async def test_a_tool_of_skills_may_be_declared_like_any_other(skills: Skills) -
     await Agent(model, tools=[opened], middleware=[skills.middleware]).run("go")
     assert (opened.name, opened.effect) == ("open_skill", "read")
     assert PROTOCOLS_HEAD in model.requests[1].instructions
+
+
+async def test_skills_for_one_run(skills: Skills) -> None:
+    opened = ToolCall("a", "open_skill", '{"name": "trading"}')
+    model = ScriptedModel("plain", opened, "open", "plain again")
+    agent = Agent(model, journal=MemoryJournal())
+    await agent.run("One.", session="s")
+    await agent.run("Two.", session="s", toolsets=[skills])
+    await agent.run("Three.", session="s")
+    shown = ["## trading:" in request.instructions for request in model.requests]
+    assert shown == [False, False, True, False]
+    assert [len(request.tools) for request in model.requests] == [0, 2, 2, 0]
+
+
+@pytest.mark.parametrize("append", [2, 3, 4, 5])
+async def test_skills_for_one_run_are_open_after_a_crash(skills: Skills, append: int) -> None:
+    def answer(request: ModelRequest) -> str | ToolCall:
+        if request.messages[-1].role == "user":
+            return ToolCall("a", "open_skill", '{"name": "trading"}')
+        return "open" if "## trading:" in request.instructions else "not open"
+
+    journal = MemoryJournal()
+    read = tool(effect="read")(skills.open_skill)
+    once = Toolset("once", [skills.filtered(lambda _, one: one.name != "open_skill"), read])
+    with suppress(SimulatedCrash):
+        await Agent(ScriptedModel(answer, answer), journal=CrashAt(journal, append)).run(
+            "Go.", session="s", toolsets=[once]
+        )
+    agent = Agent(ScriptedModel(answer, answer), journal=journal)
+    assert (await agent.resume("s", toolsets=[once])).output == "open"
+
+
+def test_skills_are_not_renamed(skills: Skills) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be renamed: SkillInstructions reads"):
+        skills.prefixed("x_")

@@ -17,6 +17,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolCall, ToolResult, Usage
 from holdfast.core.output import OutputParsedBy
 from holdfast.core.problems import Problem
+from holdfast.core.turn_options import TurnOptions
 
 
 class Status(StrEnum):
@@ -56,7 +57,8 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened", omit_defaults=True):
     messages before the first turn of a run without a session; a process that resumes the turn needs
     both. `request` is the idempotency key of the caller: a journal accepts one turn with it.
     `hooks_called` counts the hooks before the turn that were called when one of them asked a question;
-    the others are called before the first model call, and `TurnAccepted` follows.
+    the others are called before the first model call, and `TurnAccepted` follows. `options` are
+    what the caller passed for this turn only, besides its limits.
     """
 
     key: str
@@ -68,6 +70,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened", omit_defaults=True):
     instructions: str | None = None
     history: tuple[Message, ...] = ()
     request: str = ""
+    options: TurnOptions | None = None
     hooks_called: int | None = None
 
 
@@ -90,7 +93,8 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     `tried` are the models that failed before this reply, each with its error. `lost` are the tokens of
     failed attempts, which were paid for and are in no reply. `downtime` is the number of seconds before
     this event that are no time of the turn: no process drove it, or the wall clock stepped (a step back
-    is negative). Most events have none.
+    is negative). Most events have none. `offered` are the names of the tools that the model was
+    offered, if functions of the user decided about them.
     """
 
     key: str
@@ -100,6 +104,7 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     tried: tuple[FailedTarget, ...] = ()
     lost: Usage | None = None
     downtime: float = 0.0
+    offered: tuple[str, ...] | None = None
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):

@@ -36,13 +36,13 @@ from holdfast.core.transcript import Transcript
 from holdfast.core.transitions import TRANSITIONS
 from holdfast.core.turn_failures import TURN_CANCELLED, limit_error_info
 from holdfast.core.turn_history import UNANSWERED, TurnHistory, is_refused
+from holdfast.core.turn_options import TurnOptions
 
 _QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
 _CHANGES = (ev.SessionRewound, ev.HistoryCompacted, ev.SessionTitled)
 _NUMBERED = (ev.TurnOpened, *_CHANGES)
 
-_DEFAULT_LIMITS = Limits()
-_NO_USAGE = Usage()
+_DEFAULT_LIMITS, _NO_USAGE = Limits(), Usage()
 # Access to enum members is slow, and these are needed for every turn.
 _RUNNING, _COMPLETED, _PAUSED = ev.Status.RUNNING, ev.Status.COMPLETED, ReplyKind.PAUSED
 
@@ -57,7 +57,7 @@ class SessionMachine:
     __slots__ = (
         "_batch", "_downtime", "_extended_key", "_hooks_called", "_planned",
         "_turn_history", "_versions", "error", "event_count", "flags", "iteration",
-        "last_event", "limits", "model_calls", "opened_at", "output", "output_retries", "parsed_by",
+        "last_event", "limits", "model_calls", "opened_at", "options", "output", "output_retries", "parsed_by",
         "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
         "tools_run", "transcript", "tried", "turn", "usage",
     )  # fmt: skip
@@ -70,8 +70,8 @@ class SessionMachine:
         self.turn = 0
         self.event_count = 0
         self.last_event: ev.Event | None = None
-        self.limits = _DEFAULT_LIMITS
-        self.flags = 0
+        self.limits, self.flags = _DEFAULT_LIMITS, 0
+        self.options: TurnOptions | None = None
         self._hooks_called: int | None = None
         self._reset_turn()
 
@@ -235,7 +235,7 @@ class SessionMachine:
         if self.turn:
             self._reset_turn()
         self.turn, self.opened_at = self.turn + 1, event.at
-        self.limits, self.flags = event.limits, event.flags
+        self.limits, self.flags, self.options = event.limits, event.flags, event.options
         self._hooks_called = event.hooks_called
         self._turn_history.open_turn(self.transcript, event.message)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from holdfast.core.effects import CloseTurn as CloseTurn
     from holdfast.core.effects import Effect as Effect
     from holdfast.core.effects import RunTool as RunTool
+    from holdfast.core.turn_options import InterruptedRun as InterruptedRun
+    from holdfast.core.turn_options import TurnOptions as TurnOptions
     from holdfast.journal.backup import JournalCopy as JournalCopy
     from holdfast.journal.backup import backup_file as backup_file
     from holdfast.journal.encoding import Line as Line
@@ -39,6 +41,7 @@ _HOME: dict[str, str] = {
     "CheckOutput": "holdfast.core.effects",
     "CloseTurn": "holdfast.core.effects",
     "Effect": "holdfast.core.effects",
+    "InterruptedRun": "holdfast.core.turn_options",
     "Journal": "holdfast.journal.port",
     "JournalCopy": "holdfast.journal.backup",
     "Lease": "holdfast.journal.port",
@@ -53,6 +56,7 @@ _HOME: dict[str, str] = {
     "RunTool": "holdfast.core.effects",
     "SharedJournal": "holdfast.journal.port",
     "SqliteJournal": "holdfast.journal.sqlite",
+    "TurnOptions": "holdfast.core.turn_options",
     "backup_file": "holdfast.journal.backup",
     "mark_restored": "holdfast.journal.restoring",
     "open_journal": "holdfast.journal.url",

@@ -58,6 +58,7 @@ class RunFacts(Struct, frozen=True):
         ask: asks a person.
         pausable_timeout: pauses a timeout while a question is open.
         shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
+        metadata: what was passed as `agent.run(metadata=...)`.
     """
 
     agent: str
@@ -72,6 +73,7 @@ class RunFacts(Struct, frozen=True):
     ask: Ask
     pausable_timeout: Callable[[asyncio.Timeout], AbstractContextManager[object]]
     shared_objects: dict[type, object]
+    metadata: Mapping[str, object] = {}
 
     def state_of(self, middleware: Folding[S]) -> S:
         """Return the state of `middleware`: its fold over the events of this turn or session."""
@@ -113,6 +115,11 @@ class HookContext(Struct, Generic[D_co], frozen=True):
         """The object that was passed as `agent.run(deps=...)`."""
         deps: Any = self.facts.deps
         return deps  # type: ignore[no-any-return]  # REASON: as in `state_of`
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        """What was passed as `agent.run(metadata=...)`; it is the same when the turn is resumed."""
+        return self.facts.metadata
 
     @property
     def turn(self) -> int:
@@ -179,6 +186,17 @@ class InstructionsContext(HookContext[D_co], Generic[D_co], frozen=True):
 
     message: Message
     messages: Sequence[Message]
+
+
+class ToolsetContext(HookContext[D_co], Generic[D_co], frozen=True):
+    """The model is about to be called: what a function of a `Toolset` can learn about the turn.
+
+    `resource` is what the `lifespan` of the toolset has yielded.
+    """
+
+    iteration: int
+    messages: Sequence[Message]
+    resource: object = None
 
 
 class BeforeTurn(HookContext[D_co], Generic[D_co], frozen=True):

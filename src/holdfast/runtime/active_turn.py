@@ -23,6 +23,7 @@ from holdfast.core.question_log import ask_key
 from holdfast.core.questions import AnyQuestion, Timeout
 from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
+from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import limits_with
 from holdfast.middleware.hook_contexts import RunFacts
@@ -42,6 +43,7 @@ from holdfast.runtime.turn_state.turn_log import TurnLog
 from holdfast.runtime.usage_meter import UsageMeter, count_remaining
 from holdfast.telemetry.observers import make_emitter, wait_for_nobody
 from holdfast.tools.context import UsageSink
+from holdfast.tools.toolset import NO_RESOURCES, Resources
 
 # Access to enum members is slow, and these are needed for every turn.
 _COMPLETED, _IDLE = Status.COMPLETED, Phase.IDLE
@@ -82,6 +84,7 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     the journal of this run must save them. `limits` replace those of the agent for this turn.
     `parent_meter` belongs to the tool call of the calling agent, if this turn runs a subagent.
     `recovery` is the recovery that resumes the turn. `request` is the idempotency key of a new turn.
+    `options` are what the caller passed for this turn only.
     """
 
     channel: Channel | None = None
@@ -94,6 +97,7 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     child_journal: Journal | None = None
     recovery: Recovery | None = None
     request: str = ""
+    options: TurnOptions = NO_OPTIONS
 
 
 class ActiveTurn:
@@ -115,6 +119,7 @@ class ActiveTurn:
         "emit",
         "env",
         "error",
+        "fixed_tools",
         "hooks",
         "last_parsed",
         "limits",
@@ -126,6 +131,7 @@ class ActiveTurn:
         "plan",
         "questions",
         "recovery",
+        "resources",
         "run_id",
         "usage_meters",
     )
@@ -142,6 +148,9 @@ class ActiveTurn:
         publish = channel.publish if channel is not None else None
         ready = channel.ready if channel is not None else wait_for_nobody if observers else None
         self.plan = plan
+        """The plan of the turn, with the tools of the iteration in progress."""
+        self.fixed_tools = plan.registry
+        self.resources: Resources = NO_RESOURCES
         self.run_id = run_id
         self.context = context
         self.loop = asyncio.get_running_loop()
@@ -151,7 +160,8 @@ class ActiveTurn:
         if context.limits is not None:
             self.limits = plan.cap_limits(limits_with(plan.middlewares, context.limits))
         self.deadline: float | None = None
-        self.emit = make_emitter(observers, (plan.name, run_id), publish)
+        whose = (plan.name, run_id, context.options.metadata)
+        self.emit = make_emitter(observers, whose, publish)
         """Emits events and notices; None when there is no reader."""
         self.usage_meters: dict[str, UsageMeter] = {}
         """The usage meters of running tools, by the key of their call."""
@@ -192,6 +202,7 @@ class ActiveTurn:
             ask=partial(_ask_for_hook, ref(self)),
             pausable_timeout=PausableTimeout,
             shared_objects={},
+            metadata=self.context.options.metadata,
         )
 
     def _make_emitter(self) -> Callable[[Notice], None]:
@@ -201,7 +212,7 @@ class ActiveTurn:
         channel = self.context.channel
         if channel is None:
             return NoticeEmitter(self.emit, self.emit)
-        who = (self.plan.name, self.run_id)
+        who = (self.plan.name, self.run_id, self.context.options.metadata)
         offer = make_emitter(self.plan.observers, who, channel.offer) or channel.offer
         return NoticeEmitter(self.emit, offer)
 
@@ -228,6 +239,7 @@ class ActiveTurn:
         key = turn_key(self.machine.turn + 1)
         at, agent = self.plan.clock.now(), self.plan.name
         flags = turn_flags(checked=self.plan.output is not None)
+        options = self.context.options
         opened = TurnOpened(
             key=key,
             at=at,
@@ -239,6 +251,7 @@ class ActiveTurn:
             history=tuple(self.context.history),
             request=self.context.request,
             hooks_called=hooks_called,
+            options=options if options is not NO_OPTIONS else None,
         )
         return self.log.commit(opened, marker=end)
 
@@ -321,5 +334,6 @@ class ActiveTurn:
             tried=machine.tried,
             stop_reason=stopped.reason if stopped is not None else "",
             parsed_by=machine.parsed_by if completed else "",
+            metadata=self.context.options.metadata,
             questions=tuple([restore_question(asked, self.run_id) for asked in waiting]),
         )

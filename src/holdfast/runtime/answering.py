@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import QuestionLog
-from holdfast.core.questions import AnyAnswer, AnyQuestion
+from holdfast.core.questions import AnyAnswer, AnyQuestion, Approved, PermissionQuestion
 from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
@@ -91,6 +91,7 @@ class Answering:
             question = find_answerable(machine, run_id, answer.key, at)
             if isinstance(question, Receipt):
                 return question
+            _refuse_unchecked_arguments(self._plan, machine, question, answer)
             accepted = check_answer(self._plan, question, answer)
             if isinstance(accepted, Receipt):
                 return accepted
@@ -108,6 +109,23 @@ class Answering:
             if opened.machine.phase is not Phase.IDLE:
                 await finalize_left_turn(run)
             return run.build_result()
+
+
+def _refuse_unchecked_arguments(
+    plan: AgentPlan, machine: SessionMachine, question: AnyQuestion, answer: AnyAnswer
+) -> None:
+    """Raise ConfigurationError for edited arguments of a tool that only the turn itself has."""
+    if not isinstance(question, PermissionQuestion) or not isinstance(answer.value, Approved):
+        return
+    own = machine.options.fingerprints if machine.options is not None else {}
+    may_have_others = bool(plan.toolsets) or "tools" in own or "toolsets" in own
+    is_known = plan.registry.get(question.tool) is not None
+    if answer.value.arguments is not None and may_have_others and not is_known:
+        raise ConfigurationError(
+            "arguments",
+            f"cannot be checked: {question.tool!r} is a tool of this turn, and not of the agent",
+            fix="Approve the call as it is or deny it, or answer in the process that runs the turn",
+        )
 
 
 async def _deliver_answer(run: ActiveTurn, answer: AnyAnswer) -> Receipt | None:

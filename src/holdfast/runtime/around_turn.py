@@ -7,20 +7,14 @@ and is not sent to a model. This module must never inspect an effect.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TypeVar
 
 from holdfast.core.effects import RunTool, accepted_key, closed_key, model_key, turn_key
 from holdfast.core.errors import (
-    ErrorCategory,
-    ErrorInfo,
-    HoldfastError,
-    StoppedError,
     exception_for,
 )
 from holdfast.core.events import (
     ModelFailed,
     ModelReplied,
-    Status,
     TurnAccepted,
     TurnInterrupted,
     TurnOpened,
@@ -33,11 +27,9 @@ from holdfast.middleware.hook_contexts import AfterTurn, InstructionsContext
 from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.before_turn import begin_acceptance, call_before_turn
-from holdfast.runtime.result import Result
+from holdfast.runtime.offered_tools import restore_offer
 from holdfast.runtime.suspension import find_suspended_keys
 from holdfast.runtime.turn_state.turn_hooks import Iteration
-
-T = TypeVar("T")
 
 
 async def start_turn(run: ActiveTurn, message: Message) -> None:
@@ -98,6 +90,8 @@ async def continue_turn(run: ActiveTurn) -> None:
         run.effects.put_in_doubt(set(left) - machine.questions.rerunnable_askers)
     run.take_over()
     run.hooks.set_turn(machine.turn)
+    if run.plan.toolsets and machine.phase is Phase.TOOLS:
+        await restore_offer(run)
     run.hooks.instructions = await _read_instructions(run)
     run.hooks.iteration = await _restore_iteration(run)
 
@@ -208,24 +202,3 @@ async def call_after_turn(run: ActiveTurn) -> None:
     if error is not None:
         error.result = result
         raise error
-
-
-def build_failure(run: ActiveTurn, result: Result[T]) -> HoldfastError:
-    """Build the exception of a turn that did not complete, with its result and its cause."""
-    cause = run.error
-    if result.status is Status.STOPPED:
-        stopped = StoppedError(result.text, reason=result.stop_reason)
-        stopped.result = result
-        return stopped
-    info = result.error or ErrorInfo(category=ErrorCategory.UNKNOWN, safe="The turn failed.")
-    if isinstance(cause, HoldfastError) and info.category is cause.info.category:
-        error = cause
-    else:
-        error = exception_for(info, run.machine.partial)
-        error.__cause__ = cause
-    if run.plan.output is not None:
-        from holdfast.runtime.output_check import add_output_details  # only for typed output
-
-        error = add_output_details(run, error)
-    error.result = result
-    return error

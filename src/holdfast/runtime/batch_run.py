@@ -38,6 +38,7 @@ from holdfast.journal.port import Journal
 from holdfast.runtime.answering import Answering
 from holdfast.runtime.batch_progress import ShowProgress, choose_display
 from holdfast.runtime.batch_result import BatchItem, BatchProgress, BatchResult
+from holdfast.runtime.continued_turn import ContinuedTurn
 from holdfast.runtime.engine import Engine
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import SessionPool, resolve_journal
@@ -249,14 +250,20 @@ class BatchRun(Generic[ItemT, T]):
             # A retry continues where the turn has failed, so it must be saved somewhere.
             engine, request = _copy_with_journal(engine, MemoryJournal()), "item"
         turn = engine.make_turn(
-            prompt, None, (), plan.options.get("limits"), plan.deps, request=request
+            prompt,
+            None,
+            {"limits": plan.options.get("limits"), "deps": plan.deps, "request": request},
         )
 
         async def run_once() -> Result[T]:
             known = None
             if request is not None:
                 known = await engine.require_journal("find the item").find_request(request)
-            return await (engine.run(turn) if known is None else engine.resume(known[0], plan.deps))
+            return await (
+                engine.run(turn)
+                if known is None
+                else engine.resume(ContinuedTurn(run_id=known[0], deps=plan.deps))
+            )
 
         return run_once
 

@@ -22,24 +22,32 @@ from holdfast.core.messages import Reply, user
 from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.journal.port import Journal
 from holdfast.journal.retention import Retention
-from holdfast.middleware.chain import AnyMiddleware, compile_chain, limits_with, tool_settings
+from holdfast.middleware.chain import (
+    AnyMiddleware,
+    Chain,
+    compile_chain,
+    limits_with,
+    tool_settings,
+)
 from holdfast.models.http_model import HttpModel, Model
 from holdfast.models.reply_carry import ReplyCarry
 from holdfast.models.resolve import ModelAt, resolve_model
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.defaults import Candidate, Resilience, compose_model_call, tool_pipeline
 from holdfast.resilience.endpoint_states import PROCESS
-from holdfast.resilience.pipeline import Operation
+from holdfast.resilience.pipeline import Operation, Pipeline
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.system_clock import SystemClock, system_rng
 from holdfast.runtime.instructions import Instructions, compile_instructions
 from holdfast.runtime.plan import AgentPlan, ToolCallOptions
+from holdfast.runtime.plan_changes import check_toolsets
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.sessions.session_pool import OnBusy
 from holdfast.runtime.tool_attempt import make_tool_operation
 from holdfast.telemetry.observers import Observer, check_observers
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
+from holdfast.tools.toolset import Toolset, join_tools
 from holdfast.transport.port import Timeouts, Transport
 
 if TYPE_CHECKING:
@@ -57,6 +65,7 @@ class AgentKeywords(TypedDict, total=False):
     name: str
     instructions: Instructions[Any]
     tools: Iterable[Callable[..., object] | Tool | HostedTool]
+    toolsets: Sequence[Toolset]
     # Any: only the signature of `Agent` can connect this type with the type of the result.
     output: OutputKind[Any] | Sequence[OutputKind[Any]] | StructuredOutput[Any]
     deps_type: type[Any] | None
@@ -87,37 +96,29 @@ class AgentKeywords(TypedDict, total=False):
 def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     """Check and compile the keywords. Raises ConfigurationError with the name of the argument."""
     _check_types(keywords)
-    models = [_resolve_model(keywords, _pick_primary(keywords)), *_resolve_fallbacks(keywords)]
+    models = [resolve(keywords, _pick_primary(keywords)), *_resolve_fallbacks(keywords)]
     functions, hosted = split_hosted_tools(keywords["tools"])
     # The registry checks that the others are functions.
     registry = Registry(cast("Iterable[Callable[..., object] | Tool]", functions))
-    output = _compile_output(keywords["output"])
-    _check_tool_names(registry, output)
-    if output is not None:
-        registry = registry.with_output_functions(output.functions)
-    candidates = [
-        Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
-        for one in models
-    ]
-    chain = compile_chain(keywords["middleware"])
+    output = compile_output_type(keywords["output"])
+    toolsets = check_toolsets(keywords["toolsets"])
+    registry = add_toolsets(registry, toolsets)
+    of_toolsets = [one for toolset in toolsets for one in toolset.middlewares]
+    chain = compile_chain([*keywords["middleware"], *of_toolsets])
     limits = limits_with(chain.middlewares, keywords["limits"])
-    if chain.middlewares:
-        from holdfast.runtime.hooks.rule_checks import check_rules  # only with middlewares
-
-        check_rules(chain.middlewares, registry)
+    registry = finish_registry(registry, output, chain)
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry, chain.middlewares)
-    resilience = keywords["resilience"] or Resilience()
     clock = keywords["clock"] or SystemClock()
-    pipeline, ask_model = compose_model_call(
-        candidates, retry, resilience, shared=PROCESS.for_clock(clock)
-    )
+    pipeline, ask_model = compose_call(keywords, models, output, clock)
     plan = AgentPlan(
         name=keywords["name"],
         models=tuple(models),
         instructions=compile_instructions(keywords["instructions"]),
         registry=registry,
         hosted_tools=hosted,
+        toolsets=tuple(one for one in toolsets if one.fixed_tools is None),
+        lifespans={key: toolset.name for toolset in toolsets for key in toolset.lifespans},
         output=output,
         deps_type=_check_deps_type(keywords["deps_type"]),
         settings=keywords["settings"] or ModelSettings(),
@@ -126,11 +127,9 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         parallel_tools=keywords["parallel_tools"],
         pipeline=pipeline,
         ask_model=ask_model,
-        carry=ReplyCarry(resilience.continue_streams),
+        carry=ReplyCarry((keywords["resilience"] or Resilience()).continue_streams),
         use_tool=tool_pipeline(tools.retry).wrap_operation(
-            make_tool_operation(
-                registry, tools.tool_timeout, repeat_in_doubt=tools.retry.repeat_in_doubt
-            )
+            make_tool_operation(tools.tool_timeout, repeat_in_doubt=tools.retry.repeat_in_doubt)
         ),
         chain=chain,
         observers=check_observers(keywords["observers"]),
@@ -140,6 +139,42 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     if hosted or keywords["settings"] is not None:
         check_wires(plan)
     return plan
+
+
+def compose_call(
+    keywords: AgentKeywords, models: Iterable[Model], output: Output | None, clock: Clock
+) -> tuple[Pipeline, Operation[ModelRequest, Reply]]:
+    """Compose the strategies around a call of the first model or a fallback."""
+    candidates = [
+        Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
+        for one in models
+    ]
+    retry, resilience = keywords["retry"] or RetryOptions(), keywords["resilience"] or Resilience()
+    return compose_model_call(candidates, retry, resilience, shared=PROCESS.for_clock(clock))
+
+
+def add_toolsets(registry: Registry, toolsets: Iterable[Toolset]) -> Registry:
+    """Return a registry with the fixed tools of toolsets. Raises ConfigurationError."""
+    groups = [(f"toolset {toolset.name!r}", toolset.fixed_tools or ()) for toolset in toolsets]
+    if not groups:
+        return registry
+    return Registry(join_tools([("tools=", registry), *groups]))
+
+
+def finish_registry(registry: Registry, output: Output | None, chain: Chain) -> Registry:
+    """Return the registry with the output functions, after the checks of its tools.
+
+    Raises:
+        ConfigurationError: a name belongs to the output, or a permission rule fits no argument.
+    """
+    _check_tool_names(registry, output)
+    if output is not None:
+        registry = registry.with_output_functions(output.functions)
+    if chain.middlewares:
+        from holdfast.runtime.hooks.rule_checks import check_rules  # only with middlewares
+
+        check_rules(chain.middlewares, registry)
+    return registry
 
 
 def _compile_tool_call_options(
@@ -175,7 +210,7 @@ def _resolve_fallbacks(keywords: AgentKeywords) -> Iterable[Model]:
         )
     for at, model in enumerate(fallback):
         try:
-            yield _resolve_model(keywords, model)
+            yield resolve(keywords, model)
         except ConfigurationError as error:
             raise _to_fallback_error(f"fallback[{at}]", model, error) from None
 
@@ -197,7 +232,8 @@ def _to_fallback_error(
     return ConfigurationError(argument, problem, fix=fix)
 
 
-def _resolve_model(keywords: AgentKeywords, model: str | ModelAt | Model) -> Model:
+def resolve(keywords: AgentKeywords, model: str | ModelAt | Model) -> Model:
+    """Return the model with the transport, the timeouts and the reply limits of the agent."""
     return resolve_model(
         model,
         lambda: keywords["transport"] or _shared_transport(),
@@ -305,7 +341,8 @@ def _build_attempt(model: Model, output: Output | None) -> Operation[ModelReques
     return make_output_attempt(model, output.schema)
 
 
-def _compile_output(given: object) -> Output | None:
+def compile_output_type(given: object) -> Output | None:
+    """Return the compiled type of an output; None for text. Raises ConfigurationError."""
     if given is str:
         return None
     from holdfast.runtime.output.structured_output import (

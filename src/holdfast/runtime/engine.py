@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
+import msgspec
 from typing_extensions import TypeVar
 
 from holdfast.core.argument_checks import check_value
@@ -23,27 +24,38 @@ from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.session_state import Phase
+from holdfast.core.turn_options import NO_OPTIONS
 from holdfast.journal.journal_errors import RequestExistsError, RunChangedError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, RunEntry
+from holdfast.middleware.refold import refold_session
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.answering import Answering, check_run_exists
 from holdfast.runtime.around_turn import (
-    build_failure,
     call_after_turn,
     continue_turn,
     start_turn,
     try_again,
 )
+from holdfast.runtime.changed_plans import ChangedPlans
 from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.compile import AgentKeywords, compile_plan
+from holdfast.runtime.continued_turn import (
+    ContinuedTurn,
+    find_deps,
+    is_function_of_run,
+    read_continued_turn,
+)
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.finalize import close_left_turn
+from holdfast.runtime.finish_turn import finish_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
 from holdfast.runtime.recovery import (
+    DEFAULT_PARALLEL,
+    DEFAULT_SECONDS,
     RecoveredRun,
     RecoveryProgress,
     RecoveryTime,
@@ -51,7 +63,16 @@ from holdfast.runtime.recovery import (
     recover_each,
     waits_for_answers,
 )
+from holdfast.runtime.resources import ResourcePool
 from holdfast.runtime.result import Result
+from holdfast.runtime.run_keywords import (
+    RECOVER_NAMES,
+    RESUME_NAMES,
+    RecoverKeywords,
+    ResumeKeywords,
+    RunKeywords,
+    check_names,
+)
 from holdfast.runtime.run_stream import RunStream
 from holdfast.runtime.sessions.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.sessions.local_lease import LocalLease
@@ -64,7 +85,8 @@ from holdfast.runtime.sessions.session_pool import (
     resolve_journal,
 )
 from holdfast.runtime.subagent import ChildRun, Subagent, subagent_tool
-from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput, to_message
+from holdfast.runtime.turn_arguments import make_turn
+from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput
 from holdfast.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -72,8 +94,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", default=str)
 
-# Access to enum members is slow, and these are needed for every turn.
-_COMPLETED, _IDLE = Status.COMPLETED, Phase.IDLE
+# Access to an enum member is slow, and this one is needed for every turn.
+_IDLE = Phase.IDLE
 
 
 class Engine(Generic[T]):
@@ -90,15 +112,19 @@ class Engine(Generic[T]):
         "_max_wait",
         "_on_question",
         "_on_wait",
+        "_plans",
         "answering",
         "journal",
         "plan",
         "pruning",
+        "resources",
         "session_pool",
     )
 
     def __init__(self, keywords: AgentKeywords) -> None:
         self.plan = compile_plan(keywords)
+        self._plans = ChangedPlans(self.plan, keywords)
+        self.resources = ResourcePool()
         self._on_question = check_handler(keywords["on_question"])
         self._on_wait = check_on_wait(keywords["on_wait"], keywords["journal"])
         self._max_wait = check_on_busy(keywords["on_busy"])
@@ -115,74 +141,84 @@ class Engine(Generic[T]):
 
             self.pruning = make_pruning(self.plan, self.session_pool, retention)
 
-    def make_turn(
-        self,
-        prompt: Prompt,
-        session: str | None,
-        history: Sequence[Message],
-        limits: Limits | None,
-        deps: object,
-        *,
-        request: str | None,
-    ) -> TurnInput:
-        """Build the input of a turn. Raises ConfigurationError."""
-        self.plan.check_deps(deps)
-        return TurnInput(
-            message=to_message(prompt),
-            session=session,
-            history=history,
-            limits=limits,
-            deps=deps,
-            request=request,
-        )
+    def make_turn(self, prompt: Prompt, output: object, keywords: RunKeywords[Any]) -> TurnInput:
+        """Build the input of a turn from the arguments of `Agent.run`. Raises ConfigurationError."""
+        return make_turn(self._plans, prompt, output, keywords)
 
-    def stream(self, turn: TurnInput) -> RunStream[T]:
+    def stream(self, turn: TurnInput) -> RunStream[Any]:
         """Run a turn as a stream."""
-        return self._open_stream(partial(self.run, turn))
+        return self._open_stream(partial(self.run, turn), turn.plan or self.plan)
 
     def _open_stream(
-        self, work: Callable[[Channel, QuestionBroker], Awaitable[Result[T]]]
+        self, work: Callable[[Channel, QuestionBroker], Awaitable[Result[T]]], plan: AgentPlan
     ) -> RunStream[T]:
         questions = self._make_broker(has_reader=True)
-        output = self.plan.output.schema if self.plan.output is not None else None
+        output = plan.output.schema if plan.output is not None else None
         return RunStream(lambda channel: work(channel, questions), questions, output)
 
     def _make_broker(self, *, has_reader: bool = False) -> QuestionBroker:
         return QuestionBroker(self._on_question, has_reader=has_reader, on_wait=self._on_wait)
 
-    def resume_stream(self, run_id: str, deps: object) -> RunStream[T]:
+    def continue_turn(
+        self, method: str, run_id: str, output: object, keywords: ResumeKeywords[Any]
+    ) -> ContinuedTurn:
+        """Check the arguments of a method that continues a turn. Raises ConfigurationError."""
+        check_names(method, keywords, RESUME_NAMES)
+        return self._check_continued(read_continued_turn(run_id, output, keywords))
+
+    def _check_continued(self, turn: ContinuedTurn) -> ContinuedTurn:
+        if not is_function_of_run(turn.deps, self.plan.deps_type):
+            self.plan.check_deps(turn.deps)
+        return turn
+
+    def resume_stream(self, turn: ContinuedTurn) -> RunStream[Any]:
         """Resume a turn as a stream; see `Agent.resume_stream`."""
-        return self._open_stream(partial(self.resume, run_id, deps))
+        plan = self._plans.find_plan(turn.changes)
+        return self._open_stream(partial(self.resume, turn), plan)
 
     async def resume(
         self,
-        run_id: str,
-        deps: object,
+        turn: ContinuedTurn,
         channel: Channel | None = None,
         questions: QuestionBroker | None = None,
-    ) -> Result[T]:
+    ) -> Result[Any]:
         """Resume an interrupted or suspended turn; see `Agent.resume`.
 
         Args:
-            run_id: the id of the run, or the name of the session.
-            deps: as for `Agent.run`.
+            turn: the run, and what the caller passed.
             channel: as for `run`.
             questions: as for `run`.
         """
         require_asyncio()
-        journal = self.require_journal("resume")
-        self.plan.check_deps(deps)
+        journal, run_id = self.require_journal("resume"), turn.run_id
         context = TurnContext(
             channel=channel,
             questions=self._make_broker() if questions is None else questions,
             session=run_id,
-            deps=deps,
             child_journal=journal,
         )
         async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
             check_run_exists(opened.machine, run_id)
-            run = ActiveTurn(self.plan, run_id, opened, context)
+            run = await self._restore_run(turn, opened, context)
             return await self._continue_turn(run, may_try_again=True)
+
+    async def _restore_run(
+        self,
+        turn: ContinuedTurn,
+        opened: OpenSession,
+        context: TurnContext,
+        *,
+        only_needed: bool = False,
+    ) -> ActiveTurn:
+        """Return a turn that continues, with the plan and the options that it began with."""
+        saved = opened.machine.options
+        plan = self._plans.restore_plan(saved, turn.changes, only_needed=only_needed)
+        deps = await find_deps(turn.run_id, turn.deps, saved or NO_OPTIONS, plan)
+        context = msgspec.structs.replace(context, deps=deps, options=saved or NO_OPTIONS)
+        if plan.chain is not self.plan.chain:
+            events = [record.event for record in await opened.log.read(turn.run_id)]
+            opened.folds = refold_session(plan.chain.new_folds(), events)
+        return ActiveTurn(plan, turn.run_id, opened, context)
 
     def require_journal(self, action: str) -> Journal:
         """Return the journal. Raises ConfigurationError if there is none for this action."""
@@ -207,16 +243,15 @@ class Engine(Generic[T]):
         ]
 
     async def recover(
-        self,
-        chosen: Sequence[str] | None,
-        deps: object,
-        parallel: int,
-        seconds: float | None,
-    ) -> list[RecoveredRun[T]]:
+        self, output: object, keywords: RecoverKeywords[Any]
+    ) -> list[RecoveredRun[Any]]:
         """Resume every interrupted run of this agent; see `Agent.recover`."""
         require_asyncio()
-        journal, timing = self.require_journal("recover"), RecoveryTime(seconds)
-        self.plan.check_deps(deps)
+        check_names("Agent.recover", keywords, RECOVER_NAMES)
+        turn = self._check_continued(read_continued_turn("", output, keywords))
+        journal = self.require_journal("recover")
+        timing = RecoveryTime(keywords.get("seconds", DEFAULT_SECONDS))
+        chosen = keywords.get("runs")
         check_value("runs", chosen, Sequence[str] | None)
         runs = [
             entry.run
@@ -224,22 +259,25 @@ class Engine(Generic[T]):
             if chosen is None or entry.run in chosen
         ]
 
-        async def resume(progress: RecoveryProgress[T]) -> None:
+        async def resume(progress: RecoveryProgress[Any]) -> None:
             run_id = progress.run_id
             if await waits_for_answers(journal, run_id):
                 return
             context = TurnContext(
                 questions=self._make_broker(),
                 session=run_id,
-                deps=deps,
                 child_journal=journal,
                 recovery=progress.recovery,
             )
+            this = msgspec.structs.replace(turn, run_id=run_id)
             async with self.session_pool.open_session(run_id, max_wait=0) as opened:
                 if is_interrupted(opened.machine):
-                    progress.run = ActiveTurn(self.plan, run_id, opened, context)
-                    progress.result = await self._continue_turn(progress.run)
+                    progress.run = run = await self._restore_run(
+                        this, opened, context, only_needed=True
+                    )
+                    progress.result = await self._continue_turn(run)
 
+        parallel = keywords.get("parallel", DEFAULT_PARALLEL)
         return await recover_each(runs, resume, parallel, timing)
 
     def as_tool(
@@ -260,19 +298,16 @@ class Engine(Generic[T]):
         turn: TurnInput,
         channel: Channel | None = None,
         questions: QuestionBroker | None = None,
-        plan: AgentPlan | None = None,
-    ) -> Coroutine[object, object, Result[T]]:
+    ) -> Coroutine[object, object, Result[Any]]:
         """Run a turn; if the journal has a turn with its request, finish and return that one.
 
         Args:
             turn: the input of the turn.
             channel: receives the events and notices of the turn; None when there is no reader.
             questions: handles the questions of the turn; None creates a broker without a reader.
-            plan: the plan of a subagent with the rules of its caller, which has no session; None
-                takes the agent's own.
         """
         if turn.request is None:
-            return self._run_new(turn, channel, questions, plan)
+            return self._run_new(turn, channel, questions)
         return self._find_or_run(turn, turn.request, channel, questions)
 
     async def _find_or_run(
@@ -281,7 +316,7 @@ class Engine(Generic[T]):
         request: str,
         channel: Channel | None,
         questions: QuestionBroker | None,
-    ) -> Result[T]:
+    ) -> Result[Any]:
         """Run a turn, unless the journal has a turn with its request; finish and return that one."""
         require_asyncio()
         journal = self.require_journal("find the request")
@@ -302,7 +337,7 @@ class Engine(Generic[T]):
         known: tuple[str, str],
         channel: Channel | None,
         questions: QuestionBroker,
-    ) -> Result[T]:
+    ) -> Result[Any]:
         """Return the result of the turn that has the request, after it has ended."""
         run_id, key = known
         if turn.session not in (None, run_id):
@@ -315,26 +350,26 @@ class Engine(Generic[T]):
             channel=channel,
             questions=questions,
             session=turn.session,
-            deps=turn.deps,
             child_journal=self.journal,
         )
+        this = ContinuedTurn(run_id=run_id, deps=turn.deps, changes=turn.changes)
         async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
             records = await opened.log.read(run_id)
             key = find_last_try(records, key)
             if is_latest_turn(opened.machine, key):
-                return await self._continue_turn(ActiveTurn(self.plan, run_id, opened, context))
+                return await self._continue_turn(await self._restore_run(this, opened, context))
         past = self.session_pool.make_session(MemoryJournal())
         past.machine = replay_turn(records, key)
-        return self._finish_turn(ActiveTurn(self.plan, run_id, past, context))
+        return finish_turn(await self._restore_run(this, past, context))
 
     async def _run_new(
         self,
         turn: TurnInput,
         channel: Channel | None,
         questions: QuestionBroker | None,
-        plan: AgentPlan | None = None,
-    ) -> Result[T]:
+    ) -> Result[Any]:
         require_asyncio()
+        plan = turn.plan or self.plan
         context = TurnContext(
             channel=channel,
             questions=self._make_broker() if questions is None else questions,
@@ -345,9 +380,10 @@ class Engine(Generic[T]):
             parent_meter=turn.parent_meter,
             child_journal=self.journal,
             request=turn.request or "",
+            options=turn.options or NO_OPTIONS,
         )
-        plan, pool = plan or self.plan, self.session_pool
-        if plan is not self.plan:
+        pool = self.session_pool
+        if plan.chain is not self.plan.chain:  # with rules of a caller, or for skills of this turn
             pool = SessionPool(pool.journal, plan.chain)
         if pool.is_shared and plan.begins_directly:
             try:
@@ -378,14 +414,23 @@ class Engine(Generic[T]):
             run = ActiveTurn(plan, run_id, opened, context)
             if run.machine.phase is not _IDLE:
                 await close_left_turn(run)
-            self.answering.register_turn(run)
-            try:
-                await start_turn(run, turn.message)
-                await drive_turn(run)
-                await call_after_turn(run)
-            finally:
-                await self.answering.unregister_turn(run)
-            return self._finish_turn(run)
+            return await self._drive(run, partial(start_turn, run, turn.message))
+
+    async def _drive(self, run: ActiveTurn, begin: Callable[[], Awaitable[None]]) -> Result[Any]:
+        """Begin a turn, drive it to its end and return its result."""
+        if run.plan.lifespans and not run.resources:
+            async with self.resources.keep_open(run.plan.lifespans) as run.resources:
+                return await self._drive(run, begin)
+        self.answering.register_turn(run)
+        try:
+            await begin()
+            await drive_turn(run)
+            await call_after_turn(run)
+        finally:
+            await self.answering.unregister_turn(run)
+        if self.pruning is not None:
+            self.pruning.begin_if_due()
+        return finish_turn(run)
 
     async def _run_child(
         self,
@@ -401,12 +446,14 @@ class Engine(Generic[T]):
         """
         plan.check_deps(turn.deps)
         if child_run is None:
-            return await self.run(turn, channel, questions, plan)
+            turn = msgspec.structs.replace(turn, plan=plan)
+            return await self.run(turn, channel, questions)
         context = TurnContext(
             channel=channel,
             questions=questions,
             deps=turn.deps,
             limits=turn.limits,
+            options=turn.options or NO_OPTIONS,
             parent_meter=turn.parent_meter,
             child_journal=child_run.journal,
             recovery=child_run.recovery,
@@ -424,7 +471,7 @@ class Engine(Generic[T]):
 
     async def _continue_turn(
         self, run: ActiveTurn, message: Message | None = None, *, may_try_again: bool = False
-    ) -> Result[T]:
+    ) -> Result[Any]:
         """Continue a turn, or start it with the message if the journal does not have it.
 
         Args:
@@ -432,29 +479,10 @@ class Engine(Generic[T]):
             message: the message of a turn that may not have begun.
             may_try_again: whether a turn that has failed is tried again.
         """
-        self.answering.register_turn(run)
-        try:
-            if message is not None and not run.machine.turn:
-                await start_turn(run, message)
-            elif may_try_again and run.machine.can_try_again:
-                await try_again(run)
-            else:
-                await continue_turn(run)
-            await drive_turn(run)
-            await call_after_turn(run)
-        finally:
-            await self.answering.unregister_turn(run)
-        return self._finish_turn(run)
-
-    def _finish_turn(self, run: ActiveTurn) -> Result[T]:
-        if self.pruning is not None:
-            self.pruning.begin_if_due()
-        result: Result[T] = run.build_result()  # type: ignore[assignment]  # the plan's output type is T
-        if result.status is _COMPLETED:
-            return result
-        end = run.machine.stop_event
-        refused = end is not None and end.refused
-        stopped = result.status is Status.STOPPED and self.plan.output is None
-        if (stopped and not refused) or result.status is Status.WAITING:
-            return result
-        raise build_failure(run, result)
+        if message is not None and not run.machine.turn:
+            begin = partial(start_turn, run, message)
+        elif may_try_again and run.machine.can_try_again:
+            begin = partial(try_again, run)
+        else:
+            begin = partial(continue_turn, run)
+        return await self._drive(run, begin)

@@ -17,6 +17,7 @@ from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.detached_errors import clean_error, clean_info
 from holdfast.core.effects import AcceptTurn, CallModel, CheckOutput, CloseTurn, Effect, RunTool
 from holdfast.core.errors import (
+    ConfigurationError,
     ErrorCategory,
     ErrorInfo,
     HoldfastError,
@@ -63,6 +64,7 @@ from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.before_turn import accept_turn
 from holdfast.runtime.hooks.between_effects import make_stop_event
 from holdfast.runtime.live_text import filter_partial
+from holdfast.runtime.offered_tools import offer_tools, offered_names
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 from holdfast.runtime.usage_meter import UsageMeter
@@ -96,6 +98,9 @@ async def call_model(
     run.partial_reply.reply = None
     iteration, call = begin_iteration(run, effect)
     try:
+        if run.plan.toolsets:
+            await offer_tools(run, effect.iteration)
+            call = msgspec.structs.replace(call, tools=run.plan.registry.specs)
         before = hooks.chain.before_iteration
         if before and has_enabled_hooks(before, hooks.facts):
             call = await call_before_iteration(hooks, call)
@@ -107,7 +112,7 @@ async def call_model(
             outcome = await wrap_model_call(run, partial(_ask_model, run, iteration))(call)
             if hooks.chain.wrap_model:
                 notice_replaced_reply(hooks, iteration, call, outcome)
-    except MiddlewareError as error:
+    except (MiddlewareError, ConfigurationError) as error:
         outcome = failed_outcome(error)
     asked = outcome.value if isinstance(outcome, Done) and outcome.attempts else None
     outcome = iteration.outcome = await call_after_reply(hooks, iteration, call, outcome)
@@ -166,6 +171,7 @@ def _record_reply(run: ActiveTurn, effect: CallModel, outcome: Done[Reply]) -> M
         attempts=outcome.attempts,
         tried=outcome.tried,
         lost=lost,
+        offered=offered_names(run) if outcome.value.calls else None,
     )
 
 
@@ -267,6 +273,7 @@ async def _use_tool(
         turn_opened_at=run.machine.opened_at,
         deps=run.context.deps,
         arguments_json=checked.text if isinstance(checked, CheckedCall) else "{}",
+        metadata=run.context.options.metadata,
         remaining=run.time_left(),
         asker=run.questions.make_tool_asker(run),
         event_sink=make_event_sink(run.env, facts.emit),

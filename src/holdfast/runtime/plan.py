@@ -6,8 +6,8 @@ the state of a run, because one agent can execute any number of runs at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from types import NoneType
@@ -23,6 +23,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.model_request import ModelRequest, ModelSettings
 from holdfast.core.secret_values import SecretValues
+from holdfast.core.turn_options import Fingerprints
 from holdfast.middleware.chain import AnyMiddleware, Chain
 from holdfast.models.http_model import Model, find_model_secrets
 from holdfast.models.reply_carry import ReplyCarry
@@ -33,6 +34,7 @@ from holdfast.runtime.instructions import AgentInstructions
 from holdfast.runtime.tool_attempt import ToolAttempt
 from holdfast.telemetry.observers import Observation
 from holdfast.tools.registry import Registry
+from holdfast.tools.toolset import Lifespan, Toolset
 
 if TYPE_CHECKING:
     from holdfast.runtime.output.structured_output import Output
@@ -64,6 +66,11 @@ class AgentPlan:
     instructions: AgentInstructions
     registry: Registry
     hosted_tools: tuple[HostedTool, ...]
+    """The tools that no function decides about."""
+    toolsets: tuple[Toolset, ...]
+    """The toolsets whose tools are listed before each model call."""
+    lifespans: Mapping[Lifespan, str]
+    """What must be open while a turn runs, each with the name of its toolset."""
     output: Output | None
     deps_type: type[object] | None
     settings: ModelSettings
@@ -78,6 +85,8 @@ class AgentPlan:
     observers: tuple[Callable[[Observation], None], ...]
     clock: Clock
     rng: Rng
+    fingerprints: Fingerprints = field(default_factory=dict)
+    """What was passed for one turn and cannot be saved; empty for the plan of the agent itself."""
 
     def cap_limits(self, limits: Limits) -> Limits:
         """Return the limits of a turn, adjusted by the options of the output."""
@@ -138,6 +147,9 @@ class AgentPlan:
         if self.hosted_tools:
             names = ", ".join(tool.name for tool in self.hosted_tools)
             lines.append(f"  run by the provider: {names}")
+        if self.toolsets:
+            names = ", ".join(one.name for one in self.toolsets)
+            lines.append(f"  toolsets that are listed before each model call: {names}")
         doubtful = [
             tool.name
             for tool in self.registry

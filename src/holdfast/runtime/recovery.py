@@ -37,6 +37,8 @@ from holdfast.runtime.turn_state.leaving_open import Recovery, TurnLeftOpen
 
 T = TypeVar("T", default=str)
 
+DEFAULT_PARALLEL = 8
+DEFAULT_SECONDS = 300.0
 _LONGEST_RELEASE = 5.0  # seconds that a stopped run may take to release its session
 _CANCELLED = ErrorInfo(
     category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"

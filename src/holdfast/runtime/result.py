@@ -12,6 +12,7 @@ from holdfast.core.messages import Message, Usage
 from holdfast.core.output import OutputParsedBy
 from holdfast.core.questions import AnyQuestion
 from holdfast.core.transcript import Transcript
+from holdfast.core.turn_options import Metadata
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         questions: the questions that the turn waits for, when `status` is WAITING. Answer them with
             `agent.answer(run_id, ...)` and continue with `agent.resume(run_id)`. `output` is None.
         parsed_by: which parser read a structured output: "strict", "embedded", "repaired" or "raw".
+        metadata: what was passed as `agent.run(metadata=...)`.
     """
 
     output: T
@@ -49,6 +51,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     stop_reason: str = ""
     questions: tuple[AnyQuestion, ...] = ()
     parsed_by: OutputParsedBy = ""
+    metadata: Metadata = {}
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -38,6 +38,7 @@ from holdfast.core.events import Event, Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent, Notice
 from holdfast.core.questions import Answer, AnyQuestion, Question
+from holdfast.core.turn_options import TurnOptions
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import compile_chain
@@ -175,7 +176,8 @@ def agent_of(candidate: Tool | None) -> Subagent[object] | None:
 
 def _choose_effect(plan: AgentPlan) -> ToolEffect:
     """Choose `read` if all tools only read; any other agent resumes from its journal."""
-    return "read" if all(one.effect == "read" for one in plan.registry) else "idempotent"
+    only_reads = not plan.toolsets and all(one.effect == "read" for one in plan.registry)
+    return "read" if only_reads else "idempotent"
 
 
 @contextmanager
@@ -206,6 +208,7 @@ async def _run_agent(
         limits=_cap_limits(agent.limits or agent.plan.limits, context.remaining),
         deps=context.deps,
         parent_meter=None if agent.own_budget else context.usage_sink,
+        options=TurnOptions(metadata=context.metadata) if context.metadata else None,
     )
     channel = make_child_channel(context.event_sink, context.key, name)
     caller = context.asker if isinstance(context.asker, TurnAsker) else None

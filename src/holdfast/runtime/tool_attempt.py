@@ -42,8 +42,7 @@ from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.telemetry.observers import wait_for_nobody
 from holdfast.tools.checked_call import CheckedCall, Invocation, call_failed
 from holdfast.tools.context import EventSink, ToolContext
-from holdfast.tools.invoke import invoke
-from holdfast.tools.registry import Registry
+from holdfast.tools.invoke import invoke_checked
 from holdfast.tools.tool import ToolEffect
 
 RunOnce: TypeAlias = Callable[[], Awaitable[Invocation]]
@@ -115,12 +114,11 @@ class ToolAttempt(Struct, frozen=True):
 
 
 def make_tool_operation(
-    registry: Registry, timeout: float | None, *, repeat_in_doubt: bool
+    timeout: float | None, *, repeat_in_doubt: bool
 ) -> Operation[ToolAttempt, ToolResult]:
-    """Make the operation that runs a tool of `registry`.
+    """Make the operation that runs the tool of a checked call.
 
     Args:
-        registry: the tools of the agent.
         timeout: seconds for one attempt of a tool without a timeout; None sets no limit.
         repeat_in_doubt: whether a tool without a declared effect may be repeated when it is not
             known whether it acted.
@@ -135,10 +133,10 @@ def make_tool_operation(
         if isinstance(checked, Invocation):
             done = checked
         elif around is None:
-            done = await invoke(registry, checked, context, timeout=timeout)
+            done = await invoke_checked(checked, context, timeout=timeout)
         else:
             seen = msgspec.structs.replace(around.context, attempt=call.attempt)
-            run_once = partial(invoke, registry, checked, context, timeout=timeout)
+            run_once = partial(invoke_checked, checked, context, timeout=timeout)
             done = await run_attempt(around, seen, run_once)
         call.payload.meter.refusal = done.info
         if done.result is not None:
@@ -146,8 +144,8 @@ def make_tool_operation(
             return Done(done.result)
         if done.error is None or done.info is None:
             raise HoldfastBug(f"the call {effect.key} ended with neither a result nor an error")
-        tool = registry.get(effect.call.name)
-        declared = tool.effect if tool is not None else "read"  # an unknown tool did nothing
+        # A call that cannot run has done nothing.
+        declared = checked.tool.effect if isinstance(checked, CheckedCall) else "read"
         may_repeat = _may_repeat(declared, done.error, done.info, repeat_in_doubt)
         return Failed(done.error, done.info, may_repeat=may_repeat)
 

@@ -20,12 +20,13 @@ from holdfast.skills.skill import Skill
 from holdfast.skills.skill_limits import SkillLimits
 from holdfast.skills.wording import CLOSED_TEXT, skill_block
 from holdfast.tools.context import ToolContext
+from holdfast.tools.toolset import Toolset
 
 _LONGEST_QUOTE = 100
 
 
-class Skills:
-    """The skills of one or more folders. Pass its `tools` and `middleware` to an agent.
+class Skills(Toolset):
+    """The skills of one or more folders: a toolset for `Agent(toolsets=[skills])`.
 
     Args:
         folders: each contains folders with a SKILL.md, or is itself such a folder.
@@ -35,20 +36,24 @@ class Skills:
         ConfigurationError: a skill breaks a rule, or two skills have the same name.
     """
 
-    __slots__ = ("_by_name", "_limits", "middleware")
+    middleware: SkillInstructions
+    """Adds the index and the instructions of the open skills to the instructions of the agent."""
+    _by_name: dict[str, Skill]
+    _limits: SkillLimits
 
     @check_arguments
     def __init__(self, *folders: str | os.PathLike[str], limits: SkillLimits | None = None) -> None:
-        self._limits = limits or SkillLimits()
-        skills = tuple(
-            skill for folder in folders for skill in find_skills(folder, limits=self._limits)
-        )
+        limits = limits or SkillLimits()
+        skills = tuple(skill for folder in folders for skill in find_skills(folder, limits=limits))
         check_names(skills)
-        self._by_name = {
-            skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)
-        }
-        self.middleware = SkillInstructions(skills)
-        """Adds the index and the instructions of the open skills to the instructions of the agent."""
+        super().__init__("skills", self.tools)
+        middleware = SkillInstructions(skills)
+        self.__dict__.update(
+            _limits=limits,
+            _by_name={skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)},
+            middleware=middleware,
+            middlewares=(middleware,),
+        )
 
     @property
     def tools(self) -> tuple[Callable[..., object], ...]:

@@ -19,6 +19,7 @@ from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
+from holdfast.core.turn_options import Metadata
 
 _log = logging.getLogger("holdfast")
 
@@ -30,11 +31,13 @@ class Observation(Struct, frozen=True):
         agent: the agent's name.
         run_id: the id of the run, or the name of the session.
         item: the event or notice.
+        metadata: what was passed as `agent.run(metadata=...)` for this turn.
     """
 
     agent: str
     run_id: str
     item: Event | Notice
+    metadata: Metadata = {}
 
 
 @runtime_checkable
@@ -77,14 +80,14 @@ def _check_observer(index: int, observer: Observer) -> Callable[[Observation], N
 
 def make_emitter(
     observers: tuple[Callable[[Observation], None], ...],
-    who: tuple[str, str],
+    who: tuple[str, str, Metadata],
     publish: Publish | None,
 ) -> Publish | None:
     """Return the function that passes an item to the reader of a run and to the observers.
 
     Args:
         observers: the observers of the agent.
-        who: the agent's name and the run id.
+        who: the agent's name, the run id, and the metadata of the turn.
         publish: passes an item to the reader; None without a reader.
 
     Returns:
@@ -92,12 +95,12 @@ def make_emitter(
     """
     if not observers:
         return publish
-    agent, run_id = who
+    agent, run_id, metadata = who
 
     def emit(item: Event | Notice) -> None:
         if publish is not None:
             publish(item)
-        seen = Observation(agent, run_id, item)
+        seen = Observation(agent, run_id, item, metadata)
         for observer in observers:
             try:
                 observer(seen)

@@ -11,6 +11,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.middleware.hook_contexts import ToolsetContext as ToolsetContext
     from holdfast.tools.context import EventSink as EventSink
     from holdfast.tools.context import ToolContext as ToolContext
     from holdfast.tools.context import UsageSink as UsageSink
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.tools.tool import ToolEffect as ToolEffect
     from holdfast.tools.tool import as_tool as as_tool
     from holdfast.tools.tool_failures import ToolError as ToolError
+    from holdfast.tools.toolset import Toolset as Toolset
 
 _HOME: dict[str, str] = {
     "EventSink": "holdfast.tools.context",
@@ -28,6 +30,8 @@ _HOME: dict[str, str] = {
     "ToolContext": "holdfast.tools.context",
     "ToolEffect": "holdfast.tools.tool",
     "ToolError": "holdfast.tools.tool_failures",
+    "Toolset": "holdfast.tools.toolset",
+    "ToolsetContext": "holdfast.middleware.hook_contexts",
     "UsageSink": "holdfast.tools.context",
     "as_tool": "holdfast.tools.tool",
     "current_tool_call": "holdfast.tools.current",

@@ -86,6 +86,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         event_sink: publishes notices; None without a reader or observer.
         usage_sink: counts the tokens that the call uses; the run sets it.
         shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
+        metadata: what was passed as `agent.run(metadata=...)`.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay", turn_opened_at=1.5)
     >>> context.idempotency_key
@@ -106,6 +107,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     event_sink: EventSink | None = None
     usage_sink: UsageSink | None = None
     shared_objects: dict[type, object] = {}
+    metadata: Mapping[str, object] = {}
 
     @property
     def idempotency_key(self) -> str:

@@ -94,12 +94,24 @@ async def invoke(
         timeout: seconds, for a tool without its own timeout; None waits without limit.
         options: limits and threads.
     """
+    if isinstance(call, CheckedCall):
+        return await invoke_checked(call, context, timeout=timeout, options=options)
     with tool_call_scope(context):
-        if not isinstance(call, CheckedCall):
-            checked = check_call(registry, call, unfinished=unfinished)
-            if isinstance(checked, Invocation):
-                return checked
-            return await _run_attempt(checked, checked.take(), context, timeout, options)
+        checked = check_call(registry, call, unfinished=unfinished)
+        if isinstance(checked, Invocation):
+            return checked
+        return await _run_attempt(checked, checked.take(), context, timeout, options)
+
+
+async def invoke_checked(
+    call: CheckedCall,
+    context: ToolContext,
+    *,
+    timeout: float | None = None,
+    options: InvocationOptions = _DEFAULT,
+) -> Invocation:
+    """Run one attempt of a checked call; the arguments are those of `invoke`."""
+    with tool_call_scope(context):
         try:
             validated = call.take()
         except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code

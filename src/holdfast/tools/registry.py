@@ -68,6 +68,11 @@ class Registry:
         copied._by_name = {**self._by_name, **{one.name: one for one in functions}}
         return copied
 
+    @property
+    def offered_tools(self) -> tuple[Tool, ...]:
+        """The tools that are offered, without the output functions."""
+        return tuple(self._by_name[spec.name] for spec in self.specs)
+
     def get(self, name: str) -> Tool | None:
         """Return the tool with this name, or None."""
         return self._by_name.get(name)

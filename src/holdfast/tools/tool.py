@@ -152,6 +152,32 @@ class Tool(Generic[P, R]):
         """The description for the model: as declared, or the docstring without its sections."""
         return self.signature.description if self._description is None else self._description
 
+    def replace(self, *, name: str | None = None, description: str | None = None) -> Tool[P, R]:
+        """Return a copy of the tool with another name or another description for the model.
+
+        Args:
+            name: the new name; None keeps the present one.
+            description: the new description; None keeps the present one.
+
+        Raises:
+            ConfigurationError: providers do not accept the name.
+
+        >>> def read(path: str) -> str:
+        ...     return path
+        >>> as_tool(read).replace(name="fs_read").name
+        'fs_read'
+        """
+        changes = ToolOptions(name=name, description=description)
+        compiled = _CompiledSignature()
+        compiled.signature = self._compiled.signature
+        copy: Tool[P, R] = Tool.__new__(Tool)
+        copy.__dict__.update(self.__dict__, _compiled=compiled)
+        if changes.name is not None:
+            copy.__dict__["name"] = _check_name(changes.name)
+        if changes.description is not None:
+            copy.__dict__["_description"] = changes.description
+        return copy
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function directly, without validation."""
         return self.function(*args, **kwargs)

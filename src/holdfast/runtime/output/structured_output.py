@@ -174,6 +174,10 @@ class StructuredOutput(Generic[T]):
             _takes_context(f"output.validators[{at}]", validator)
 
 
+WantedOutput: TypeAlias = OutputKind[U] | Sequence[OutputKind[U]] | StructuredOutput[U]
+"""What `output=` takes for an output of the type `U`."""
+
+
 class Output:
     """A compiled `StructuredOutput`: the type with its parser, its validators and its limits.
 

@@ -15,8 +15,11 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Part, Text, user
 from holdfast.core.transcript import Transcript
+from holdfast.core.turn_options import TurnOptions
 from holdfast.core.type_checks import compile_check
 from holdfast.journal.journal_names import check_name
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.plan_changes import NO_CHANGES, PlanChanges
 from holdfast.sessions.names import check_session_name
 from holdfast.tools.context import UsageSink
 
@@ -33,13 +36,18 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     """The arguments of one turn; see `Agent.run` for their meaning."""
 
     message: Message
-    session: str | None
-    history: Sequence[Message]
-    limits: Limits | None
-    deps: object
+    session: str | None = None
+    history: Sequence[Message] = ()
+    limits: Limits | None = None
+    deps: object = None
     parent_meter: UsageSink | None = None
     """The usage meter of the call of another agent, if this turn belongs to a subagent."""
     request: str | None = None
+    plan: AgentPlan | None = None
+    """The plan of this turn; None for the one of the agent."""
+    changes: PlanChanges = NO_CHANGES
+    """What the plan of this turn was compiled from."""
+    options: TurnOptions | None = None
 
     def __post_init__(self) -> None:
         if self.session is not None:

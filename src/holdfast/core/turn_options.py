@@ -1,0 +1,137 @@
+"""What one turn was given besides what its agent has, as the journal saves it.
+
+Functions, types and model objects cannot be saved. Their fingerprints are, so that a process that
+continues the turn is told what it lacks. This module must never hold a key or a function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.argument_checks import check_value
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.model_request import ModelSettings
+
+Metadata: TypeAlias = Mapping[str, object]
+"""JSON values by name, which a caller passes with a turn."""
+
+Fingerprints: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The names of what cannot be saved, by the keyword that it was passed with."""
+
+LARGEST_METADATA = 16 * 1024
+"""The largest size of the metadata of one turn, in bytes of JSON."""
+
+_DEEPEST = 16
+_BITS = 64  # of a whole number in the journal, with its sign
+
+
+class TurnOptions(Struct, frozen=True, omit_defaults=True):
+    """What one turn was given besides what its agent has.
+
+    Args:
+        model: the name of the model of this turn; "" if it is the agent's or cannot be saved.
+        settings: the model settings that the caller passed.
+        metadata: the metadata that the caller passed.
+        fingerprints: what the caller passed and cannot be saved.
+    """
+
+    model: str = ""
+    settings: ModelSettings | None = None
+    metadata: Metadata = {}
+    fingerprints: Fingerprints = {}
+
+
+NO_OPTIONS = TurnOptions()
+
+
+class InterruptedRun(Struct, frozen=True):
+    """A run that is about to continue: what a function for `deps=` can learn about it.
+
+    Args:
+        run_id: the id of the run, or the name of the session.
+        metadata: what was passed as `agent.run(metadata=...)` for its last turn.
+    """
+
+    run_id: str
+    metadata: Metadata = {}
+
+
+def merge_settings(settings: ModelSettings, given: ModelSettings | None) -> ModelSettings:
+    """Return the settings of an agent with those of one turn, field by field.
+
+    >>> merged = merge_settings(ModelSettings(seed=1), ModelSettings(temperature=0))
+    >>> merged == ModelSettings(seed=1, temperature=0)
+    True
+    """
+    if given is None:
+        return settings
+    default = ModelSettings()
+    fields = {name: getattr(given, name) for name in ModelSettings.__struct_fields__}
+    changed = {name: value for name, value in fields.items() if value != getattr(default, name)}
+    return msgspec.structs.replace(settings, **changed)
+
+
+def copy_metadata(metadata: object) -> Metadata:
+    """Check metadata, and return a copy of it as it is read from a journal.
+
+    Raises:
+        ConfigurationError: it is not a mapping of names to JSON values, or it is too large.
+
+    >>> copy_metadata({"user": "ann", "tags": ["a"]})
+    {'user': 'ann', 'tags': ['a']}
+    """
+    check_value("metadata", metadata, Mapping)
+    given = cast("Mapping[object, object]", metadata)
+    copied = {
+        _check_key("metadata", key): _copy_value(f"metadata[{key!r}]", value, 1)
+        for key, value in given.items()
+    }
+    try:
+        size = len(msgspec.json.encode(copied))
+    except UnicodeEncodeError as error:
+        raise ConfigurationError("metadata", "has a text that is not valid Unicode") from error
+    if size > LARGEST_METADATA:
+        raise ConfigurationError(
+            "metadata",
+            f"takes {size:,} bytes of at most {LARGEST_METADATA:,}",
+            fix="Pass an id, and load the rest where it is needed",
+        )
+    return copied
+
+
+def _check_key(argument: str, key: object) -> str:
+    if not isinstance(key, str):
+        raise ConfigurationError(argument, f"has a key that is {type(key).__name__}, not a text")
+    return key
+
+
+def _copy_value(argument: str, value: object, depth: int) -> object:
+    if depth > _DEEPEST:
+        raise ConfigurationError(argument, f"is nested more than {_DEEPEST} levels deep")
+    if isinstance(value, Mapping):
+        return {
+            _check_key(argument, key): _copy_value(f"{argument}[{key!r}]", one, depth + 1)
+            for key, one in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_copy_value(f"{argument}[{at}]", one, depth + 1) for at, one in enumerate(value)]
+    if _is_plain(value):
+        return value
+    raise ConfigurationError(
+        argument,
+        f"JSON cannot express this {type(value).__name__}",
+        fix="Pass texts, numbers, booleans, None, lists and mappings; a run has other objects in deps=",
+    )
+
+
+def _is_plain(value: object) -> bool:
+    if type(value) is int:
+        return value.bit_length() < _BITS
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) in (str, bool)

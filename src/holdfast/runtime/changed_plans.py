@@ -1,0 +1,292 @@
+"""The plans of turns that were given a model, an output type or tools of their own.
+
+A changed plan is compiled once for equal keywords. What it was given and cannot be saved has a
+fingerprint, and a turn continues only with the same. This module must never change the plan of the
+agent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.core.argument_checks import check_value
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.hosted_tools import HostedTool, split_hosted_tools
+from holdfast.core.model_request import ModelSettings
+from holdfast.core.turn_options import (
+    NO_OPTIONS,
+    Fingerprints,
+    TurnOptions,
+    copy_metadata,
+    merge_settings,
+)
+from holdfast.middleware.chain import compile_chain, limits_with
+from holdfast.models.http_model import Model
+from holdfast.models.resolve import ModelAt
+from holdfast.runtime.compile import (
+    AgentKeywords,
+    add_toolsets,
+    check_wires,
+    compile_output_type,
+    compose_call,
+    finish_registry,
+    resolve,
+)
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.plan_changes import CHANGED_NAMES, NO_CHANGES, PlanChanges
+from holdfast.tools.registry import Registry
+from holdfast.tools.tool import Tool
+from holdfast.tools.toolset import Toolset, join_tools
+
+_MOST_PLANS = 16
+_MARK = "#"  # between a name and the digest of its shape
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class ChangedPlans:
+    """Compiles the plans of turns with changes, and finds them again.
+
+    Args:
+        plan: the plan of the agent.
+        keywords: its keywords.
+    """
+
+    __slots__ = ("_keywords", "_lock", "_plans", "plan")
+
+    def __init__(self, plan: AgentPlan, keywords: AgentKeywords) -> None:
+        self.plan = plan
+        self._keywords = keywords
+        self._plans: dict[object, AgentPlan] = {}
+        self._lock = threading.Lock()
+
+    def find_plan(self, changes: PlanChanges) -> AgentPlan:
+        """Return the plan with these changes. Raises ConfigurationError that names the keyword."""
+        if changes == NO_CHANGES:
+            return self.plan
+        output = changes.output
+        chosen = tuple(output) if isinstance(output, list) else output
+        key = (changes.model, chosen, changes.tools, changes.toolsets)
+        try:
+            found = self._plans.get(key)
+        except TypeError:  # something in it cannot be hashed
+            return _change_plan(self.plan, self._keywords, changes)
+        if found is None:
+            found = _change_plan(self.plan, self._keywords, changes)
+            with self._lock:
+                if len(self._plans) >= _MOST_PLANS:
+                    del self._plans[next(iter(self._plans))]
+                self._plans[key] = found
+        return found
+
+    def restore_plan(
+        self, saved: TurnOptions | None, given: PlanChanges, *, only_needed: bool = False
+    ) -> AgentPlan:
+        """Return the plan of a turn that continues.
+
+        Args:
+            saved: what the journal knows of the options of the turn.
+            given: what the caller passes now.
+            only_needed: ignore what is given and the turn did not begin with.
+
+        Raises:
+            ConfigurationError: the turn began with something else; the error names the keyword.
+        """
+        saved = saved or NO_OPTIONS
+        if given == NO_CHANGES and saved == NO_OPTIONS:
+            return self.plan
+        if only_needed:
+            needed = [name for name in CHANGED_NAMES if name in saved.fingerprints]
+            given = PlanChanges(**{name: getattr(given, name) for name in needed})
+        before = dict(saved.fingerprints)
+        if saved.model:
+            before["model"] = (saved.model,)
+            if given.model is None:
+                given = msgspec.structs.replace(given, model=saved.model)
+        now = _take_fingerprints(given)
+        for name in CHANGED_NAMES:
+            _check_fingerprint(name, before.get(name), now.get(name))
+        return with_settings(self.find_plan(given), saved.settings)
+
+
+def with_settings(plan: AgentPlan, given: ModelSettings | None) -> AgentPlan:
+    """Return the plan with the model settings of one turn."""
+    if given is None:
+        return plan
+    changed = replace(plan, settings=merge_settings(plan.settings, given))
+    check_wires(changed)
+    return changed
+
+
+def make_options(plan: AgentPlan, keywords: Mapping[str, Any]) -> TurnOptions | None:
+    """Return what the journal saves of the keywords of a turn; None when there is nothing.
+
+    Args:
+        plan: the plan of the turn.
+        keywords: the keywords of the call.
+
+    Raises:
+        ConfigurationError: the settings or the metadata cannot be saved.
+    """
+    settings, metadata = keywords.get("settings"), keywords.get("metadata")
+    check_value("settings", settings, ModelSettings | None)
+    model, fingerprints = keywords.get("model"), dict(plan.fingerprints)
+    if isinstance(model, str):
+        del fingerprints["model"]
+    options = TurnOptions(
+        model=model if isinstance(model, str) else "",
+        settings=settings,
+        metadata={} if metadata is None else copy_metadata(metadata),
+        fingerprints=fingerprints,
+    )
+    _check_saveable(settings)
+    return None if options == NO_OPTIONS else options
+
+
+def _check_saveable(settings: ModelSettings | None) -> None:
+    try:
+        _encode(settings)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            "settings.extra", "has a value that is not JSON", fix="Pass texts, numbers and lists"
+        ) from error
+
+
+def _change_plan(plan: AgentPlan, keywords: AgentKeywords, changes: PlanChanges) -> AgentPlan:
+    """Compile the plan of the agent with changes."""
+    output, models, limits = plan.output, plan.models, plan.limits
+    if changes.output is not None:
+        output = compile_output_type(changes.output)
+        limits = limits_with(plan.middlewares, keywords["limits"])
+        limits = limits if output is None else output.cap_limits(limits)
+    if changes.model is not None:
+        first = _with_access(keywords, changes.model)
+        model = resolve(keywords, first)
+        models = (model, *(one for one in plan.models[1:] if one.name != model.name))
+    pipeline, ask_model = plan.pipeline, plan.ask_model
+    if changes.output is not None or changes.model is not None:
+        pipeline, ask_model = compose_call(keywords, models, output, plan.clock)
+    chain = plan.chain
+    of_toolsets = [one for toolset in changes.toolsets for one in toolset.middlewares]
+    if of_toolsets:
+        chain = compile_chain([*plan.middlewares, *of_toolsets])
+    functions, hosted = _split_tools(changes)
+    groups = [("the tools of the agent", plan.registry.offered_tools)]
+    if functions:
+        groups.append(("tools=", tuple(Registry(functions))))
+    registry = add_toolsets(Registry(join_tools(groups)), changes.toolsets)
+    registry = finish_registry(registry, output, chain)
+    lifespans = {key: one.name for one in changes.toolsets for key in one.lifespans}
+    changed = replace(
+        plan,
+        models=models,
+        hosted_tools=(*plan.hosted_tools, *hosted),
+        output=output,
+        chain=chain,
+        limits=limits,
+        pipeline=pipeline,
+        ask_model=ask_model,
+        registry=registry,
+        toolsets=(*plan.toolsets, *(one for one in changes.toolsets if one.fixed_tools is None)),
+        lifespans={**plan.lifespans, **lifespans},
+        fingerprints=_take_fingerprints(changes),
+    )
+    if changed.hosted_tools or changes.model is not None:
+        check_wires(changed)
+    return changed
+
+
+def _with_access(keywords: AgentKeywords, model: str | ModelAt | Model) -> ModelAt | Model:
+    """Return the model of a turn, at the agent's address if it is of the same provider."""
+    own = keywords["model"]
+    if not isinstance(model, str):
+        return model
+    if isinstance(own, str) and own.partition(":")[0] == model.partition(":")[0]:
+        return ModelAt(model, base_url=keywords["base_url"], api_key=keywords["api_key"])
+    return ModelAt(model)
+
+
+def _take_fingerprints(changes: PlanChanges) -> Fingerprints:
+    """Return the names of what cannot be saved, with digests of its shape."""
+    found: dict[str, tuple[str, ...]] = {}
+    if changes.model is not None:
+        found["model"] = (_name_model(changes.model),)
+    if changes.output is not None:
+        output = compile_output_type(changes.output)
+        schema = None if output is None else output.schema
+        found["output"] = ("str",) if schema is None else (_mark(schema.name, schema.schema),)
+    if changes.tools:
+        functions, hosted = _split_tools(changes)
+        marks = [_mark_tool(one) for one in Registry(functions)]
+        found["tools"] = (*marks, *(one.name for one in hosted))
+    if changes.toolsets:
+        found["toolsets"] = tuple(map(_mark_toolset, changes.toolsets))
+    return found
+
+
+def _name_model(model: str | ModelAt | Model) -> str:
+    if isinstance(model, str):
+        return model
+    return str(model.name) or str(model.model)
+
+
+def _split_tools(
+    changes: PlanChanges,
+) -> tuple[tuple[Callable[..., object] | Tool, ...], tuple[HostedTool, ...]]:
+    functions, hosted = split_hosted_tools(changes.tools)
+    # The registry checks that the others are functions.
+    return cast("tuple[Callable[..., object] | Tool, ...]", functions), hosted
+
+
+def _mark_tool(tool: Tool) -> str:
+    return _mark(tool.name, {"effect": tool.effect, "schema": tool.spec.schema})
+
+
+def _mark_toolset(toolset: Toolset) -> str:
+    if toolset.fixed_tools is None:
+        return toolset.name
+    return _mark(toolset.name, {"tools": [_mark_tool(one) for one in toolset.fixed_tools]})
+
+
+def _mark(name: str, shape: object) -> str:
+    """Return the name with a digest of a schema without its words, which may change."""
+    digest = blake2b(_encode(_drop_words(shape)), digest_size=4).hexdigest()
+    return f"{name}{_MARK}{digest}"
+
+
+def _drop_words(shape: object) -> object:
+    if isinstance(shape, Mapping):
+        words = [key for key in ("description", "title") if isinstance(shape.get(key), str)]
+        return {key: _drop_words(value) for key, value in shape.items() if key not in words}
+    if isinstance(shape, list | tuple):
+        return [_drop_words(one) for one in shape]
+    return shape
+
+
+def _check_fingerprint(name: str, saved: Sequence[str] | None, now: Sequence[str] | None) -> None:
+    """Raise ConfigurationError unless a turn continues with what it began with."""
+    if (saved and tuple(saved)) == now:
+        return
+    if saved is None:
+        raise ConfigurationError(
+            name,
+            f"was not passed when this turn began, and now is {_show(now)}",
+            fix="Leave it out",
+        )
+    shown = _show(saved)
+    fix = f"Pass the same {name}= as when the turn began"
+    if now is None:
+        raise ConfigurationError(
+            name, f"is missing: this turn began with {shown}, which a journal cannot save", fix=fix
+        )
+    also = " with another schema" if _show(now) == shown else f" {_show(now)}"
+    raise ConfigurationError(name, f"this turn began with {shown}, and now it is{also}", fix=fix)
+
+
+def _show(names: Sequence[str] | None) -> str:
+    return ", ".join(one.partition(_MARK)[0] for one in names or ())

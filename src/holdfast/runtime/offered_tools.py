@@ -1,0 +1,102 @@
+"""The tools of toolsets whose functions decide about them: listed before each model call.
+
+The names that a model was offered are saved with its reply. So the calls of the reply are checked
+against them also after a crash, whatever the functions return then. This module must never run a tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from operator import is_
+
+from holdfast.core.effects import model_key
+from holdfast.core.errors import ConfigurationError, MiddlewareError
+from holdfast.core.events import ModelReplied
+from holdfast.core.redaction import redact
+from holdfast.middleware.hook_contexts import ToolsetContext
+from holdfast.middleware.hooks import HOOK_TIMEOUT
+from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.compile import finish_registry
+from holdfast.tools.registry import Registry
+from holdfast.tools.tool import Tool
+from holdfast.tools.toolset import Toolset, join_tools
+
+
+async def offer_tools(run: ActiveTurn, iteration: int) -> None:
+    """List the tools of an iteration, and set them in the plan of the turn.
+
+    Raises:
+        MiddlewareError: a function of a toolset failed.
+        ConfigurationError: two tools have the same name, or a tool cannot be offered.
+    """
+    _set_tools(run, await _list_tools(run, iteration))
+
+
+async def restore_offer(run: ActiveTurn) -> None:
+    """Set the tools of the iteration in progress, of which the model was offered no others.
+
+    A tool that its toolset does not list any more is left out: its call fails as that of an unknown
+    tool, or is in doubt if it had begun.
+
+    Raises:
+        MiddlewareError: a function of a toolset failed; the turn is not changed.
+    """
+    machine = run.machine
+    key = model_key(machine.turn, machine.iteration)
+    for record in reversed(await run.log.read()):
+        event = record.event
+        if isinstance(event, ModelReplied) and event.key == key:
+            listed = await _list_tools(run, machine.iteration)
+            offered = event.offered
+            kept = [one for one in listed if offered is None or one.name in offered]
+            _set_tools(run, tuple(kept))
+            return
+
+
+async def _list_tools(run: ActiveTurn, iteration: int) -> tuple[Tool, ...]:
+    context: ToolsetContext[object] = ToolsetContext(
+        facts=run.hooks.facts,
+        key=model_key(run.machine.turn, iteration),
+        iteration=iteration,
+        messages=run.machine.transcript.snapshot(),
+    )
+    groups = [("the tools of the agent", run.fixed_tools.offered_tools)]
+    groups += [
+        (f"toolset {toolset.name!r}", await _list_toolset(toolset, context, run))
+        for toolset in run.plan.toolsets
+    ]
+    return join_tools(groups)
+
+
+async def _list_toolset(
+    toolset: Toolset, context: ToolsetContext[object], run: ActiveTurn
+) -> tuple[Tool, ...]:
+    """List the tools of one toolset, or raise MiddlewareError with its name."""
+    limit = asyncio.timeout(HOOK_TIMEOUT)
+    try:
+        async with limit:
+            return await toolset.list_tools(context, run.resources)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # REASON: the functions are the user's code
+        kind = type(error).__name__
+        problem = f"raised {kind}"
+        if limit.expired():
+            problem = f"did not list its tools within {HOOK_TIMEOUT:g} s"
+        private = redact(f"{kind}: {error}")
+        raise MiddlewareError("toolset", toolset.name, problem, private=private) from error
+
+
+def _set_tools(run: ActiveTurn, tools: tuple[Tool, ...]) -> None:
+    plan = run.plan
+    known = plan.registry.offered_tools
+    if len(known) == len(tools) and all(map(is_, known, tools)):
+        return  # the specifications stay the same objects, which are encoded once
+    registry = finish_registry(Registry(tools), plan.output, plan.chain)
+    run.plan = replace(plan, registry=registry)
+
+
+def offered_names(run: ActiveTurn) -> tuple[str, ...] | None:
+    """Return the names that the journal must know; None when no function decides about tools."""
+    return run.plan.registry.names if run.plan.toolsets else None
