@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, cast, ov
 
 from typing_extensions import TypeVar
 
-from holdfast.runtime.keyword_checks import name_wrong_keywords
+from holdfast.core.keyword_checks import name_wrong_keywords
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterable, Callable, Collection, Iterable, Sequence
 
     from holdfast.core.events import OnWait
     from holdfast.core.hosted_tools import HostedTool
@@ -53,6 +53,12 @@ D_contra = TypeVar("D_contra", default=None, contravariant=True)
 A = TypeVar("A")
 ItemT = TypeVar("ItemT")
 U = TypeVar("U")
+
+
+def _explain_wrong_keyword(given: Collection[str], known: Collection[str]) -> None:
+    from holdfast.runtime.run_keywords import check_names  # only for the error
+
+    check_names("Agent", given, known)
 
 
 class Agent(Generic[T, D_contra]):
@@ -113,7 +119,7 @@ class Agent(Generic[T, D_contra]):
 
     __slots__ = ("_engine",)
 
-    @name_wrong_keywords
+    @name_wrong_keywords(_explain_wrong_keyword)
     def __init__(
         self,
         model: str | ModelAt | Model,
@@ -308,7 +314,7 @@ class Agent(Generic[T, D_contra]):
     async def open_runs(self) -> list[RunEntry]:
         """List the runs of this agent whose last turn has not ended and is in progress nowhere.
 
-        They were interrupted, or wait for an answer. `recover` continues the interrupted ones.
+        They were interrupted, or wait for an answer.
 
         Raises:
             ConfigurationError: this agent has no journal.
@@ -345,7 +351,7 @@ class Agent(Generic[T, D_contra]):
                 open. The default is the default limit of one turn. None sets no limit.
 
         Returns:
-            One outcome for each run, with its status, and its result or its error.
+            One outcome for each run.
 
         Raises:
             ConfigurationError: this agent has no journal, or an argument is wrong.
@@ -400,11 +406,8 @@ class Agent(Generic[T, D_contra]):
         says what was attempted, and the session accepts the next message. A turn that has already
         ended stays as it is.
 
-        Args:
-            run_id: the id of the run, or the name of the session.
-
         Raises:
-            ConfigurationError: the journal has no such run.
+            ConfigurationError: the journal has no such run or session.
         """
         return cast("Result[T]", await self._engine.answering.abandon(run_id))
 
@@ -412,8 +415,7 @@ class Agent(Generic[T, D_contra]):
     def sessions(self) -> Sessions:
         """The sessions of this agent's journal: list, search, fork, rewind, compact or delete them.
 
-        A change waits for a turn of the session that is in progress. The model of this agent writes
-        the summaries.
+        A change waits for a turn in progress. The model of this agent writes the summaries.
         """
         from holdfast.runtime.sessions.agent_sessions import sessions_of
 
