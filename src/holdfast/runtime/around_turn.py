@@ -28,7 +28,6 @@ from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.before_turn import begin_acceptance, call_before_turn
 from holdfast.runtime.offered_tools import restore_offer
-from holdfast.runtime.result import Result
 from holdfast.runtime.suspension import find_suspended_keys
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 

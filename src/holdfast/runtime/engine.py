@@ -362,12 +362,12 @@ class Engine(Generic[T]):
         past.machine = replay_turn(records, key)
         return finish_turn(await self._restore_run(this, past, context))
 
-    async def _run_new(
+    def _run_new(
         self,
         turn: TurnInput,
         channel: Channel | None,
         questions: QuestionBroker | None,
-    ) -> Result[Any]:
+    ) -> Coroutine[object, object, Result[Any]]:
         require_asyncio()
         plan = turn.plan or self.plan
         context = TurnContext(
@@ -386,10 +386,17 @@ class Engine(Generic[T]):
         if plan.chain is not self.plan.chain:  # with rules of a caller, or for skills of this turn
             pool = SessionPool(pool.journal, plan.chain)
         if pool.is_shared and plan.begins_directly:
-            try:
-                return await self._run_opened(turn, context, plan, pool, begins_turn=True)
-            except RunChangedError:
-                pass  # another process changed the session; nothing was saved or called
+            return self._begin_directly(turn, context, plan, pool)
+        return self._run_opened(turn, context, plan, pool)
+
+    async def _begin_directly(
+        self, turn: TurnInput, context: TurnContext, plan: AgentPlan, pool: SessionPool
+    ) -> Result[T]:
+        """Begin the lease of the run with the first record of the turn."""
+        try:
+            return await self._run_opened(turn, context, plan, pool, begins_turn=True)
+        except RunChangedError:
+            pass  # another process changed the session; nothing was saved or called
         return await self._run_opened(turn, context, plan, pool)
 
     async def _run_opened(
@@ -402,6 +409,7 @@ class Engine(Generic[T]):
         begins_turn: bool = False,
     ) -> Result[T]:
         """Open the run and run the turn; see `SessionPool.open_session` for `begins_turn`."""
+        require_asyncio()
         opening: AbstractAsyncContextManager[OpenSession]
         run_id = turn.session or new_run_id()
         if turn.session is None:
