@@ -67,14 +67,14 @@ if TYPE_CHECKING:
     from holdfast.models.resolve import ModelAt as ModelAt
     from holdfast.resilience.defaults import Resilience as Resilience
     from holdfast.resilience.retry.options import RetryOptions as RetryOptions
+    from holdfast.runtime.open_runs.recovery import RecoveredRun as RecoveredRun
+    from holdfast.runtime.open_runs.recovery import RecoveryStatus as RecoveryStatus
     from holdfast.runtime.output.structured_output import OutputContext as OutputContext
     from holdfast.runtime.output.structured_output import StructuredOutput as StructuredOutput
     from holdfast.runtime.questions.open_question import Receipt as Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion as OnQuestion
-    from holdfast.runtime.recovery import RecoveredRun as RecoveredRun
-    from holdfast.runtime.recovery import RecoveryStatus as RecoveryStatus
     from holdfast.runtime.result import Result as Result
-    from holdfast.runtime.run_stream import RunStream as RunStream
+    from holdfast.runtime.streams.run_stream import RunStream as RunStream
     from holdfast.runtime.turn_state.turn_input import Prompt as Prompt
     from holdfast.sessions.overview import SessionInfo as SessionInfo
     from holdfast.sessions.sessions import Sessions as Sessions
@@ -125,14 +125,14 @@ _HOME: dict[str, str] = {
     "ProviderError": "holdfast.core.errors",
     "Question": "holdfast.core.questions",
     "Receipt": "holdfast.runtime.questions.open_question",
-    "RecoveredRun": "holdfast.runtime.recovery",
-    "RecoveryStatus": "holdfast.runtime.recovery",
+    "RecoveredRun": "holdfast.runtime.open_runs.recovery",
+    "RecoveryStatus": "holdfast.runtime.open_runs.recovery",
     "Reply": "holdfast.core.messages",
     "Resilience": "holdfast.resilience.defaults",
     "Result": "holdfast.runtime.result",
     "RetryOptions": "holdfast.resilience.retry.options",
     "RetryScheduled": "holdfast.core.notices",
-    "RunStream": "holdfast.runtime.run_stream",
+    "RunStream": "holdfast.runtime.streams.run_stream",
     "SessionInfo": "holdfast.sessions.overview",
     "Sessions": "holdfast.sessions.sessions",
     "Skills": "holdfast.skills.collection",

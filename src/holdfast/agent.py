@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from holdfast.resilience.clock import Clock, Rng
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.retry.options import RetryOptions
-    from holdfast.runtime.batch_run import BatchOptions, BatchRun, OnItemError
+    from holdfast.runtime.arguments.run_keywords import RecoverKeywords, ResumeKeywords, RunKeywords
+    from holdfast.runtime.batch.batch_run import BatchOptions, BatchRun, OnItemError
     from holdfast.runtime.compile import AgentKeywords
     from holdfast.runtime.instructions import Instructions
+    from holdfast.runtime.open_runs.recovery import RecoveredRun
     from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput, WantedOutput
     from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
-    from holdfast.runtime.recovery import RecoveredRun
     from holdfast.runtime.result import Result
-    from holdfast.runtime.run_keywords import RecoverKeywords, ResumeKeywords, RunKeywords
-    from holdfast.runtime.run_stream import RunStream
     from holdfast.runtime.sessions.session_pool import OnBusy
+    from holdfast.runtime.streams.run_stream import RunStream
     from holdfast.runtime.turn_state.turn_input import Prompt
     from holdfast.sessions.sessions import Sessions
     from holdfast.telemetry.observers import Observer
@@ -56,7 +56,7 @@ U = TypeVar("U")
 
 
 def _explain_wrong_keyword(given: Collection[str], known: Collection[str]) -> None:
-    from holdfast.runtime.run_keywords import check_names  # only for the error
+    from holdfast.runtime.arguments.run_keywords import check_names  # only for the error
 
     check_names("Agent", given, known)
 
@@ -251,7 +251,7 @@ class Agent(Generic[T, D_contra]):
         Raises:
             ConfigurationError: an argument is wrong.
         """
-        from holdfast.runtime.batch_run import BatchPlan, BatchRun
+        from holdfast.runtime.batch.batch_run import BatchPlan, BatchRun
 
         plan = BatchPlan(prompt, parallel, journal, on_error, deps, options)
         return BatchRun(items, self._engine, plan)

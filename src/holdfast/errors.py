@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from holdfast.journal.journal_errors import RequestExistsError as RequestExistsError
     from holdfast.resilience.breaker.strategy import BreakerOpenError as BreakerOpenError
     from holdfast.resilience.limiter.strategy import LimiterError as LimiterError
-    from holdfast.runtime.output.shown_text import TextWithdrawn as TextWithdrawn
+    from holdfast.runtime.streams.shown_text import TextWithdrawn as TextWithdrawn
     from holdfast.tools.tool_failures import ToolError as ToolError
 
 _HOME: dict[str, str] = {
@@ -108,7 +108,7 @@ _HOME: dict[str, str] = {
     "ResponseValidationError": "holdfast.core.errors",
     "SessionBusyError": "holdfast.core.errors",
     "StoppedError": "holdfast.core.errors",
-    "TextWithdrawn": "holdfast.runtime.output.shown_text",
+    "TextWithdrawn": "holdfast.runtime.streams.shown_text",
     "ToolError": "holdfast.tools.tool_failures",
     "ToolExecutionError": "holdfast.core.errors",
     "ToolFailedError": "holdfast.core.errors",

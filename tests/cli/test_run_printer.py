@@ -21,7 +21,7 @@ from holdfast.core.notices import (
     ToolStarted,
 )
 from holdfast.core.problems import Problem
-from holdfast.runtime.channel import Item
+from holdfast.runtime.turn_state.channel import Item
 
 LONG = "x" * 1000 + "\x1b]0;title\x07\nsecond line"
 DOWN = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe=f"down {LONG}")

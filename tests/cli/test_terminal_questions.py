@@ -26,7 +26,7 @@ from holdfast.core.questions import (
     PermissionQuestion,
     Question,
 )
-from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.scripted import ToolCall
 from holdfast.tools.context import ToolContext

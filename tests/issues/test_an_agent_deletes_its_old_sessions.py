@@ -22,7 +22,7 @@ from holdfast import (
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.events import Status, TurnClosed
 from holdfast.journal import Journal, Retention
-from holdfast.runtime.batch_run import _copy_with_journal
+from holdfast.runtime.batch.batch_run import _copy_with_journal
 from holdfast.runtime.sessions import background_pruning
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened

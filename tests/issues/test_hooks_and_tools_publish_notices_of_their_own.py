@@ -27,8 +27,8 @@ from holdfast.middleware import (
     OnError,
     ToolUse,
 )
-from holdfast.runtime import channel as channel_module
-from holdfast.runtime.channel import Item
+from holdfast.runtime.turn_state import channel as channel_module
+from holdfast.runtime.turn_state.channel import Item
 from holdfast.testing import ScriptedModel
 
 

@@ -24,7 +24,7 @@ from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.errors import SessionBusyError
 from holdfast.journal.port import Journal, Record
-from holdfast.runtime.recovery import RecoveryStatus
+from holdfast.runtime.open_runs.recovery import RecoveryStatus
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from holdfast.core.deltas import TextDelta, ToolCallDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
 from holdfast.core.model_request import OutputSchema, ToolSpec
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.runtime.output.partials import Partials
+from holdfast.runtime.streams.partials import Partials
 from holdfast.testing import ScriptedModel
 
 WANTED = OutputSchema("Trip", {"type": "object"}, tools=(ToolSpec("final_answer", "", {}),))

@@ -39,8 +39,8 @@ from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt, address_answer
-from holdfast.runtime.run_stream import RunStream
 from holdfast.runtime.sessions.session_pool import OpenSession
+from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
 

@@ -189,7 +189,7 @@ class TestTheTime:
     async def test_what_does_not_stop_is_not_waited_for(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("holdfast.runtime.recovery._LONGEST_RELEASE", 0.1)
+        monkeypatch.setattr("holdfast.runtime.open_runs.recovery._LONGEST_RELEASE", 0.1)
         free = asyncio.Event()
 
         async def deaf(_: object) -> str:

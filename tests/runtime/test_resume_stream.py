@@ -19,7 +19,7 @@ from holdfast.core.questions import ClarificationQuestion, PermissionQuestion, Q
 from holdfast.errors import SessionBusyError
 from holdfast.events import FromAgent
 from holdfast.journal.memory import MemoryJournal
-from holdfast.runtime.channel import Item
+from holdfast.runtime.turn_state.channel import Item
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 

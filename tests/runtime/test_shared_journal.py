@@ -231,7 +231,7 @@ async def test_an_answer_from_another_process_is_found_by_the_next_that_recovers
     (one,) = await of(journals[0], on_wait="suspend").recover()
     assert one.result.output == "paid"
 
-    monkeypatch.setattr("holdfast.runtime.answering._PATIENCE", 0.1)
+    monkeypatch.setattr("holdfast.runtime.open_runs.answering._PATIENCE", 0.1)
     asked = asyncio.Event()
 
     async def hold(request: object) -> None:

@@ -14,7 +14,7 @@ from holdfast.core.messages import ToolCall
 from holdfast.core.questions import AnyQuestion, Approved, PermissionQuestion
 from holdfast.errors import SessionBusyError
 from holdfast.middleware.tool_permission import ToolPermission
-from holdfast.runtime import answering
+from holdfast.runtime.open_runs import answering
 from holdfast.testing import ScriptedModel
 
 

@@ -29,7 +29,7 @@ from holdfast.cli.run_printer import RunPrinter, format_error
 from holdfast.core.errors import HoldfastError, WaitingError
 from holdfast.core.events import Status
 from holdfast.core.questions import Question
-from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.streams.run_stream import RunStream
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:

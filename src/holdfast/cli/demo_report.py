@@ -18,7 +18,7 @@ from holdfast.cli.run_printer import LINE_WIDTH, describe_item, make_printable, 
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied, ToolFinished
 from holdfast.core.notices import AttemptAbandoned, RetryScheduled
-from holdfast.runtime.channel import Item
+from holdfast.runtime.turn_state.channel import Item
 from holdfast.testing.emulator import EmulatedRequest
 from holdfast.testing.emulator.faults import FaultEntry
 

@@ -31,7 +31,7 @@ from holdfast.core.notices import (
     ToolStarted,
 )
 from holdfast.core.printable import escape_invisible
-from holdfast.runtime.channel import Item
+from holdfast.runtime.turn_state.channel import Item
 
 LINE_WIDTH = 79
 

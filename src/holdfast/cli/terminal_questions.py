@@ -26,7 +26,7 @@ from holdfast.core.questions import (
     question_content,
     type_name,
 )
-from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.streams.run_stream import RunStream
 
 _LATE = "the question is no longer open"
 _YES, _NO = {"y", "yes"}, {"n", "no"}

@@ -29,14 +29,14 @@ from holdfast.middleware.chain import limits_with
 from holdfast.middleware.hook_contexts import RunFacts
 from holdfast.resilience.pipeline import ExecutionContext
 from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
-from holdfast.runtime.channel import Channel
-from holdfast.runtime.emitting import NoticeEmitter
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Suspended
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import OpenSession
+from holdfast.runtime.turn_state.channel import Channel
 from holdfast.runtime.turn_state.effect_table import EffectTable
+from holdfast.runtime.turn_state.emitting import NoticeEmitter
 from holdfast.runtime.turn_state.leaving_open import Recovery, TurnRecovery
 from holdfast.runtime.turn_state.turn_hooks import TurnHooks
 from holdfast.runtime.turn_state.turn_log import TurnLog

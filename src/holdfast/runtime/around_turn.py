@@ -27,8 +27,8 @@ from holdfast.middleware.hook_contexts import AfterTurn, InstructionsContext
 from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.before_turn import begin_acceptance, call_before_turn
-from holdfast.runtime.offered_tools import restore_offer
-from holdfast.runtime.suspension import find_suspended_keys
+from holdfast.runtime.open_runs.suspension import find_suspended_keys
+from holdfast.runtime.toolsets.offered_tools import restore_offer
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 
 

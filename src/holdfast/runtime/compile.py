@@ -40,10 +40,10 @@ from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.system_clock import SystemClock, system_rng
 from holdfast.runtime.instructions import Instructions, compile_instructions
 from holdfast.runtime.plan import AgentPlan, ToolCallOptions
-from holdfast.runtime.plan_changes import check_toolsets
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.sessions.session_pool import OnBusy
 from holdfast.runtime.tool_attempt import make_tool_operation
+from holdfast.runtime.turn_state.plan_changes import check_toolsets
 from holdfast.telemetry.observers import Observer, check_observers
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool

@@ -19,8 +19,8 @@ from holdfast.runtime.hooks.between_effects import (
     make_marker,
     marker_after,
 )
+from holdfast.runtime.open_runs.suspension import find_runnable, has_suspended, mark_suspended
 from holdfast.runtime.parallel import run_parallel
-from holdfast.runtime.suspension import find_runnable, has_suspended, mark_suspended
 from holdfast.transport.silence import read_silence_notes
 
 

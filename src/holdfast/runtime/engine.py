@@ -31,29 +31,34 @@ from holdfast.journal.port import Journal, RunEntry
 from holdfast.middleware.refold import refold_session
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.answering import Answering, check_run_exists
+from holdfast.runtime.arguments.changed_plans import ChangedPlans
+from holdfast.runtime.arguments.continued_turn import (
+    ContinuedTurn,
+    find_deps,
+    is_function_of_run,
+    read_continued_turn,
+)
+from holdfast.runtime.arguments.run_keywords import (
+    RECOVER_NAMES,
+    RESUME_NAMES,
+    RecoverKeywords,
+    ResumeKeywords,
+    RunKeywords,
+    check_names,
+)
+from holdfast.runtime.arguments.turn_arguments import make_turn
 from holdfast.runtime.around_turn import (
     call_after_turn,
     continue_turn,
     start_turn,
     try_again,
 )
-from holdfast.runtime.changed_plans import ChangedPlans
-from holdfast.runtime.channel import Channel, require_asyncio
 from holdfast.runtime.compile import AgentKeywords, compile_plan
-from holdfast.runtime.continued_turn import (
-    ContinuedTurn,
-    find_deps,
-    is_function_of_run,
-    read_continued_turn,
-)
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.finalize import close_left_turn
 from holdfast.runtime.finish_turn import finish_turn
-from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.questions.broker import QuestionBroker
-from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
-from holdfast.runtime.recovery import (
+from holdfast.runtime.open_runs.answering import Answering, check_run_exists
+from holdfast.runtime.open_runs.recovery import (
     DEFAULT_PARALLEL,
     DEFAULT_SECONDS,
     RecoveredRun,
@@ -63,17 +68,10 @@ from holdfast.runtime.recovery import (
     recover_each,
     waits_for_answers,
 )
-from holdfast.runtime.resources import ResourcePool
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.broker import QuestionBroker
+from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
 from holdfast.runtime.result import Result
-from holdfast.runtime.run_keywords import (
-    RECOVER_NAMES,
-    RESUME_NAMES,
-    RecoverKeywords,
-    ResumeKeywords,
-    RunKeywords,
-    check_names,
-)
-from holdfast.runtime.run_stream import RunStream
 from holdfast.runtime.sessions.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_pool import (
@@ -84,8 +82,10 @@ from holdfast.runtime.sessions.session_pool import (
     check_on_busy,
     resolve_journal,
 )
+from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.runtime.subagent import ChildRun, Subagent, subagent_tool
-from holdfast.runtime.turn_arguments import make_turn
+from holdfast.runtime.toolsets.resources import ResourcePool
+from holdfast.runtime.turn_state.channel import Channel, require_asyncio
 from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput
 from holdfast.tools.tool import Tool
 

@@ -24,9 +24,9 @@ from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import NO_HOOKS
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.live_text import filter_partial
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.sessions.session_pool import SessionPool
+from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.subagent import Subagent, agent_of, make_child_channel
 from holdfast.runtime.tool_attempt import make_event_sink
 from holdfast.runtime.usage_meter import UsageMeter

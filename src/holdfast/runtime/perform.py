@@ -63,9 +63,9 @@ from holdfast.runtime.hooks.around_model import (
 from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.before_turn import accept_turn
 from holdfast.runtime.hooks.between_effects import make_stop_event
-from holdfast.runtime.live_text import filter_partial
-from holdfast.runtime.offered_tools import offer_tools, offered_names
+from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
+from holdfast.runtime.toolsets.offered_tools import offer_tools, offered_names
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.tools.checked_call import CheckedCall, Invocation

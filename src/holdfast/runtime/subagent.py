@@ -42,12 +42,12 @@ from holdfast.core.turn_options import TurnOptions
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import compile_chain
-from holdfast.runtime.channel import Channel, Item
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker, TurnAsker
 from holdfast.runtime.questions.open_question import Suspended
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.result import Result
+from holdfast.runtime.turn_state.channel import Channel, Item
 from holdfast.runtime.turn_state.leaving_open import Recovery
 from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
 from holdfast.tools.context import EventSink, ToolContext

@@ -27,7 +27,7 @@ from holdfast.middleware.hook_contexts import AfterReply, ModelCall, OnError
 from holdfast.resilience.pipeline import Done, Failed, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.wrapping import wrap_with_hooks
-from holdfast.runtime.live_text import AskModel, ModelOperation, with_live_filters
+from holdfast.runtime.streams.live_text import AskModel, ModelOperation, with_live_filters
 from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 
 

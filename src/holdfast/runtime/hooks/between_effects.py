@@ -32,7 +32,7 @@ from holdfast.middleware.hook_calls import (
 from holdfast.middleware.hook_contexts import AfterIteration, BeforeTools
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.finalize import finalize_children
-from holdfast.runtime.suspension import find_suspended_keys, mark_suspended
+from holdfast.runtime.open_runs.suspension import find_suspended_keys, mark_suspended
 from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 

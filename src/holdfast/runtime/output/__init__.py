@@ -1,4 +1,4 @@
-"""Typed output: the wanted type, how a model is asked for it, and previews while it is written.
+"""Typed output: the wanted type, and how a model is asked for it.
 
 This folder must not read or write the journal.
 """

@@ -16,7 +16,6 @@ from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.questions import Answer, AnyQuestion
 from holdfast.resilience.clock import Clock
-from holdfast.runtime.channel import Channel
 from holdfast.runtime.questions.answer_checks import check_answer
 from holdfast.runtime.questions.open_question import (
     OpenQuestion,
@@ -27,6 +26,7 @@ from holdfast.runtime.questions.open_question import (
     address_answer,
 )
 from holdfast.runtime.questions.question_checks import OnQuestion
+from holdfast.runtime.turn_state.channel import Channel
 
 _log = logging.getLogger("holdfast")
 

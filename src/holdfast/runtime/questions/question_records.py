@@ -38,10 +38,10 @@ from holdfast.core.recorded_questions import (
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.resilience.system_clock import new_nonce
-from holdfast.runtime.channel import Channel
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.open_question import QuestionOutcome, Receipt
 from holdfast.runtime.questions.question_checks import PendingQuestion
+from holdfast.runtime.turn_state.channel import Channel
 from holdfast.runtime.turn_state.effect_table import EffectTable
 from holdfast.runtime.turn_state.leaving_open import TurnRecovery
 

@@ -19,7 +19,7 @@ from holdfast.core.turn_options import TurnOptions
 from holdfast.core.type_checks import compile_check
 from holdfast.journal.journal_names import check_name
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.plan_changes import NO_CHANGES, PlanChanges
+from holdfast.runtime.turn_state.plan_changes import NO_CHANGES, PlanChanges
 from holdfast.sessions.names import check_session_name
 from holdfast.tools.context import UsageSink
 

@@ -18,8 +18,8 @@ from holdfast.core.events import Event, ModelReplied, OutputChecked, ToolFinishe
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Record
 from holdfast.resilience.clock import Clock
-from holdfast.runtime.channel import wake_all
 from holdfast.runtime.sessions.session_pool import OpenSession
+from holdfast.runtime.turn_state.channel import wake_all
 from holdfast.runtime.turn_state.clock_steps import ClockSteps
 
 T = TypeVar("T")

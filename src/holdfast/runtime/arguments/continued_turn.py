@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.core.turn_options import InterruptedRun, TurnOptions
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.plan_changes import NO_CHANGES, PlanChanges, read_changes
+from holdfast.runtime.turn_state.plan_changes import NO_CHANGES, PlanChanges, read_changes
 
 
 class ContinuedTurn(Struct, frozen=True, kw_only=True):

@@ -18,11 +18,11 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied, TurnStopped
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.questions import Answer, AnyQuestion, Question
-from holdfast.runtime.channel import Channel, require_asyncio
-from holdfast.runtime.output.shown_text import ShownText
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.result import Result
+from holdfast.runtime.streams.shown_text import ShownText
+from holdfast.runtime.turn_state.channel import Channel, require_asyncio
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -141,7 +141,7 @@ class RunStream(Generic[T]):
             raise ConfigurationError(
                 "output", "the answer is text, which has no parts", fix="Use run.text(live=True)"
             )
-        from holdfast.runtime.output.partials import Partials  # imported only when it is used
+        from holdfast.runtime.streams.partials import Partials  # imported only when it is used
 
         preview = Partials(self._output)
         async for item in self:

@@ -9,7 +9,7 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.events import ModelFailed, ModelReplied, OutputChecked
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, ReplyReplaced, RetryScheduled
-from holdfast.runtime.channel import Item
+from holdfast.runtime.turn_state.channel import Item
 
 
 class TextWithdrawn(HoldfastError):

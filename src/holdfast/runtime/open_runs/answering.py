@@ -17,7 +17,6 @@ from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.channel import require_asyncio
 from holdfast.runtime.finalize import finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.answer_checks import check_answer
@@ -25,6 +24,7 @@ from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.questions.question_records import answer_event, find_answerable
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import SessionPool
+from holdfast.runtime.turn_state.channel import require_asyncio
 
 _PATIENCE = 5.0  # seconds to wait for a run that is busy in another process
 

@@ -35,11 +35,11 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Usage
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
-from holdfast.runtime.answering import Answering
-from holdfast.runtime.batch_progress import ShowProgress, choose_display
-from holdfast.runtime.batch_result import BatchItem, BatchProgress, BatchResult
-from holdfast.runtime.continued_turn import ContinuedTurn
+from holdfast.runtime.arguments.continued_turn import ContinuedTurn
+from holdfast.runtime.batch.batch_progress import ShowProgress, choose_display
+from holdfast.runtime.batch.batch_result import BatchItem, BatchProgress, BatchResult
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.open_runs.answering import Answering
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import SessionPool, resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt, to_message

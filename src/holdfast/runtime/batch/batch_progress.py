@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
-from holdfast.runtime.batch_result import BatchProgress
+from holdfast.runtime.batch.batch_result import BatchProgress
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -12,7 +12,7 @@ from holdfast.core.deltas import TextDelta, ToolCallDelta
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, ReplyReplaced
 from holdfast.core.partial_json import PartialJson
-from holdfast.runtime.channel import Item
+from holdfast.runtime.turn_state.channel import Item
 
 ENVELOPE: Final = "answer"
 

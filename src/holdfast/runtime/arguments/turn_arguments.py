@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime.changed_plans import ChangedPlans, make_options, with_settings
-from holdfast.runtime.plan_changes import read_changes
-from holdfast.runtime.run_keywords import RUN_NAMES, RunKeywords, check_names
+from holdfast.runtime.arguments.changed_plans import ChangedPlans, make_options, with_settings
+from holdfast.runtime.arguments.run_keywords import RUN_NAMES, RunKeywords, check_names
+from holdfast.runtime.turn_state.plan_changes import read_changes
 from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput, to_message
 
 

@@ -31,8 +31,8 @@ from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
 from holdfast.journal.port import Journal, RunEntry
 from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.open_runs.suspension import all_suspended
 from holdfast.runtime.result import Result
-from holdfast.runtime.suspension import all_suspended
 from holdfast.runtime.turn_state.leaving_open import Recovery, TurnLeftOpen
 
 T = TypeVar("T", default=str)

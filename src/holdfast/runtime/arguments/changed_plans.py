@@ -39,7 +39,7 @@ from holdfast.runtime.compile import (
     resolve,
 )
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.plan_changes import CHANGED_NAMES, NO_CHANGES, PlanChanges
+from holdfast.runtime.turn_state.plan_changes import CHANGED_NAMES, NO_CHANGES, PlanChanges
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 from holdfast.tools.toolset import Toolset, join_tools
