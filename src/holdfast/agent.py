@@ -253,7 +253,14 @@ class Agent(Generic[T, D_contra]):
         """
         from holdfast.runtime.batch.batch_run import BatchPlan, BatchRun
 
-        plan = BatchPlan(prompt, parallel, journal, on_error, deps, options)
+        plan = BatchPlan(
+            prompt=prompt,
+            parallel=parallel,
+            journal=journal,
+            on_error=on_error,
+            deps=deps,
+            options=options,
+        )
         return BatchRun(items, self._engine, plan)
 
     @overload

@@ -212,7 +212,7 @@ async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Faile
     attempt = max(progress.attempts_made, 1) + progress.first_attempt - 1
     limit = limit_for(options, info.category)
     scheduled = RetryScheduled(
-        call.key, attempt, limit, decision.delay, info.to_public(), call.tool
+        call.key, attempt, limit, decision.delay, info.to_public(), tool=call.tool
     )
     call.execution.emit(scheduled)
     if call.execution.note_retry is not None:

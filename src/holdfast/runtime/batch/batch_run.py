@@ -237,7 +237,9 @@ class BatchRun(Generic[ItemT, T]):
             ended = result if result is not None else getattr(failure, "result", None)
             usage = usage + (ended.usage if ended is not None else Usage())
             if failure is None or attempts > retries or not _may_pass(failure):
-                return BatchItem(index, item, result, failure, attempts, usage)
+                return BatchItem(
+                    index, item, result=result, error=failure, attempts=attempts, usage=usage
+                )
             await self._engine.plan.clock.sleep(min(2.0 ** (attempts - 1), _LONGEST_WAIT))
 
     def _prepare_item(self, index: int, item: ItemT) -> RunOnce[T]:
