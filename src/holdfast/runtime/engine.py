@@ -362,12 +362,13 @@ class Engine(Generic[T]):
         past.machine = replay_turn(records, key)
         return finish_turn(await self._restore_run(this, past, context))
 
-    def _run_new(
+    async def _run_new(
         self,
         turn: TurnInput,
         channel: Channel | None,
         questions: QuestionBroker | None,
-    ) -> Coroutine[object, object, Result[Any]]:
+    ) -> Result[Any]:
+        """Open the session of a turn, or a run for the turn alone, and run the turn."""
         require_asyncio()
         plan = turn.plan or self.plan
         context = TurnContext(
@@ -385,44 +386,30 @@ class Engine(Generic[T]):
         pool = self.session_pool
         if plan.chain is not self.plan.chain:  # with rules of a caller, or for skills of this turn
             pool = SessionPool(pool.journal, plan.chain)
-        if pool.is_shared and plan.begins_directly:
-            return self._begin_directly(turn, context, plan, pool)
-        return self._run_opened(turn, context, plan, pool)
+        begins_turn = pool.is_shared and plan.begins_directly
+        while True:
+            run_id = turn.session or new_run_id()
+            try:
+                async with self._open_run(turn, run_id, pool, begins_turn=begins_turn) as opened:
+                    run = ActiveTurn(plan, run_id, opened, context)
+                    if run.machine.phase is not _IDLE:
+                        await close_left_turn(run)
+                    return await self._drive(run, partial(start_turn, run, turn.message))
+            except RunChangedError:
+                # Another process changed the session. Nothing was saved or called: open it again.
+                if not begins_turn:
+                    raise
+                begins_turn = False
 
-    async def _begin_directly(
-        self, turn: TurnInput, context: TurnContext, plan: AgentPlan, pool: SessionPool
-    ) -> Result[T]:
-        """Begin the lease of the run with the first record of the turn."""
-        try:
-            return await self._run_opened(turn, context, plan, pool, begins_turn=True)
-        except RunChangedError:
-            pass  # another process changed the session; nothing was saved or called
-        return await self._run_opened(turn, context, plan, pool)
-
-    async def _run_opened(
-        self,
-        turn: TurnInput,
-        context: TurnContext,
-        plan: AgentPlan,
-        pool: SessionPool,
-        *,
-        begins_turn: bool = False,
-    ) -> Result[T]:
-        """Open the run and run the turn; see `SessionPool.open_session` for `begins_turn`."""
-        require_asyncio()
-        opening: AbstractAsyncContextManager[OpenSession]
-        run_id = turn.session or new_run_id()
-        if turn.session is None:
-            lease: LeaseKind | None = "prepared" if begins_turn else "claimed"
-            lease = None if self.journal is None else lease
-            opening = NewRun(pool, run_id, turn.history, lease=lease)
-        else:
-            opening = pool.open_session(run_id, max_wait=self._max_wait, begins_turn=begins_turn)
-        async with opening as opened:
-            run = ActiveTurn(plan, run_id, opened, context)
-            if run.machine.phase is not _IDLE:
-                await close_left_turn(run)
-            return await self._drive(run, partial(start_turn, run, turn.message))
+    def _open_run(
+        self, turn: TurnInput, run_id: str, pool: SessionPool, *, begins_turn: bool
+    ) -> AbstractAsyncContextManager[OpenSession]:
+        """Return what opens the run of a turn; see `SessionPool.open_session` for `begins_turn`."""
+        if turn.session is not None:
+            return pool.open_session(run_id, max_wait=self._max_wait, begins_turn=begins_turn)
+        lease: LeaseKind | None = "prepared" if begins_turn else "claimed"
+        lease = None if self.journal is None else lease
+        return NewRun(pool, run_id, turn.history, lease=lease)
 
     async def _drive(self, run: ActiveTurn, begin: Callable[[], Awaitable[None]]) -> Result[Any]:
         """Begin a turn, drive it to its end and return its result."""
