@@ -1,11 +1,13 @@
 """An extension of the API reference: what reading the source alone does not show.
 
 - A struct takes its fields as arguments, and so does a dataclass whose constructor is typed by overloads.
+- A function that takes the keywords of a run, as a `TypedDict`, takes each of them as an argument.
 - The examples of a docstring are code.
 """
 
 import dataclasses
 import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import griffe
 import msgspec
 
+# The module of the keywords of a run.
+KEYWORDS = "holdfast.runtime.run_keywords"
 EXAMPLE = re.compile(r"^>>> .*?(?=^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -31,6 +35,22 @@ class HoldfastDocs(griffe.Extension):
             ]
             init = griffe.Function("__init__", parameters=griffe.Parameters(receiver, *parameters))
             cls.set_member("__init__", init)
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        """Write the keywords of a run one by one."""
+        names = func.path.removeprefix(f"{func.module.path}.").split(".")
+        real: object = importlib.import_module(func.module.path)
+        for name in names:
+            real = getattr(real, name, None)
+        for name, annotation in keywords_of(real):
+            func.parameters.add(
+                griffe.Parameter(
+                    name,
+                    kind=griffe.ParameterKind.keyword_only,
+                    annotation=annotation,
+                    default="...",
+                )
+            )
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Put the examples of a docstring into blocks of code."""
@@ -56,6 +76,18 @@ def fields_of(real: object) -> Iterator[tuple[str, griffe.ParameterKind]]:
         for field in dataclasses.fields(real):
             if field.init:
                 yield field.name, keyword if field.kw_only else positional
+
+
+def keywords_of(real: object) -> Iterator[tuple[str, str]]:
+    """The keywords of a function that takes those of a run, with their types as written."""
+    if not inspect.isfunction(real):
+        return
+    written = str(real.__annotations__.get("keywords", ""))
+    unpacked = re.fullmatch(r"Unpack\[(\w+)(\[.*\])?\]", written)
+    keywords = vars(importlib.import_module(KEYWORDS)).get(unpacked[1]) if unpacked else None
+    if keywords is not None:
+        for name, annotation in keywords.__annotations__.items():
+            yield name, annotation.__forward_arg__
 
 
 def fields_as_written(real: type, loader: griffe.GriffeLoader) -> dict[str, griffe.Attribute]:
