@@ -17,6 +17,7 @@ from holdfast.journal import url
 from holdfast.models import presets
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import (
+    DropAfter,
     EmulatedRequest,
     ErrorResponse,
     Fault,
@@ -67,6 +68,51 @@ def _sdk_calls() -> Emulator:
     )
 
 
+def _shop() -> Emulator:
+    def serve(request: EmulatedRequest) -> object:
+        asked, answer = _SHOP[request.text]
+        return answer if request.tool_results else [asked]
+
+    return Emulator(serve)
+
+
+_SHOP = {
+    "What did I order?": (call("list_orders", {}), "A lamp and a chair."),
+    "Cancel order 9.": (call("cancel_order", {"number": 9}), "You have no order 9."),
+    "How many letters are there?": (call("count_letters", {}), "One letter."),
+}
+
+
+def _support() -> Emulator:
+    paying = ["I ask for your 10 euros.", call("refund", {"order": "A1", "euros": 10})]
+    return Emulator([paying, "Done."], faults=[DropAfter(3)])
+
+
+def _newspaper() -> Emulator:
+    article = "Publish 'The bridge': It opened in 1886. It has had a tram since 1926."
+    facts = "It opened in 1886. It has had a tram since 1926."
+    replies: dict[str, list[object]] = {
+        "gpt-5.2": [
+            [call("researcher", {"task": "Facts about the bridge, for a short article."})],
+            [call("publisher", {"task": article})],
+            "The article is published.",
+        ],
+        "gpt-5-mini": [[call("search_archive", {"words": "bridge"})], facts],
+        "gpt-5-nano": [
+            [call("publish", {"title": "The bridge", "text": facts})],
+            "It is published.",
+        ],
+    }
+
+    def reply(request: EmulatedRequest) -> object:
+        if "Publish 'The bridge': It opened in 1886." == request.text:
+            own = {"gpt-5.2": replies["gpt-5.2"][1:2] + ["I may not publish."]}
+            return {**replies, **own}[request.model][request.iteration]
+        return replies[request.model][request.iteration]
+
+    return Emulator(reply)
+
+
 def _hello() -> Emulator:
     return Emulator(lambda _: "Hello.")
 
@@ -85,8 +131,11 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "README.md": {"openai": lambda: Emulator(_answer_about_porto, faults=_overloaded_once())},
     "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
     "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
+    "docs/how-to/pass-a-database-to-tools.md": {"openai": _shop},
     "docs/how-to/run-a-batch.md": {"openai": _invoices},
+    "docs/how-to/serve-with-fastapi.md": {"openai": _support},
     "docs/how-to/survive-a-crash.md": {"openai": _hello},
+    "docs/how-to/use-several-agents.md": {"openai": _newspaper},
     "docs/how-to/use-provider-tools.md": {
         "anthropic": _searched,
         "openai-responses": _searched,
