@@ -105,8 +105,8 @@ def _newspaper() -> Emulator:
     }
 
     def reply(request: EmulatedRequest) -> object:
-        if "Publish 'The bridge': It opened in 1886." == request.text:
-            own = {"gpt-5.2": replies["gpt-5.2"][1:2] + ["I may not publish."]}
+        if request.text == "Publish 'The bridge': It opened in 1886.":
+            own = {"gpt-5.2": [*replies["gpt-5.2"][1:2], "I may not publish."]}
             return {**replies, **own}[request.model][request.iteration]
         return replies[request.model][request.iteration]
 
