@@ -162,6 +162,18 @@ _HOME: dict[str, str] = {
 """Public name -> the module that defines it. Sorted."""
 
 
+def _silence_loggers() -> None:
+    """Keep the loggers of Holdfast silent until the application configures logging.
+
+    Nothing is imported for it: a module that logs has imported `logging`.
+    """
+    from sys import modules
+
+    logging = modules.get("logging")
+    if logging is not None and not logging.getLogger("holdfast").handlers:
+        logging.getLogger("holdfast").addHandler(logging.NullHandler())
+
+
 def lazy_names(
     module: dict[str, object], home: dict[str, str]
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
@@ -178,6 +190,7 @@ def lazy_names(
         from holdfast.core.import_part import import_part
 
         value = module[name] = getattr(import_part(home[name]), name)
+        _silence_loggers()
         return value
 
     names = sorted(home)

@@ -49,6 +49,8 @@ def choose_reply(request: Any) -> object:
         return call("look", {"place": looked}, id=f"l{len(messages)}")
     if asked == "markdown":
         return "# Porto\n\nIt has **six** bridges.\n\n- one\n"
+    if asked == "who":
+        return f"I am {request.body['model']}."
     return f"You said {asked}."
 
 
@@ -182,3 +184,22 @@ def test_commands_change_the_conversation(screen: Screen, tmp_path: Path) -> Non
     screen.shows("You said /etc/hosts is a file.")
     screen.type("/quit")
     screen.shows("ended with 0")
+
+
+def test_the_model_of_the_next_turns_can_be_changed(screen: Screen) -> None:
+    screen.type("/model")
+    screen.shows("model: openai:demo")
+    screen.type("/model opnai:other")
+    screen.shows("unknown provider 'opnai'")
+    screen.type("who")
+    screen.shows("I am demo.")
+    screen.type("/model openai:other")
+    screen.shows("model: openai:other")
+    screen.type("who")
+    screen.shows("I am other.")
+    screen.type("/new talk")
+    screen.shows("the conversation is now talk")
+    screen.type("/model")
+    assert screen.shows("so far").count("model: openai:") >= 2
+    screen.type("/retry")
+    screen.shows("there is no session 'talk'")

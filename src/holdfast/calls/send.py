@@ -21,8 +21,6 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import UnexpectedTypeError
 
 logger = logging.getLogger(__name__)
-# Silent until the application configures logging.
-logging.getLogger("holdfast").addHandler(logging.NullHandler())
 
 
 def send_message(call: Callable[..., object], *args: object) -> CallResult:

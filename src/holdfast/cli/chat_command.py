@@ -146,7 +146,7 @@ class _ChatLoop:
 
     async def _take_turn(self, line: str, *, has_waited: bool = False) -> None:
         try:
-            await self._watch_turn(self._talk.agent.stream(line, session=self._talk.session))
+            await self._watch_turn(self._talk.stream(line))
         except WaitingError:
             # A turn waits: for example, another process answered it and did not resume it.
             if has_waited:

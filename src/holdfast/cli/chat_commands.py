@@ -16,6 +16,7 @@ from holdfast.cli.run_printer import RunPrinter, make_printable, shorten
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolResult, Usage
+from holdfast.runtime.run_stream import RunStream
 from holdfast.sessions.session_history import Point
 
 _SPEAKERS = {"user": "You", "assistant": "Agent", "tool": "Results of tools"}
@@ -29,12 +30,18 @@ class Conversation(Struct):
         session: the name of the current conversation.
         show: prints the answers of the commands.
         used: the tokens of the turns of this program.
+        model: the model of the next turns; None is the agent's.
     """
 
     agent: Agent[str]
     session: str
     show: RunPrinter
     used: Usage = Usage()
+    model: str | None = None
+
+    def stream(self, message: str) -> RunStream[str]:
+        """Return the stream of a turn of the current conversation."""
+        return self.agent.stream(message, session=self.session, model=self.model)
 
     def format_footer(self, turn: Usage) -> str:
         """Return the line below a turn: its tokens, and those of the conversations so far."""
@@ -74,6 +81,19 @@ async def _print_help(talk: Conversation, argument: str) -> None:  # noqa: ARG00
 async def _begin_conversation(talk: Conversation, argument: str) -> None:
     talk.session = argument or f"chat-{uuid4().hex[:8]}"
     talk.show.print_note(f"the conversation is now {make_printable(talk.session)}")
+
+
+async def _change_model(talk: Conversation, argument: str) -> None:
+    before = talk.model
+    if argument:
+        talk.model = argument
+        try:
+            talk.stream("?")  # not started: it only refuses a model that cannot be called
+        except ConfigurationError:
+            talk.model = before
+            raise
+    _, _, own = talk.agent.describe().partition("\n    model: ")
+    talk.show.print_note(f"model: {make_printable(talk.model or own.partition(chr(10))[0])}")
 
 
 async def _list_tools(talk: Conversation, argument: str) -> None:  # noqa: ARG001
@@ -142,6 +162,7 @@ def _format_message(message: Message) -> str:
 COMMANDS = {
     "help": ChatCommand("", "list the commands", _print_help),
     "new": ChatCommand("[NAME]", "begin a conversation", _begin_conversation),
+    "model": ChatCommand("[NAME]", "show or change the model of the next turns", _change_model),
     "tools": ChatCommand("", "list the tools", _list_tools),
     "sessions": ChatCommand("[NAME]", "list the conversations, or go to one", _list_sessions),
     "undo": ChatCommand("", "forget the last message and its answer", _undo_turn),
