@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -278,3 +279,97 @@ def test_a_run_that_waits_for_an_answer_says_how_to_give_it(
     chat = ("chat", "--agent", agent, *journal)
     answered = holdfast(*chat, said="y\n", env=env)
     assert "Ribeira in Porto" in answered.stdout
+
+
+TRIP = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Trip",
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"$ref": "#/$defs/Days"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+    "$defs": {"Days": {"type": "integer", "minimum": 1}},
+}
+
+
+def schema_file(folder: Path, schema: object) -> tuple[str, str]:
+    path = folder / "schema.json"
+    path.write_text(schema if isinstance(schema, str) else json.dumps(schema))
+    return "--schema", str(path)
+
+
+def test_an_answer_has_the_schema_of_a_file(emulator: Start, tmp_path: Path) -> None:
+    provider = emulator([json.dumps({"city": "Porto", "days": 3}, indent=4)])
+    done = holdfast("run", "Plan.", *to(provider), *schema_file(tmp_path, TRIP), env=KEY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '{"city":"Porto","days":3}\n'
+    sent = provider.requests[0].body["response_format"]["json_schema"]
+    assert sent["schema"]["$defs"] == TRIP["$defs"]
+
+
+def test_a_program_reads_the_value_of_a_schema(emulator: Start, tmp_path: Path) -> None:
+    schema = schema_file(tmp_path, {"type": "array", "items": {"type": "integer"}})
+    provider = emulator(['{"answer": [1, 2]}'])
+    done = holdfast("run", "Count.", "--output", "json", *to(provider), *schema, env=KEY)
+    assert json.loads(done.stdout)["output"] == [1, 2]
+
+
+def test_an_answer_that_breaks_the_schema_is_repaired(emulator: Start, tmp_path: Path) -> None:
+    provider = emulator(['{"city": "Porto", "days": 0, "x": 1}', '{"city": "Porto", "days": 2}'])
+    done = holdfast("run", "Plan.", *to(provider), *schema_file(tmp_path, TRIP), env=KEY)
+    assert (done.returncode, done.stdout) == (0, '{"city":"Porto","days":2}\n')
+    assert "the output is invalid" in done.stderr
+    asked = str(provider.requests[1].body["messages"])
+    assert "days: 0 is less than the minimum of 1" in asked
+    assert "'x' was unexpected" in asked
+
+
+def test_an_answer_that_never_has_the_schema_prints_nothing(
+    emulator: Start, tmp_path: Path
+) -> None:
+    provider = emulator(["no JSON"] * 3)
+    done = holdfast("run", "Plan.", *to(provider), *schema_file(tmp_path, TRIP), env=KEY)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Traceback" not in done.stderr
+
+
+WRONG_SCHEMAS = [
+    ("{", "is not JSON: "),
+    ([1], "is not a JSON Schema: it must be an object"),
+    ({}, 'allows any answer. Say what you want, such as "type": "object" with "properties"'),
+    ({"type": "objekt"}, "is not a JSON Schema: ['type']: 'objekt' is not valid"),
+    ({"properties": {"a": {"minimum": "1"}}}, "['properties']['a']['minimum']: '1' is not of type"),
+    ({"type": "string", "pattern": "("}, "['pattern']: '(' is not a 'regex'"),
+    ({"$ref": "#/$defs/Trip"}, "has a reference to '#/$defs/Trip', which is not in it. Put what"),
+    ({"$ref": "http://127.0.0.1:9/x.json"}, "which is not in it. Put what it names into $defs"),
+    ({"type": "object", "$schema": "http://example.com/own"}, "names a $schema that is not known"),
+    ({"type": "object", "$schema": 7}, "names a $schema that is not known"),
+]
+
+
+@pytest.mark.parametrize(("schema", "said"), WRONG_SCHEMAS)
+def test_a_wrong_schema_file_is_one_line_and_nothing_is_sent(
+    emulator: Start, tmp_path: Path, schema: object, said: str
+) -> None:
+    provider = emulator()
+    done = holdfast("run", "Plan.", *to(provider), *schema_file(tmp_path, schema), env=KEY)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("holdfast: --schema: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not provider.requests
+
+
+def test_a_schema_file_that_is_missing_is_reported(emulator: Start, tmp_path: Path) -> None:
+    missing = ("--schema", str(tmp_path / "none.json"))
+    done = holdfast("run", "Plan.", *to(emulator()), *missing, env=KEY)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "none.json cannot be read: No such file or directory" in done.stderr
+
+
+def test_without_jsonschema_a_schema_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    assert main(("run", "hi", "--model", "ollama:x", *schema_file(tmp_path, TRIP))) == 2
+    assert "pip install 'holdfast[cli]'" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 
 import msgspec
 
@@ -19,10 +20,11 @@ from holdfast.cli.options import (
     add_model_arguments,
     build_chat_agent,
 )
-from holdfast.cli.run_printer import RunPrinter, format_error, write_lines
+from holdfast.cli.run_printer import RunPrinter, describe_item, format_error, write_lines
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Status
 from holdfast.runtime.result import Result
+from holdfast.runtime.run_stream import RunStream
 from holdfast.tools.json_data import json_data
 
 WAITS = 3
@@ -42,6 +44,12 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         default="text",
         help="text: the answer; json: one object with the output, the status and the tokens",
     )
+    sub.add_argument(
+        "--schema",
+        type=Path,
+        metavar="FILE",
+        help="JSON Schema file of the answer, which is then JSON",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -50,8 +58,13 @@ def main(args: argparse.Namespace) -> int:
     question = _read_question() if args.question == "-" else args.question
     if not question.strip():
         raise ConfigurationError("question", "is empty", fix="Pass the text of a question")
+    kind = None
+    if args.schema is not None:
+        from holdfast.cli.schema_file import read_schema_type  # loads pydantic and jsonschema
+
+        kind = read_schema_type(args.schema)
     ask = _ask_for_json if args.output == "json" else _ask_for_text
-    status = asyncio.run(ask(agent, question, args.session))
+    status = asyncio.run(ask(agent, question, args.session, kind))
     if status is not Status.WAITING:
         return 0
     place = f"--session {args.session}" if args.session else "--session of this run"
@@ -59,7 +72,11 @@ def main(args: argparse.Namespace) -> int:
     return WAITS
 
 
-async def _ask_for_text(agent: Agent[str], question: str, session: str | None) -> Status:
+async def _ask_for_text(
+    agent: Agent[str], question: str, session: str | None, kind: type | None
+) -> Status:
+    if kind is not None:
+        return await _ask_for_value(agent.stream(question, session=session, output=kind))
     show = RunPrinter(sys.stdout, sys.stderr)
     try:
         async with agent.stream(question, session=session) as run:
@@ -70,10 +87,28 @@ async def _ask_for_text(agent: Agent[str], question: str, session: str | None) -
     return run.result.status
 
 
-async def _ask_for_json(agent: Agent[str], question: str, session: str | None) -> Status:
+async def _ask_for_value(stream: RunStream[object]) -> Status:
+    """Print the output as JSON, and not the text around it."""
+    async with stream as run:
+        async for item in run:
+            line = describe_item(item)
+            if line is not None:
+                print(f"  {line}", file=sys.stderr, flush=True)
+    if run.result.status is Status.COMPLETED:
+        _print_object(json_data(run.result.output))
+    return run.result.status
+
+
+async def _ask_for_json(
+    agent: Agent[str], question: str, session: str | None, kind: type | None
+) -> Status:
     """Print one object also for a run that fails, and raise its error."""
     try:
-        result = await agent.run(question, session=session)
+        result: Result[str] | Result[object]
+        if kind is None:
+            result = await agent.run(question, session=session)
+        else:
+            result = await agent.run(question, session=session, output=kind)
     except HoldfastError as error:
         failure = {"category": error.info.category.value, "message": format_error(error)}
         _print_object({**_describe(error.result), "status": "failed", "error": failure})
@@ -95,7 +130,7 @@ def _describe(result: object) -> dict[str, object]:
     }
 
 
-def _print_object(value: dict[str, object]) -> None:
+def _print_object(value: object) -> None:
     write_lines([msgspec.json.encode(value).decode()])
 
 

@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from reprlib import Repr
-from typing import Any, Final, Union, cast, get_args, get_origin
+from typing import Any, ClassVar, Final, Union, cast, get_args, get_origin
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
@@ -47,6 +47,12 @@ _FIX = "Use str, a pydantic model, a dataclass, a TypedDict, a function, or a li
 _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
 _short.maxdict = _short.maxlist = 4
+
+
+class WrittenSchema:
+    """The base of a type whose JSON Schema was written by hand; its core schema checks the values."""
+
+    json_schema: ClassVar[Mapping[str, Any]]
 
 
 class PydanticOutput:
@@ -203,13 +209,15 @@ def _split_kinds(output: object) -> Iterator[object]:
 def _build_adapter(kind: object) -> tuple[TypeAdapter[Any], Mapping[str, object]]:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", kind))
+        if isinstance(kind, type) and issubclass(kind, WrittenSchema):
+            return adapter, _inline_root(kind.json_schema)
         return adapter, _inline_root(adapter.json_schema())
     except Exception as error:  # REASON: a type runs code of its own to make a schema
         problem = f"no JSON Schema can be made of {kind!r}: {error}"
         raise ConfigurationError("output", problem, fix=_FIX) from error
 
 
-def _inline_root(schema: dict[str, Any]) -> Mapping[str, object]:
+def _inline_root(schema: Mapping[str, Any]) -> Mapping[str, object]:
     """Return the schema without a reference at the top, because no wire accepts one."""
     reference, parts = schema.get("$ref"), schema.get("$defs", {})
     name = str(reference).removeprefix("#/$defs/")
