@@ -51,12 +51,19 @@ class LoopThread:
         self._call(self._start_act, act, way)
         return way
 
-    def start(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+    def start(
+        self, work: Callable[[], Coroutine[object, object, None]], begin: Begin | None = None
+    ) -> None:
         """Start work that hands its outcomes over itself, and that `close` waits for.
 
-        Raises JournalClosedError as `submit` does.
+        Args:
+            work: the work.
+            begin: called by `close`; raises WithdrawnError if nobody waits for the work any more.
+
+        Raises:
+            JournalClosedError: as `submit` does.
         """
-        self._call(self._start_work, work)
+        self._call(self._start_work, work, begin or _begin_nothing)
 
     def check_open(self) -> None:
         """Raise JournalClosedError after `close`, and after a fork."""
@@ -74,9 +81,11 @@ class LoopThread:
             self.check_open()
             self._running_loop().call_soon_threadsafe(function, *arguments)
 
-    def _start_work(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+    def _start_work(
+        self, work: Callable[[], Coroutine[object, object, None]], begin: Begin
+    ) -> None:
         task = asyncio.get_running_loop().create_task(work())
-        self._acts[task] = _begin_nothing
+        self._acts[task] = begin
         task.add_done_callback(self._acts.pop)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from holdfast.journal.handoff import Handoff, finish_all
 from holdfast.journal.journal_errors import JournalClosedError
-from holdfast.journal.loop_thread import LoopThread
+from holdfast.journal.loop_thread import LoopThread, WithdrawnError
 
 J = TypeVar("J")
 T = TypeVar("T")
@@ -36,6 +36,8 @@ class GroupLane(Generic[J, T]):
         perform: performs a group, and returns the outcome of each job. What it raises is raised to
             every caller of the group.
         is_for_all: whether a job is also performed when its caller was cancelled before.
+        may_be_withdrawn: whether a caller who is cancelled does not wait for the group: a job that
+            changes nothing.
     """
 
     def __init__(
@@ -44,14 +46,17 @@ class GroupLane(Generic[J, T]):
         perform: Callable[[Sequence[J]], Awaitable[Sequence[T]]],
         *,
         is_for_all: bool = False,
+        may_be_withdrawn: bool = False,
     ) -> None:
         self._thread = thread
         self._perform = perform
         self._is_for_all = is_for_all
+        self._may_be_withdrawn = may_be_withdrawn
         self._lock = threading.Lock()
         self._waiting: list[_WaitingJob[J, T]] = []
         self._is_running = False
         self._waking: asyncio.AbstractEventLoop | None = None
+        self._group: Sequence[_WaitingJob[J, T]] = ()
 
     def submit(self, job: J, key: Hashable) -> Handoff[T]:
         """Start a job, together with others.
@@ -81,7 +86,8 @@ class GroupLane(Generic[J, T]):
                 return
             self._is_running = True
         try:
-            self._thread.start(self._perform_groups)
+            begin = self._claim_reads if self._may_be_withdrawn else None
+            self._thread.start(self._perform_groups, begin)
         except JournalClosedError as error:
             with self._lock:
                 self._is_running = False
@@ -89,20 +95,29 @@ class GroupLane(Generic[J, T]):
             _fail_jobs([one for one in waiting if one.handoff.claim()], error)
 
     async def _perform_groups(self) -> None:
-        while True:
-            group = self._take_group()
-            if group is None:
-                return
-            group = [one for one in group if one.handoff.claim() or self._is_for_all]
-            if group:
-                await self._perform_group(group)
+        while self._take_group():
+            if not self._may_be_withdrawn:
+                self._group = [
+                    one for one in self._group if one.handoff.claim() or self._is_for_all
+                ]
+            if self._group:
+                await self._perform_group(self._group)
+            self._group = ()  # a job may hold the last reference to a lease
 
-    def _take_group(self) -> list[_WaitingJob[J, T]] | None:
-        """Return the next jobs; None if there are none, so that the lane stops."""
+    def _claim_reads(self) -> None:
+        """Claim the jobs when the journal is closed. Raises WithdrawnError if nobody waits for one."""
+        with self._lock:
+            jobs = [*self._group, *self._waiting]
+        claimed = [one.handoff.claim() for one in jobs]
+        if not any(claimed):
+            raise WithdrawnError
+
+    def _take_group(self) -> bool:
+        """Take the next jobs; returns whether there are any, so that the lane goes on."""
         with self._lock:
             if not self._waiting:
                 self._is_running = False
-                return None
+                return False
             group: dict[Hashable, _WaitingJob[J, T]] = {}
             later: list[_WaitingJob[J, T]] = []
             for one in self._waiting:
@@ -111,7 +126,8 @@ class GroupLane(Generic[J, T]):
                 else:
                     group[one.key] = one
             self._waiting = later
-        return list(group.values())
+            self._group = list(group.values())
+        return True
 
     async def _perform_group(self, group: Sequence[_WaitingJob[J, T]]) -> None:
         try:

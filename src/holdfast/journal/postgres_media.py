@@ -50,18 +50,17 @@ async def delete_media(connection: Connection, run_id: int) -> None:
         await connection.execute(sql.DELETE_MEDIA, {"id": run_id})
 
 
-async def fetch_events(statement: str, values: Mapping[str, object], fetch: Fetch) -> list[Row]:
+async def fetch_events(fetch_rows: Callable[[], Awaitable[list[Row]]], fetch: Fetch) -> list[Row]:
     """Return rows of records with their bytes.
 
     Bytes that are missing belong to a run that was deleted meanwhile, so that the rows are read once
     more, or they were damaged: the checksum of the record then does not match.
 
     Args:
-        statement: selects rows with the columns of a record.
-        values: its values.
+        fetch_rows: fetches rows with the columns of a record.
         fetch: performs a statement.
     """
-    rows = await fetch(statement, values)
+    rows = await fetch_rows()
     found: Mapping[str, object] = {}
     for _ in range(2):
         wanted = {digest for row in rows for digest in find_media(str(row[EVENT]))}
@@ -70,7 +69,7 @@ async def fetch_events(statement: str, values: Mapping[str, object], fetch: Fetc
         found = await _fetch_media(wanted, fetch)
         if found.keys() == wanted:
             break
-        rows = await fetch(statement, values)
+        rows = await fetch_rows()
     return [
         (*row[:EVENT], restore_media(str(row[EVENT]), found.get), *row[EVENT + 1 :])
         if row[EVENT] is not None

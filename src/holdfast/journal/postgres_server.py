@@ -36,6 +36,7 @@ from holdfast.journal.postgres_inserts import (
 )
 from holdfast.journal.postgres_media import delete_media, save_media
 from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, Work
+from holdfast.journal.postgres_reads import ReadGroups
 from holdfast.journal.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
 from holdfast.journal.rows import Row
 
@@ -65,6 +66,7 @@ class PostgresServer:
         self._saves = GroupLane(thread, self._save_group)
         self._claims = GroupLane(thread, self._claim_group)
         self._releases = GroupLane(thread, self._release_group, is_for_all=True)
+        self.reads = ReadGroups(thread, self.fetch_rows)
 
     def save(self, insert: Insert) -> Handoff[Outcome]:
         """Save an append under its lease, together with others; await the outcome."""

@@ -160,6 +160,20 @@ WHERE tenant = %(tenant)s AND name = %(name)s AND records > 0
 ORDER BY seq
 """
 
+LINES_GROUP: Final = """
+SELECT n, schema, run, seq, key, digest, type, at, event, checksum, records
+FROM unnest(%(tenants)s::text[], %(names)s::bytea[], %(afters)s::integer[])
+  WITH ORDINALITY AS wanted (tenant, name, after, n)
+JOIN holdfast_runs AS r USING (tenant, name)
+LEFT JOIN LATERAL (
+  SELECT * FROM holdfast_records
+  WHERE run_id = r.id AND seq > after AND seq >> 5 >= after >> 5 AND r.records - after <= 64
+  ORDER BY seq OFFSET 0) AS new ON true
+WHERE records > 0
+ORDER BY n, seq
+"""
+"""The records of many runs; of a run with many new ones only its number of records."""
+
 RUNS: Final = """
 SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)
@@ -262,19 +276,27 @@ SELECT run, key FROM holdfast_requests AS r JOIN holdfast_runs ON run_id = id
 WHERE r.tenant = %(tenant)s AND request = %(request)s
 """
 
-KEYS: Final = """
-SELECT key FROM holdfast_records
-WHERE run_id = (
-  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) ORDER BY seq
+KEYS_GROUP: Final = """
+SELECT n, key
+FROM unnest(%(tenants)s::text[], %(names)s::bytea[]) WITH ORDINALITY AS wanted (tenant, name, n)
+JOIN holdfast_runs AS r USING (tenant, name)
+JOIN LATERAL (
+  SELECT seq, key FROM holdfast_records WHERE run_id = r.id ORDER BY seq OFFSET 0) AS new ON true
+ORDER BY n, seq
 """
 
-PICK: Final = """
-SELECT schema, %(run)s::text, seq, key, digest, type, at, event, checksum FROM holdfast_records
-WHERE run_id = (
-  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s) AND key = ANY(%(keys)s)
-  AND hashtextextended(key, 0) = ANY(
-    SELECT hashtextextended(wanted COLLATE "C", 0) FROM unnest(%(keys)s::text[]) AS wanted)
-ORDER BY seq
+PICK_GROUP: Final = """
+SELECT n, schema, run, seq, key, digest, type, at, event, checksum
+FROM unnest(%(numbers)s::bigint[], %(keys)s::text[]) AS picked (n, wanted_key)
+JOIN unnest(%(tenants)s::text[], %(names)s::bytea[])
+  WITH ORDINALITY AS wanted (tenant, name, n) USING (n)
+JOIN holdfast_runs AS r USING (tenant, name)
+JOIN LATERAL (
+  SELECT * FROM holdfast_records
+  WHERE run_id = r.id AND key = wanted_key
+    AND hashtextextended(key, 0) = hashtextextended(wanted_key COLLATE "C", 0)
+  OFFSET 0) AS found ON true
+ORDER BY n, seq
 """
 
 # Collation "C", because other collations may compare letters differently, such as the Turkish i.

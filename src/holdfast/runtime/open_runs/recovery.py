@@ -25,8 +25,9 @@ from holdfast.core.errors import (
     SessionBusyError,
     exception_for,
 )
-from holdfast.core.events import QuestionAsked, Status
+from holdfast.core.events import Status
 from holdfast.core.machine import SessionMachine
+from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
 from holdfast.journal.port import Journal, RunEntry
@@ -34,6 +35,7 @@ from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.open_runs.suspension import all_suspended
 from holdfast.runtime.result import Result
 from holdfast.runtime.turn_state.leaving_open import Recovery, TurnLeftOpen
+from holdfast.sessions.session_index import SessionIndex
 
 T = TypeVar("T", default=str)
 
@@ -184,13 +186,19 @@ async def waits_for_answers(journal: Journal, run_id: str) -> bool:
         journal: the journal of the run.
         run_id: the id of the run.
     """
+    if isinstance(journal, SessionIndex) and not _has_asked(await journal.keys(run_id)):
+        return False  # its records are read once, when it is resumed
     events = [record.event for record in await journal.read(run_id)]
-    if not any(isinstance(event, QuestionAsked) for event in events):
+    if not _has_asked([event.key for event in events]):
         return False
     machine = SessionMachine()
     for event in events:
         machine.apply(event)
     return not is_interrupted(machine)
+
+
+def _has_asked(keys: Sequence[str]) -> bool:
+    return any(key.endswith(ASKED) for key in keys)
 
 
 async def recover_each(
