@@ -70,8 +70,7 @@ class Agent(Generic[T, D_contra]):
         name: names the agent in logs and events.
         instructions: the system prompt: a text, a function that returns one, or a list of these. A
             function is called for each new turn, with or without an `InstructionsContext`.
-        tools: functions, tools made by `@tool`, or tools that the provider runs, such as
-            `WebSearch()`.
+        tools: functions, tools made by `@tool`, or tools of the provider, such as `WebSearch()`.
         toolsets: named groups of tools, such as a `Toolset` or `Skills`.
         output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
             function, which is called with the output as its arguments, and whose return value is
@@ -103,8 +102,7 @@ class Agent(Generic[T, D_contra]):
             "waiting", to be resumed once there is an answer; this requires a journal.
         on_busy: what happens to a message for a session whose turn is in progress, here or in another
             process. "queue" makes it wait, "refuse" raises SessionBusyError.
-        session_cache: bytes of memory for open sessions that no turn uses. A session that is not in
-            memory is read from the journal again.
+        session_cache: bytes of memory for open sessions that no turn uses; others are read again.
         journal: where events are saved, or its address: "sqlite:///talk.db",
             "postgresql://user@host/database". By default events stay in memory.
         retention: how long sessions stay in the journal. Older ones are deleted beside the turns, at
@@ -253,14 +251,7 @@ class Agent(Generic[T, D_contra]):
         """
         from holdfast.runtime.batch.batch_run import BatchPlan, BatchRun
 
-        plan = BatchPlan(
-            prompt=prompt,
-            parallel=parallel,
-            journal=journal,
-            on_error=on_error,
-            deps=deps,
-            options=options,
-        )
+        plan = BatchPlan(prompt, parallel, journal, on_error=on_error, deps=deps, options=options)
         return BatchRun(items, self._engine, plan)
 
     @overload

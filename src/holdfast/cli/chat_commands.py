@@ -16,7 +16,7 @@ from holdfast.cli.run_printer import RunPrinter, make_printable, shorten
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolResult, Usage
-from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.sessions.session_history import Point
 
 _SPEAKERS = {"user": "You", "assistant": "Agent", "tool": "Results of tools"}

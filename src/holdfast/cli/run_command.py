@@ -24,7 +24,7 @@ from holdfast.cli.run_printer import RunPrinter, describe_item, format_error, wr
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.events import Status
 from holdfast.runtime.result import Result
-from holdfast.runtime.run_stream import RunStream
+from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.tools.json_data import json_data
 
 WAITS = 3

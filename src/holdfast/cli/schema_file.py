@@ -33,7 +33,7 @@ def read_schema_type(path: Path) -> type[WrittenSchema]:
     schema = _read_schema(path)
     validator = _make_validator(path, schema)
 
-    class Answer(WrittenSchema):
+    class SchemaAnswer(WrittenSchema):
         json_schema = schema
 
         @classmethod
@@ -42,8 +42,8 @@ def read_schema_type(path: Path) -> type[WrittenSchema]:
                 lambda value: _check_answer(validator, value), core_schema.any_schema()
             )
 
-    Answer.__name__ = str(schema.get("title") or "answer")
-    return Answer
+    SchemaAnswer.__name__ = str(schema.get("title") or "answer")
+    return SchemaAnswer
 
 
 def _read_schema(path: Path) -> dict[str, Any]:
