@@ -1,4 +1,4 @@
-"""Begins and ends a turn, with the hooks before and after it.
+"""Begins and ends a turn, with the hooks before and after it, and returns its result or raises.
 
 A message that a hook denies before the turn is saved in the journal, unless the hook forbids that,
 and is not sent to a model. This module must never inspect an effect.
@@ -7,14 +7,20 @@ and is not sent to a model. This module must never inspect an effect.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Any
 
 from holdfast.core.effects import RunTool, accepted_key, closed_key, model_key, turn_key
 from holdfast.core.errors import (
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    StoppedError,
     exception_for,
 )
 from holdfast.core.events import (
     ModelFailed,
     ModelReplied,
+    Status,
     TurnAccepted,
     TurnInterrupted,
     TurnOpened,
@@ -28,6 +34,7 @@ from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.before_turn import begin_acceptance, call_before_turn
 from holdfast.runtime.open_runs.suspension import find_suspended_keys
+from holdfast.runtime.result import Result
 from holdfast.runtime.toolsets.offered_tools import restore_offer
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 
@@ -202,3 +209,41 @@ async def call_after_turn(run: ActiveTurn) -> None:
     if error is not None:
         error.result = result
         raise error
+
+
+def finish_turn(run: ActiveTurn) -> Result[Any]:
+    """Return the result of a turn.
+
+    Raises:
+        HoldfastError: the turn did not complete; `.result` is its result.
+    """
+    result = run.build_result()
+    if result.status is Status.COMPLETED:
+        return result
+    end = run.machine.stop_event
+    refused = end is not None and end.refused
+    stopped = result.status is Status.STOPPED and run.plan.output is None
+    if (stopped and not refused) or result.status is Status.WAITING:
+        return result
+    raise _build_failure(run, result)
+
+
+def _build_failure(run: ActiveTurn, result: Result[Any]) -> HoldfastError:
+    """Build the exception of a turn that did not complete, with its result and its cause."""
+    cause = run.error
+    if result.status is Status.STOPPED:
+        stopped = StoppedError(result.text, reason=result.stop_reason)
+        stopped.result = result
+        return stopped
+    info = result.error or ErrorInfo(category=ErrorCategory.UNKNOWN, safe="The turn failed.")
+    if isinstance(cause, HoldfastError) and info.category is cause.info.category:
+        error = cause
+    else:
+        error = exception_for(info, run.machine.partial)
+        error.__cause__ = cause
+    if run.plan.output is not None:
+        from holdfast.runtime.output_check import add_output_details  # only for typed output
+
+        error = add_output_details(run, error)
+    error.result = result
+    return error

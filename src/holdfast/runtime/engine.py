@@ -50,13 +50,13 @@ from holdfast.runtime.arguments.turn_arguments import make_turn
 from holdfast.runtime.around_turn import (
     call_after_turn,
     continue_turn,
+    finish_turn,
     start_turn,
     try_again,
 )
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.finalize import close_left_turn
-from holdfast.runtime.finish_turn import finish_turn
 from holdfast.runtime.open_runs.answering import Answering, check_run_exists
 from holdfast.runtime.open_runs.recovery import (
     DEFAULT_PARALLEL,
