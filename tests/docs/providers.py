@@ -131,6 +131,7 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "README.md": {"openai": lambda: Emulator(_answer_about_porto, faults=_overloaded_once())},
     "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
     "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
+    "docs/how-to/deploy.md": {"openai": _hello},
     "docs/how-to/pass-a-database-to-tools.md": {"openai": _shop},
     "docs/how-to/run-a-batch.md": {"openai": _invoices},
     "docs/how-to/serve-with-fastapi.md": {"openai": _support},
