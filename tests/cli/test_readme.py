@@ -25,7 +25,7 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
     assert not [line for line in missing if not line.startswith("The answer")]
 
 
-def test_the_first_screen_has_the_command_and_the_page_has_the_two_of_ci() -> None:
+def test_the_first_screen_has_the_command_and_the_page_has_those_of_ci() -> None:
     page = (ROOT / "README.md").read_text("utf-8")
     first_screen = "\n".join(page.splitlines()[:40])
     assert "./run demo" in first_screen
@@ -35,6 +35,6 @@ def test_the_first_screen_has_the_command_and_the_page_has_the_two_of_ci() -> No
         for line in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
         if line.startswith("./run")
     ]
-    assert commands == ["./run check", "./run test"]
+    assert commands == ["./run check", "./run conformance", "./run test"]
     for command in commands:
         assert re.search(rf"^{command}\b", page, re.MULTILINE)
