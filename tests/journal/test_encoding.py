@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
-from holdfast.core.events import Event, FailedTarget
+from holdfast.core.events import Event, FailedTarget, ToolsBegun, TurnResumed
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
     FinishReason,
@@ -30,7 +30,16 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ModelSettings
 from holdfast.core.turn_options import TurnOptions
-from holdfast.journal.encoding import SCHEMA, TYPES, decode, encode, record_of, to_line
+from holdfast.journal.encoding import (
+    SCHEMA,
+    TYPES,
+    decode,
+    encode,
+    encode_event,
+    record_of,
+    to_json,
+    to_line,
+)
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
 from holdfast.journal.port import Record
 from holdfast.testing.journal_conformance import make_turn_opened
@@ -54,13 +63,14 @@ RESULTS = st.builds(
     st.lists(TEXT_PARTS | MEDIA, max_size=2).map(tuple),
     st.booleans(),
 )
+CALLS = st.builds(ToolCall, TEXTS, TEXTS, TEXTS, OPTIONAL, EXTRA)
 PARTS = st.lists(
     st.one_of(
         TEXT_PARTS,
         MEDIA,
         RESULTS,
         st.builds(Reasoning, TEXTS, OPTIONAL, OPTIONAL, EXTRA),
-        st.builds(ToolCall, TEXTS, TEXTS, TEXTS, OPTIONAL, EXTRA),
+        CALLS,
         st.builds(Refusal, TEXTS),
         st.builds(Opaque, TEXTS, st.dictionaries(TEXTS, JSON, max_size=2)),
     ),
@@ -89,6 +99,7 @@ st.register_type_strategy(
 )
 st.register_type_strategy(Reply, REPLIES)
 st.register_type_strategy(ToolResult, RESULTS)
+st.register_type_strategy(ToolCall, CALLS)
 st.register_type_strategy(ErrorInfo, ERRORS)
 st.register_type_strategy(FailedTarget, st.builds(FailedTarget, TEXTS, st.integers(1, 9), ERRORS))
 st.register_type_strategy(
@@ -134,6 +145,25 @@ def test_every_event_comes_back_equal_from_its_line(member: type[Event]) -> None
         assert record_of(line) == Record(event, digest)
 
     check()
+
+
+@pytest.mark.parametrize("member", get_args(Event), ids=lambda member: member.__name__)
+def test_an_event_is_encoded_as_in_its_line(member: type[Event]) -> None:
+    @settings(max_examples=40, deadline=None)
+    @given(events_of(member))
+    def check(event: Event) -> None:
+        line = to_line("a run", 1, Record(event))
+        assert encode_event(event).encode() == to_json(line.event)
+
+    check()
+
+
+@pytest.mark.parametrize("key", ['","at":9,', ',"at":', "a,", '\\","at":1', "\ud83d\ude00", ""])
+def test_no_key_is_taken_for_the_time_of_an_event(key: str) -> None:
+    event = ToolsBegun(key, 1.5)
+    empty = TurnResumed(key, -1e300)
+    for one in (event, empty):
+        assert encode_event(one).encode() == to_json(to_line("a run", 1, Record(one)).event)
 
 
 def test_a_line_is_readable() -> None:

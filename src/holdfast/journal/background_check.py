@@ -25,13 +25,17 @@ PAUSE = 0.01  # seconds between two batches
 _LONGEST = 0.0005  # seconds after which a batch begins no other piece
 _READING = 0.0002  # seconds to read a piece; checking it takes longer
 _NEXT_RUN = (
-    "SELECT id, tenant, name FROM runs WHERE id > ? AND tenant NOT IN (?, ?) ORDER BY id LIMIT 1"
+    "SELECT id, tenant, name FROM runs"
+    " WHERE id > ? AND id <= ? AND tenant NOT IN (?, ?) ORDER BY id LIMIT 1"
 )
+_LAST_RUN = "SELECT COALESCE(MAX(id), 0) FROM runs"
 _FIX = "`holdfast journal verify` lists all damage; restore the session from a backup"
 
 
 class BackgroundCheck:
     """Reads each run of each tenant once, and compares checksums and numbers.
+
+    It leaves out the runs that are made after it has begun.
 
     Args:
         path: the journal.
@@ -41,6 +45,7 @@ class BackgroundCheck:
         self._path = path
         self._due = time.monotonic()
         self._run: _Run = (0, "", "")
+        self._last_run: int | None = None
         self._after = 0  # the number of the last record of this run that was checked
         self._head: RunHead | None = None
         self._is_finished = False
@@ -74,7 +79,9 @@ class BackgroundCheck:
             self._head = None
 
     def _begin_next_run(self, connection: sqlite3.Connection) -> bool:
-        values = (self._run[0], DELETED, UNFINISHED)
+        if self._last_run is None:
+            self._last_run = connection.execute(_LAST_RUN).fetchone()[0]
+        values = (self._run[0], self._last_run, DELETED, UNFINISHED)
         found = connection.execute(_NEXT_RUN, values).fetchone()
         if found is None:
             return False

@@ -25,11 +25,10 @@ from holdfast.journal.encoding import (
     check_time,
     corrupt_record,
     decoder_of,
+    encode_event,
     from_json,
     is_time,
     record_of,
-    to_json,
-    to_line,
 )
 from holdfast.journal.journal_errors import JournalCorruptError
 from holdfast.journal.journal_names import check_unicode
@@ -55,6 +54,7 @@ SEQ = 2
 """The position of the record's number in a row."""
 
 _EVENT = 7
+_NO_FIELDS: dict[str, object] = {}
 
 # Decoding more than so many records, or letters, would block the event loop for too long.
 _MANY = 100
@@ -62,7 +62,10 @@ _LONG = 100_000
 
 
 class EncodedRow(NamedTuple):
-    """A record as a row. `checksum` does not cover its number; `number_checksum` adds that."""
+    """A record as a row; `line` has the other columns, and the event is only in its own.
+
+    `checksum` does not cover the number of the record; `number_checksum` adds that.
+    """
 
     line: Line
     event: str
@@ -114,10 +117,11 @@ def encode_row(tenant: str, run: str, seq: int, record: Record) -> EncodedRow:
         check_unicode(event.agent, "name")  # the table of runs has a column for it
         check_unicode(event.request, "request")
     try:
-        line = to_line(run, seq, record)
-        body = to_json(line.event).decode()
+        body = encode_event(event)
     except (TypeError, ValueError) as error:
         raise _unwritable_error(event, error) from error
+    tag = str(event.__struct_config__.tag)
+    line = Line(SCHEMA, run, seq, event.key, record.digest, tag, event.at, _NO_FIELDS)
     return EncodedRow(line, body, compute_checksum(tenant, line, body))
 
 
