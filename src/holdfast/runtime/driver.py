@@ -5,12 +5,14 @@ The machine decides which effects come next. The module `perform` performs each 
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from holdfast.core.effects import Effect, RunTool
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime import perform
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.finalize import limit_turn
+from holdfast.runtime.finalize import finalize_turn
 from holdfast.runtime.hooks.between_effects import (
     call_between_hooks,
     hooks_idle,
@@ -19,25 +21,43 @@ from holdfast.runtime.hooks.between_effects import (
 )
 from holdfast.runtime.open_runs.suspension import find_runnable, has_suspended, mark_suspended
 from holdfast.runtime.parallel import run_parallel
+from holdfast.transport.silence import read_silence_notes
 
 
 async def drive_turn(run: ActiveTurn) -> None:
-    """Perform pending effects until the turn is over or all of them wait for an answer."""
-    async with limit_turn(run):
-        while True:
-            effects = run.machine.pending_effects()
-            if effects and has_suspended(run):
-                effects = await find_runnable(run, effects)
-            if not effects:
-                return
-            if not hooks_idle(run):
-                ended = await call_between_hooks(run, effects)
-                if ended:
-                    continue
-            if isinstance(effects[0], RunTool):
-                await _run_tools(run, effects)
-            else:
-                await _run_effect(run, effects[0])
+    """Perform the pending effects of a turn. Close the turn if it is cancelled or out of time."""
+    limit = asyncio.timeout(run.time_left())
+    try:
+        async with limit:
+            with PausableTimeout(limit) as run.questions.turn_timeout:
+                while True:
+                    effects = await _find_next_effects(run)
+                    if not effects:
+                        return
+                    if isinstance(effects[0], RunTool):
+                        await _run_tools(run, effects)
+                    else:
+                        await _run_effect(run, effects[0])
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        await finalize_turn(run, "deadline", read_silence_notes(error.__cause__))
+    except asyncio.CancelledError:
+        await finalize_turn(run, "cancelled")
+        raise
+
+
+async def _find_next_effects(run: ActiveTurn) -> tuple[Effect, ...]:
+    """Call the hooks between effects. No effects are left when the turn is over or waits."""
+    while True:
+        effects = run.machine.pending_effects()
+        if effects and has_suspended(run):
+            effects = await find_runnable(run, effects)
+        if not effects or hooks_idle(run):
+            return effects
+        ended = await call_between_hooks(run, effects)
+        if not ended:
+            return effects
 
 
 async def _run_effect(run: ActiveTurn, effect: Effect) -> None:

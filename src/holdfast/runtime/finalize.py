@@ -6,10 +6,7 @@ This module must never run a tool or call a model; it only saves how the turn en
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Literal
 
 from holdfast.core.deltas import TextDelta
@@ -26,7 +23,6 @@ from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import NO_HOOKS
-from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.sessions.session_pool import SessionPool
@@ -34,7 +30,6 @@ from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.subagent import Subagent, agent_of, make_child_channel
 from holdfast.runtime.tool_attempt import make_event_sink
 from holdfast.runtime.usage_meter import UsageMeter
-from holdfast.transport.silence import read_silence_notes
 
 
 async def close_turn(run: ActiveTurn, effect: CloseTurn) -> TurnClosed:
@@ -55,24 +50,7 @@ def _stream_closing_words(run: ActiveTurn) -> None:
         publish(TextDelta(stop.text))
 
 
-@asynccontextmanager
-async def limit_turn(run: ActiveTurn) -> AsyncIterator[None]:
-    """Limit the time of a turn. Close the turn if it is cancelled or out of time."""
-    limit = asyncio.timeout(run.time_left())
-    try:
-        async with limit:
-            with PausableTimeout(limit) as run.questions.turn_timeout:
-                yield
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        await _finalize_turn(run, "deadline", read_silence_notes(error.__cause__))
-    except asyncio.CancelledError:
-        await _finalize_turn(run, "cancelled")
-        raise
-
-
-async def _finalize_turn(
+async def finalize_turn(
     run: ActiveTurn, reason: Literal["cancelled", "deadline"], waited_for: str = ""
 ) -> None:
     """Close the turn, unless the recovery that drives it is being stopped.
@@ -118,7 +96,7 @@ async def finalize_left_turn(run: ActiveTurn) -> None:
         run.effects.leave(left)
         for key in left - machine.questions.unstarted_askers:
             run.effects.start(key)
-    await _finalize_turn(run, "cancelled")
+    await finalize_turn(run, "cancelled")
 
 
 async def close_left_turn(run: ActiveTurn) -> None:
