@@ -121,7 +121,7 @@ def encode_row(tenant: str, run: str, seq: int, record: Record) -> EncodedRow:
     except (TypeError, ValueError) as error:
         raise _unwritable_error(event, error) from error
     tag = str(event.__struct_config__.tag)
-    line = Line(SCHEMA, run, seq, event.key, record.digest, tag, event.at, _NO_FIELDS)
+    line = Line(SCHEMA, run, seq, event.key, record.digest, type=tag, at=event.at, event=_NO_FIELDS)
     return EncodedRow(line, body, compute_checksum(tenant, line, body))
 
 
