@@ -11,6 +11,7 @@ import math
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 
@@ -214,10 +215,10 @@ class PostgresJournal:
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """Return all runs sorted by name, or only those whose last turn has not ended."""
-        rows = await self._fetch_rows(
-            sql.OPEN_RUNS if turn_open else sql.RUNS, {"tenant": self.tenant}
-        )
-        return _to_entries(rows)
+        if turn_open:
+            entries = _to_entries(await self._fetch_rows(sql.OPEN_RUNS, {"tenant": self.tenant}))
+            return sorted(entries, key=attrgetter("run"))
+        return _to_entries(await self._fetch_rows(sql.RUNS, {"tenant": self.tenant}))
 
     async def find_runs(self, first: str, last: str) -> Sequence[RunEntry]:
         """Return the runs from one name to another, both included, sorted by name."""

@@ -244,7 +244,8 @@ class PostgresServer:
 async def _fetch_all(
     connection: Connection, statement: str, values: Mapping[str, object]
 ) -> list[Row]:
-    cursor = await connection.execute(statement.encode(), values)
+    # Binary: the driver reads a number or a time several times as fast as from text.
+    cursor = await connection.execute(statement.encode(), values, binary=True)
     return await cursor.fetchall()
 
 

@@ -191,8 +191,9 @@ WHERE tenant = %(tenant)s GROUP BY holdfast_runs.id
 OPEN_RUNS: Final = """
 SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)
-FROM holdfast_runs WHERE tenant = %(tenant)s AND records > 0 AND turn_open ORDER BY run COLLATE "C"
+FROM holdfast_runs WHERE tenant = %(tenant)s AND records > 0 AND turn_open
 """
+"""In no order: sorting thousands of names takes the server longer than the client."""
 
 RUNS_BETWEEN: Final = """
 SELECT run, records, opened_at, changed_at, turn_open, agent,
