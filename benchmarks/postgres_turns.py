@@ -1,9 +1,10 @@
-"""Turns a second with a PostgreSQL journal: `python -m benchmarks.postgres_turns URL`.
+"""Turns a second with a PostgreSQL journal: `python -m benchmarks.postgres_turns URL [CHECKOUT]`.
 
 Each turn has one tool, so six records, a lease and its end. Beside it stand two bare clients of
 psycopg that save seven rows a turn: one commits each row, and one sends what waits in its process as
-one statement. Each side runs with 1, 2 and 4 processes, of 50 turns at once. Tables of the bare
-clients are created in the database and dropped.
+one statement. Each side runs with 1, 2 and 4 processes, of 50 turns at once. With the folder of
+another checkout, its journal is measured in the same run. Each side has a schema of its own, which is
+dropped at the end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import psycopg
 
@@ -127,25 +129,39 @@ SIDES = {
 }
 
 
-def main(url: str) -> None:
+def measure_side(url: str, side: str, count: int, checkout: Path | None = None) -> float:
+    """Turns a second of some processes together; with a checkout, of its Holdfast."""
+    command = [sys.executable, "-m", "benchmarks.postgres_turns", "--side", url, side]
+    paths = {} if checkout is None else {"PYTHONPATH": str(checkout / "src")}
+    workers = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **paths})
+        for _ in range(count)
+    ]
+    return sum(float(worker.communicate()[0]) for worker in workers)
+
+
+def main(url: str, checkout: Path | None = None) -> None:
     """Measure all sides, and print."""
-    print(f"{'turns a second':20}" + "".join(f"{count:>3} process(es)" for count in (1, 2, 4)))
-    for side in SIDES:
-        found = []
+    sides: list[tuple[str, Path | None]] = [(side, None) for side in SIDES]
+    sides += [("PostgresJournal", checkout)] if checkout else []
+    names = [f"{side} there" if other else side for side, other in sides]
+    print(f"{'turns a second':20}" + "".join(f"{name:>23}" for name in names))
+    with psycopg.connect(url, autocommit=True) as admin:
         for count in (1, 2, 4):
-            command = [sys.executable, "-m", "benchmarks.postgres_turns", url, side]
-            workers = [
-                subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)
-            ]
-            found.append(sum(float(worker.communicate()[0]) for worker in workers))
-        print(f"{side:20}" + "".join(f"{rate:15.0f}" for rate in found), flush=True)
+            found = []
+            for number, (side, other) in enumerate(sides):
+                schema = f"side_{number}"
+                admin.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}")
+                admin.execute(f"SET search_path = {schema}; {_CREATE}")
+                place = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}"
+                found.append(measure_side(place, side, count, other))
+                admin.execute(f"DROP SCHEMA {schema} CASCADE")
+            line = "".join(f"{rate:23.0f}" for rate in found)
+            print(f"{count} process(es)".ljust(20) + line, flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        print(asyncio.run(SIDES[sys.argv[2]](sys.argv[1])))
+    if sys.argv[1] == "--side":
+        print(asyncio.run(SIDES[sys.argv[3]](sys.argv[2])))
     else:
-        with psycopg.connect(sys.argv[1], autocommit=True) as admin:
-            admin.execute(_CREATE)
-            main(sys.argv[1])
-            admin.execute("DROP TABLE bare_records")
+        main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else None)
