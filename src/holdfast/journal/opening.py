@@ -20,6 +20,7 @@ from holdfast.journal.journal_errors import (
     JournalStorageError,
 )
 from holdfast.journal.log_check import busy_error, check_files, check_left_alone
+from holdfast.journal.run_heads import WriterConnection
 from holdfast.journal.sqlite_schema import SCHEMA, VERSION
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -93,7 +94,7 @@ def _failure_to_open(error: OSError, path: str) -> JournalStorageError:
     return JournalStorageError(path, problem, fix=fix)
 
 
-def open_connection(path: str, wait: float) -> sqlite3.Connection:
+def open_connection(path: str, wait: float) -> WriterConnection:
     """The one connection that writes: durable and checked, with its tables.
 
     Other processes may read beside it: SQLite shows each reader the state of one commit.
@@ -110,7 +111,12 @@ def open_connection(path: str, wait: float) -> sqlite3.Connection:
     except (OSError, sqlite3.Error, TypeError, ValueError) as error:
         raise to_journal_error(error, path) from error
     connection = sqlite3.connect(
-        path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=16
+        path,
+        timeout=wait,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=WriterConnection,
+        cached_statements=16,
     )
     try:
         with index_guard:

@@ -13,16 +13,16 @@ from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
-from holdfast.journal.media_store import move_media_out
+from holdfast.journal.media_store import LEAST, move_media_out
 from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, number_checksum
+from holdfast.journal.run_heads import KnownHead, to_writer_connection
 from holdfast.journal.run_summary import summarize_run
 from holdfast.journal.sqlite_queries import select_head
 
-_NEXT_ID = "SELECT MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) + 1 FROM identity"
 _INSERT = (
-    "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event, checksum)"  # noqa: S608  # REASON: a text of our own
-    f" VALUES (({_NEXT_ID}), ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event, checksum)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_RUN = (
     "INSERT INTO runs (tenant, name, nested, records, opened_at, changed_at, turn_open, agent)"
@@ -38,10 +38,7 @@ _CLOSE_TURN = "UPDATE runs SET turn_open = 0 WHERE id = ? AND turn_open"
 _SET_AGENT = "UPDATE runs SET agent = ?1 WHERE id = ?2 AND agent <> ?1"
 _CLOSED = str(TurnClosed.__struct_config__.tag)
 _FIND_KEY = "SELECT 1 FROM records WHERE run = ? AND key = ?"
-_FIND_RUN = (
-    "SELECT id, records, EXISTS (SELECT 1 FROM records WHERE run = runs.id AND key = ?)"
-    " FROM runs WHERE tenant = ? AND name = ?"
-)
+_KEY_IS_TAKEN = "UNIQUE constraint failed: records.run, records.key"
 _FIND_REQUEST = "SELECT 1 FROM requests WHERE tenant = ? AND request = ?"
 _INSERT_REQUEST = "INSERT OR IGNORE INTO requests (tenant, request, run, key) VALUES (?, ?, ?, ?)"
 
@@ -64,29 +61,33 @@ class Append:
 
     def __call__(self, connection: sqlite3.Connection) -> None:
         """Insert the rows. Raises ConflictError."""
-        name, key = self._rows[0].line.run, self._rows[0].line.key
-        head = connection.execute(_FIND_RUN, (key, self._tenant, name)).fetchone()
+        own = to_writer_connection(connection)
+        name = self._rows[0].line.run
+        head = own.find_head(self._tenant, name)
         request = self._event.request if isinstance(self._event, TurnOpened) else ""
-        if head is not None:
-            self._check_keys(head[0], connection, is_first_taken=head[2])
-        if request and connection.execute(_FIND_REQUEST, (self._tenant, request)).fetchone():
+        # A single short row inserts nothing else, so the index of the keys is enough to refuse it.
+        is_single = len(self._rows) == 1 and len(self._rows[0].event) < LEAST and not request
+        if head is not None and not is_single:
+            self._check_keys(head.id, own)
+        if request and own.execute(_FIND_REQUEST, (self._tenant, request)).fetchone():
             raise RequestExistsError(request)
-        run, records = head[:2] if head else (self._insert_run(name, connection), 0)
-        for seq, row in enumerate(self._rows, records + 1):
-            insert_row(run, seq, row, connection)
+        record = own.get_last_id()
+        run, records = head or (self._insert_run(name, own), 0)
+        for row in self._rows:
+            record += 1
+            records += 1
+            try:
+                _insert_as(record, run, records, row, own)
+            except sqlite3.IntegrityError as error:
+                raise _to_conflict(error, row) from None
         if head is not None:
-            self._update_run(run, connection)
+            self._update_run(run, own)
         if request:
-            values = (self._tenant, request, run, self._event.key)
-            connection.execute(_INSERT_REQUEST, values)
+            own.execute(_INSERT_REQUEST, (self._tenant, request, run, self._event.key))
+        own.remember(self._tenant, name, KnownHead(run, records), record)
 
-    def _check_keys(
-        self, run: int, connection: sqlite3.Connection, *, is_first_taken: bool
-    ) -> None:
-        first, *others = self._rows
-        if is_first_taken:
-            raise conflict_error(first.line.run, first.line.key)
-        for row in others:
+    def _check_keys(self, run: int, connection: sqlite3.Connection) -> None:
+        for row in self._rows:
             if connection.execute(_FIND_KEY, (run, row.line.key)).fetchone():
                 raise conflict_error(row.line.run, row.line.key)
 
@@ -99,14 +100,20 @@ class Append:
         return get_id(connection.execute(_INSERT_RUN, values))
 
     def _update_run(self, run: int, connection: sqlite3.Connection) -> None:
-        times = [row.line.at for row in self._rows]
         # In this order, so that the time changes while the run is not in the index of recent runs.
         if isinstance(self._event, TurnOpened):
             connection.execute(_OPEN_TURN, (run,))
             connection.execute(_SET_AGENT, (self._event.agent, run))
-        connection.execute(_UPDATE_RUN, (len(times), min(times), max(times), run))
-        if any(row.line.type == _CLOSED for row in self._rows):
+        first, last = self._rows[0].line, self._rows[-1].line
+        times = (first.at, last.at) if first.at <= last.at else (last.at, first.at)
+        connection.execute(_UPDATE_RUN, (len(self._rows), *times, run))
+        if _CLOSED in (first.type, last.type):
             connection.execute(_CLOSE_TURN, (run,))
+
+
+def _to_conflict(error: sqlite3.IntegrityError, row: EncodedRow) -> Exception:
+    """Return ConflictError if the key of a row is taken; otherwise the error."""
+    return conflict_error(row.line.run, row.line.key) if _KEY_IS_TAKEN in str(error) else error
 
 
 def get_id(cursor: sqlite3.Cursor) -> int:
@@ -118,10 +125,21 @@ def get_id(cursor: sqlite3.Cursor) -> int:
 
 def insert_row(run: int, seq: int, row: EncodedRow, connection: sqlite3.Connection) -> None:
     """Insert a record with its number."""
+    _insert_as(to_writer_connection(connection).get_last_id() + 1, run, seq, row, connection)
+
+
+def _insert_as(
+    record: int, run: int, seq: int, row: EncodedRow, connection: sqlite3.Connection
+) -> None:
+    """Insert a record with this id and this number."""
     line, event, checksum = row
-    event = move_media_out(event, run, connection)
-    columns = (line.key, line.digest, line.type, line.at, line.schema, event)
-    connection.execute(_INSERT, (run, seq, *columns, number_checksum(checksum, seq)))
+    if len(event) >= LEAST:
+        event = move_media_out(event, run, connection)
+    checksum = number_checksum(checksum, seq)
+    connection.execute(
+        _INSERT,
+        (record, run, seq, line.key, line.digest, line.type, line.at, line.schema, event, checksum),
+    )
 
 
 def insert_runs(

@@ -27,6 +27,7 @@ from holdfast.journal.file_watch import FileWatch
 from holdfast.journal.handoff import Handoff, finish_all
 from holdfast.journal.journal_errors import JournalClosedError, JournalCorruptError, JournalError
 from holdfast.journal.log_file import LogKeeper
+from holdfast.journal.run_heads import WriterConnection
 
 MOST_IN_GROUP = 256
 MOST_READS = 4
@@ -251,7 +252,7 @@ def _run_writer(
 
 
 def _delete_leftovers(
-    connection: sqlite3.Connection, watch: FileWatch, log: LogKeeper, path: str, runs: Sequence[int]
+    connection: WriterConnection, watch: FileWatch, log: LogKeeper, path: str, runs: Sequence[int]
 ) -> Sequence[int]:
     """Delete a piece of what a killed process left; return what is left, or nothing on an error."""
     job: WriterJob[object] = OwnJob(partial(hidden_runs.delete_hidden, runs))
@@ -259,7 +260,7 @@ def _delete_leftovers(
     return job.value if isinstance(job.value, Sequence) else ()
 
 
-def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWatch, LogKeeper]:
+def _open(path: str, wait: float) -> tuple[FileLock, WriterConnection, FileWatch, LogKeeper]:
     # In this thread no KeyboardInterrupt can occur and leave a lock behind.
     deadline = time.monotonic() + wait
     lock = opening.claim_file(path, wait)
@@ -278,7 +279,7 @@ def _open(path: str, wait: float) -> tuple[FileLock, sqlite3.Connection, FileWat
 
 
 def _perform_group(
-    connection: sqlite3.Connection,
+    connection: WriterConnection,
     watch: FileWatch,
     log: LogKeeper,
     path: str,
@@ -290,7 +291,8 @@ def _perform_group(
         else:
             _read(connection, watch, log, path, group)
     except Exception as error:  # noqa: BLE001  # REASON: the thread must survive, or all callers would wait for ever
-        _roll_back(connection)
+        with suppress(sqlite3.Error):  # the next BEGIN raises the error
+            connection.roll_back()
         with suppress(JournalError):
             watch.check_commit()  # the failed group may have left frames in the log
         for job in group:
@@ -305,7 +307,7 @@ def _set_error(job: WriterJob[object], error: Exception, path: str) -> None:
 
 
 def _write(
-    connection: sqlite3.Connection,
+    connection: WriterConnection,
     watch: FileWatch,
     log: LogKeeper,
     path: str,
@@ -322,7 +324,7 @@ def _write(
         if failed is None:
             break
         # Its own records are damaged, or it cannot be saved. The others begin again without it.
-        connection.execute("ROLLBACK")
+        connection.roll_back()
         left = [job for job in left if job is not failed]
     else:
         return
@@ -349,7 +351,7 @@ def _perform_until_failure(
 
 
 def _read(
-    connection: sqlite3.Connection,
+    connection: WriterConnection,
     watch: FileWatch,
     log: LogKeeper,
     path: str,
@@ -368,12 +370,3 @@ def _read(
             _set_error(job, error, path)
     if intact:
         watch.observe()
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    # SQLite may already have rolled back, for example when the disk was full.
-    if connection.in_transaction:
-        try:
-            connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            return  # the next BEGIN raises the error
