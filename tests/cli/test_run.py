@@ -341,6 +341,7 @@ WRONG_SCHEMAS = [
     ({"properties": {"a": {"minimum": "1"}}}, "['properties']['a']['minimum']: '1' is not of type"),
     ({"type": "string", "pattern": "("}, "['pattern']: '(' is not a 'regex'"),
     ({"$ref": "#/$defs/Trip"}, "has a reference to '#/$defs/Trip', which is not in it. Put what"),
+    ({"type": "object", "not": {"$dynamicRef": "#trip"}}, "has a reference to '#trip', which is"),
     ({"$ref": "http://127.0.0.1:9/x.json"}, "which is not in it. Put what it names into $defs"),
     ({"type": "object", "$schema": "http://example.com/own"}, "names a $schema that is not known"),
     ({"type": "object", "$schema": 7}, "names a $schema that is not known"),

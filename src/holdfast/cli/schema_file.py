@@ -109,8 +109,9 @@ def _find_references(schema: object) -> Iterator[str]:
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            if isinstance(part.get("$ref"), str):
-                yield part["$ref"]
+            for keyword in ("$ref", "$dynamicRef"):
+                if isinstance(part.get(keyword), str):
+                    yield part[keyword]
             waiting.extend(part.values())
         elif isinstance(part, list):
             waiting.extend(part)
