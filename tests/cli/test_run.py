@@ -374,3 +374,19 @@ def test_without_jsonschema_a_schema_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     assert main(("run", "hi", "--model", "ollama:x", *schema_file(tmp_path, TRIP))) == 2
     assert "pip install 'holdfast[cli]'" in capsys.readouterr().err
+
+
+def test_a_run_with_a_schema_that_waits_goes_on_with_it(emulator: Start, tmp_path: Path) -> None:
+    def plan(request: EmulatedRequest) -> object:
+        given = request.tool_results
+        return '{"city": "Porto", "days": 2}' if given else [call("look", {"city": "Porto"})]
+
+    agent = agent_file(tmp_path, emulator(plan))
+    Path(agent).write_text(Path(agent).read_text() + '[permissions]\nask = ["look"]\n')
+    schema = schema_file(tmp_path, TRIP)
+    kept = ("--agent", agent, "--journal", f"sqlite:///{tmp_path}/talk.db", "--session", "ana")
+    done = holdfast("run", "Where?", *kept, *schema, env={"DESK_KEY": "any"})
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"holdfast chat --session ana --schema {schema[1]}" in done.stderr
+    answered = holdfast("chat", *kept, *schema, said="y\n", env={"DESK_KEY": "any"})
+    assert (answered.returncode, json.loads(answered.stdout)["days"]) == (0, 2)

@@ -22,7 +22,9 @@ from holdfast.cli.markdown_stream import MarkdownStream
 from holdfast.cli.options import (
     add_conversation_arguments,
     add_model_arguments,
+    add_schema_argument,
     build_chat_agent,
+    find_schema_type,
 )
 from holdfast.cli.prompt import ReadLine, hold_typed_text, make_prompt_reader
 from holdfast.cli.run_printer import RunPrinter, format_error
@@ -36,6 +38,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the arguments for the model or agent and the conversation."""
     add_model_arguments(sub)
     add_conversation_arguments(sub)
+    add_schema_argument(sub)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -48,6 +51,7 @@ def main(args: argparse.Namespace) -> int:
     lines = LineReader(source.fileno())
     markdown = MarkdownStream(sys.stdout) if terminal and find_spec("rich") else None
     talk = Conversation(agent, args.session, RunPrinter(sys.stdout, sys.stderr, markdown))
+    talk.kind = find_schema_type(args)
     loop = _ChatLoop(talk, lines.read_line, keep_open=bool(args.journal), prompts=terminal)
     if terminal:
         loop.read = make_prompt_reader(lines, loop.stop_turn, loop.catch_interrupts)
@@ -83,7 +87,7 @@ class _ChatLoop:
         self._prompts = prompts
         self.read = read
         self._show = talk.show
-        self._run: RunStream[str] | None = None
+        self._run: RunStream[str] | RunStream[object] | None = None
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
 
@@ -120,7 +124,7 @@ class _ChatLoop:
                 self._talk.agent, self._talk.session, self.read, self._show
             )
             if over:
-                over = await self._watch_turn(self._talk.agent.resume_stream(self._talk.session))
+                over = await self._watch_turn(self._talk.resume_stream())
         return over
 
     @property
@@ -154,7 +158,7 @@ class _ChatLoop:
             if await self._resume_waiting():
                 await self._take_turn(line, has_waited=True)
 
-    async def _watch_turn(self, stream: RunStream[str]) -> bool:
+    async def _watch_turn(self, stream: RunStream[str] | RunStream[object]) -> bool:
         """Print a turn while it runs and ask its questions; return whether the turn is over."""
         printed = False
         try:

@@ -31,6 +31,7 @@ class Conversation(Struct):
         show: prints the answers of the commands.
         used: the tokens of the turns of this program.
         model: the model of the next turns; None is the agent's.
+        kind: the output type of the turns; None is the agent's.
     """
 
     agent: Agent[str]
@@ -38,10 +39,19 @@ class Conversation(Struct):
     show: RunPrinter
     used: Usage = Usage()
     model: str | None = None
+    kind: type | None = None
 
-    def stream(self, message: str) -> RunStream[str]:
+    def stream(self, message: str) -> RunStream[str] | RunStream[object]:
         """Return the stream of a turn of the current conversation."""
-        return self.agent.stream(message, session=self.session, model=self.model)
+        if self.kind is None:
+            return self.agent.stream(message, session=self.session, model=self.model)
+        return self.agent.stream(message, session=self.session, model=self.model, output=self.kind)
+
+    def resume_stream(self) -> RunStream[str] | RunStream[object]:
+        """Return the stream that continues the open turn of the current conversation."""
+        if self.kind is None:
+            return self.agent.resume_stream(self.session)
+        return self.agent.resume_stream(self.session, output=self.kind)
 
     def format_footer(self, turn: Usage) -> str:
         """Return the line below a turn: its tokens, and those of the conversations so far."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from functools import partial
+from pathlib import Path
 
 from holdfast.agent import Agent
 from holdfast.agent_file.load_agent import load_agent
@@ -76,6 +77,25 @@ def add_conversation_arguments(
         metavar="NAME",
         help=f"name of the conversation; default: {session or 'none'}",
     )
+
+
+def add_schema_argument(sub: argparse.ArgumentParser) -> None:
+    """Add `--schema`."""
+    sub.add_argument(
+        "--schema",
+        type=Path,
+        metavar="FILE",
+        help="JSON Schema file of the answer, which is then JSON",
+    )
+
+
+def find_schema_type(args: argparse.Namespace) -> type | None:
+    """Return the output type of `--schema`, if it is given."""
+    if args.schema is None:
+        return None
+    from holdfast.cli.schema_file import read_schema_type  # loads pydantic and jsonschema
+
+    return read_schema_type(args.schema)
 
 
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:

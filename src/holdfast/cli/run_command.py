@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 
 import msgspec
 
@@ -18,7 +17,9 @@ from holdfast.cli.input_lines import standard_input
 from holdfast.cli.options import (
     add_conversation_arguments,
     add_model_arguments,
+    add_schema_argument,
     build_chat_agent,
+    find_schema_type,
 )
 from holdfast.cli.run_printer import RunPrinter, describe_item, format_error, write_lines
 from holdfast.core.errors import ConfigurationError, HoldfastError
@@ -44,12 +45,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         default="text",
         help="text: the answer; json: one object with the output, the status and the tokens",
     )
-    sub.add_argument(
-        "--schema",
-        type=Path,
-        metavar="FILE",
-        help="JSON Schema file of the answer, which is then JSON",
-    )
+    add_schema_argument(sub)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -58,16 +54,13 @@ def main(args: argparse.Namespace) -> int:
     question = _read_question() if args.question == "-" else args.question
     if not question.strip():
         raise ConfigurationError("question", "is empty", fix="Pass the text of a question")
-    kind = None
-    if args.schema is not None:
-        from holdfast.cli.schema_file import read_schema_type  # loads pydantic and jsonschema
-
-        kind = read_schema_type(args.schema)
+    kind = find_schema_type(args)
     ask = _ask_for_json if args.output == "json" else _ask_for_text
     status = asyncio.run(ask(agent, question, args.session, kind))
     if status is not Status.WAITING:
         return 0
     place = f"--session {args.session}" if args.session else "--session of this run"
+    place += f" --schema {args.schema}" if args.schema else ""
     print(f"holdfast: the run waits for an answer: holdfast chat {place}", file=sys.stderr)
     return WAITS
 

@@ -110,7 +110,7 @@ def _parse_clarification(question: ClarificationQuestion, line: str) -> AnyAnswe
 
 
 async def ask_in_terminal(
-    run: RunStream[str],
+    run: RunStream[str] | RunStream[object],
     question: AnyQuestion,
     read: Callable[[], Awaitable[str | None]],
     show: RunPrinter,
@@ -149,7 +149,10 @@ async def ask_in_terminal(
 
 
 def _settle_by_line(
-    run: RunStream[str], question: AnyQuestion, line: str | None, show: RunPrinter
+    run: RunStream[str] | RunStream[object],
+    question: AnyQuestion,
+    line: str | None,
+    show: RunPrinter,
 ) -> bool:
     """Answer or dismiss the question by a typed line; return whether that settles it."""
     if line is None:
