@@ -113,6 +113,31 @@ def _newspaper() -> Emulator:
     return Emulator(reply)
 
 
+def _compared() -> Emulator:
+    """Answers the same to two libraries, and is overloaded once for each of them."""
+    late = {"Is it late?", "Is it early?"}
+
+    def reply(request: EmulatedRequest) -> object:
+        if "How much money" in request.text:
+            asked, answer = call("find_balance", {"customer": "Ana"}), "Ana has 20 euros."
+        elif "Delete a.txt." in request.text:
+            asked, answer = call("delete_file", {"path": "a.txt"}), "a.txt is deleted."
+        elif "Ana pays" in request.text:
+            invoice = {"customer": "Ana", "euros": 20}
+            return [call(request.tools[0].name, invoice)] if request.tools else json.dumps(invoice)
+        else:
+            return "No." if "Is it" in request.text else "Once upon a time."
+        return answer if request.tool_results else [asked]
+
+    def refuse_once(request: EmulatedRequest) -> Fault | None:
+        if request.text not in late:
+            return None
+        late.remove(request.text)
+        return ErrorResponse("overloaded", {"retry-after-ms": "1"})
+
+    return Emulator(reply, faults=refuse_once)
+
+
 def _hello() -> Emulator:
     return Emulator(lambda _: "Hello.")
 
@@ -131,6 +156,7 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "README.md": {"openai": lambda: Emulator(_answer_about_porto, faults=_overloaded_once())},
     "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
     "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
+    "docs/how-to/come-from-pydantic-ai.md": {"openai": _compared},
     "docs/how-to/deploy.md": {"openai": _hello},
     "docs/how-to/pass-a-database-to-tools.md": {"openai": _shop},
     "docs/how-to/run-a-batch.md": {"openai": _invoices},
