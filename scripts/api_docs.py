@@ -16,7 +16,7 @@ import griffe
 import msgspec
 
 # The module of the keywords of a run.
-KEYWORDS = "holdfast.runtime.run_keywords"
+KEYWORDS = "holdfast.runtime.arguments.run_keywords"
 EXAMPLE = re.compile(r"^>>> .*?(?=^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 
 
