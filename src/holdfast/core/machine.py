@@ -33,7 +33,7 @@ from holdfast.core.problems import Problem
 from holdfast.core.question_log import QuestionLog
 from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
 from holdfast.core.transcript import Transcript
-from holdfast.core.transitions import TRANSITIONS
+from holdfast.core.transitions import ENDS_EFFECT, TRANSITIONS
 from holdfast.core.turn_failures import TURN_CANCELLED, limit_error_info
 from holdfast.core.turn_history import UNANSWERED, TurnHistory, is_refused
 from holdfast.core.turn_options import TurnOptions
@@ -162,7 +162,7 @@ class SessionMachine:
             )
         if kind is ev.ModelReplied and self.is_over_limit():
             raise IllegalEventError(f"{event.key} is over the limit of iterations")
-        if event.key in self._planned:
+        if kind in ENDS_EFFECT and event.key in self._planned:
             return  # nearly every event
         if isinstance(event, _QUESTIONS):
             scopes = (*self._planned, *ef.asking_scopes(self.turn, self.iteration))

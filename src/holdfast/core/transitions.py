@@ -61,3 +61,15 @@ TRANSITIONS: dict[Phase, dict[type[ev.Event], tuple[Phase, ...]]] = {
 }
 """The events that each phase allows, and the phases that can follow. Any other event is an
 IllegalEventError. The first phase that fits the state after the event follows, otherwise the last."""
+
+ENDS_EFFECT = frozenset(
+    {
+        ev.ModelReplied,
+        ev.ModelFailed,
+        ev.ToolFinished,
+        ev.OutputChecked,
+        ev.TurnAccepted,
+        ev.TurnClosed,
+    }
+)
+"""The events that have the key of an effect, because they are its outcome."""
