@@ -18,13 +18,14 @@ from holdfast.core.events import Event
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.opening import create_schema
+from holdfast.journal.run_heads import WriterConnection
 from holdfast.journal.writer import WriterJob, _perform_group
 
 Fault = Literal["", "insert", "commit"]
 """Nothing, the first record of a group cannot be kept, or none of it."""
 
 
-class Disk(sqlite3.Connection):
+class Disk(WriterConnection):
     """A database in memory whose next write may fail."""
 
     fault: Fault = ""
