@@ -5,8 +5,6 @@ Nothing goes on: there is no journal, and somebody has to open it again.
 
 from __future__ import annotations
 
-import sqlite3
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,10 @@ import pytest
 
 from holdfast import SqliteJournal
 from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.journal.run_heads import WriterConnection
 
 
-class Small(sqlite3.Connection):
+class Small(WriterConnection):
     """A file that has room for so few pages, as on a full disk."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -27,7 +26,7 @@ class Small(sqlite3.Connection):
 def test_it_is_to_be_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "talk.db"
     with monkeypatch.context() as patched:
-        patched.setattr("sqlite3.connect", partial(sqlite3.connect, factory=Small))
+        patched.setattr("holdfast.journal.opening.WriterConnection", Small)
         with pytest.raises(JournalStorageError) as caught:
             SqliteJournal(path)
     assert caught.value.problem == "the disk is full"
