@@ -15,12 +15,18 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
+
+if TYPE_CHECKING:
+    import pytest
+
+    from holdfast import PostgresJournal
 
 
 class CannotRun(Exception):
@@ -232,3 +238,16 @@ class Proxy:
             writer.transport.abort()
         except OSError:
             writer.transport.abort()
+
+
+def count_calls(journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets an entry for each round trip to the server."""
+    calls: list[object] = []
+    perform: Callable[..., Awaitable[Any]] = journal._server._pool.perform
+
+    async def count(*args: Any, **keywords: Any) -> Any:
+        calls.append(args)
+        return await perform(*args, **keywords)
+
+    monkeypatch.setattr(journal._server._pool, "perform", count)
+    return calls

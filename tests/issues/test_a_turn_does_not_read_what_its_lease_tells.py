@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer, count_calls
 
 from holdfast import Agent, tool
 from holdfast.core.messages import Reply, ToolCall
@@ -31,19 +30,6 @@ def journal(url: str) -> Iterator[PostgresJournal]:
 async def pay(amount: int) -> str:
     """Pay."""
     return f"paid {amount}"
-
-
-def count_calls(journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return a list that gets an entry for each round trip to the server."""
-    calls: list[object] = []
-    perform: Callable[..., Awaitable[Any]] = journal._server._pool.perform
-
-    async def count(*args: Any, **keywords: Any) -> Any:
-        calls.append(args)
-        return await perform(*args, **keywords)
-
-    monkeypatch.setattr(journal._server._pool, "perform", count)
-    return calls
 
 
 async def test_a_turn_with_one_tool_takes_four_round_trips(

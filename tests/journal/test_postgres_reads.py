@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.postgres_server import PostgresServer, Proxy
+from tests.postgres_server import PostgresServer, Proxy, count_calls
 
 pytest.importorskip("psycopg")
 
@@ -27,19 +27,6 @@ def url(postgres: PostgresServer) -> str:
 def journal(url: str) -> Iterator[PostgresJournal]:
     with PostgresJournal(url) as journal:
         yield journal
-
-
-def count_calls(journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return a list that gets an entry for each round trip to the server."""
-    calls: list[object] = []
-    perform: Callable[..., Awaitable[Any]] = journal._server._pool.perform
-
-    async def count(*args: Any, **keywords: Any) -> Any:
-        calls.append(args)
-        return await perform(*args, **keywords)
-
-    monkeypatch.setattr(journal._server._pool, "perform", count)
-    return calls
 
 
 async def test_a_list_of_twenty_sessions_takes_four_round_trips(

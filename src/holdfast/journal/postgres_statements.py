@@ -9,67 +9,56 @@ from __future__ import annotations
 
 from typing import Final
 
-APPEND: Final = """
+_RUN_CHANGES: Final = """\
+    records = r.records + %(count)s,
+    opened_at = LEAST(r.opened_at, %(first)s),
+    changed_at = GREATEST(r.changed_at, %(last)s),
+    listed_at = CASE WHEN COALESCE(%(open)s::boolean, r.turn_open) THEN r.listed_at
+      ELSE GREATEST(r.changed_at, %(last)s) END,
+    turn_open = COALESCE(%(open)s::boolean, r.turn_open),
+    agent = COALESCE(%(agent)s::text, r.agent),
+"""
+"""What an append changes in the row of its run, whoever holds the lease."""
+
+_INSERT_RECORDS: Final = """\
+request AS (
+  INSERT INTO holdfast_requests (tenant, request, run_id, key)
+  SELECT %(tenant)s, %(request)s::text, id, (%(keys)s::text[])[1]
+  FROM head WHERE %(request)s::text <> '')
+INSERT INTO holdfast_records
+  (run_id, seq, key, digest, type, at, schema, event, checksum)
+SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event,
+  checksum # (records - %(count)s + n)
+FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
+  %(schemas)s::integer[], %(events)s::text[], %(checksums)s::bigint[])
+  WITH ORDINALITY AS new (key, digest, type, at, schema, event, checksum, n)
+RETURNING seq
+"""
+"""The records and the request of an append whose run was found."""
+
+APPEND: Final = f"""
 WITH head AS (
   INSERT INTO holdfast_runs AS r
     (tenant, name, run, nested, records, opened_at, changed_at, listed_at, turn_open, agent)
   VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(count)s, %(first)s, %(last)s, %(last)s,
     COALESCE(%(open)s::boolean, false), COALESCE(%(agent)s::text, ''))
   ON CONFLICT (tenant, name) DO UPDATE SET
-    records = r.records + %(count)s,
-    opened_at = LEAST(r.opened_at, %(first)s),
-    changed_at = GREATEST(r.changed_at, %(last)s),
-    listed_at = CASE WHEN COALESCE(%(open)s::boolean, r.turn_open) THEN r.listed_at
-      ELSE GREATEST(r.changed_at, %(last)s) END,
-    turn_open = COALESCE(%(open)s::boolean, r.turn_open),
-    agent = COALESCE(%(agent)s::text, r.agent),
-    token = NULL, owner = NULL, expires = NULL
+{_RUN_CHANGES}    token = NULL, owner = NULL, expires = NULL
   WHERE r.expires IS NULL OR r.expires <= clock_timestamp()
   RETURNING id, records),
-request AS (
-  INSERT INTO holdfast_requests (tenant, request, run_id, key)
-  SELECT %(tenant)s, %(request)s::text, id, (%(keys)s::text[])[1]
-  FROM head WHERE %(request)s::text <> '')
-INSERT INTO holdfast_records
-  (run_id, seq, key, digest, type, at, schema, event, checksum)
-SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event,
-  checksum # (records - %(count)s + n)
-FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
-  %(schemas)s::integer[], %(events)s::text[], %(checksums)s::bigint[])
-  WITH ORDINALITY AS new (key, digest, type, at, schema, event, checksum, n)
-RETURNING seq
-"""
+{_INSERT_RECORDS}"""  # noqa: S608  # REASON: of constants only
 """One record or several, without a lease. A lease that ran out ends here, so that its holder cannot append after this."""
 
-APPEND_LEASED: Final = """
+APPEND_LEASED: Final = f"""
 WITH head AS (
   UPDATE holdfast_runs AS r SET
-    records = r.records + %(count)s,
-    opened_at = LEAST(r.opened_at, %(first)s),
-    changed_at = GREATEST(r.changed_at, %(last)s),
-    listed_at = CASE WHEN COALESCE(%(open)s::boolean, r.turn_open) THEN r.listed_at
-      ELSE GREATEST(r.changed_at, %(last)s) END,
-    turn_open = COALESCE(%(open)s::boolean, r.turn_open),
-    agent = COALESCE(%(agent)s::text, r.agent),
-    token = CASE WHEN %(ends)s THEN NULL ELSE r.token END,
+{_RUN_CHANGES}    token = CASE WHEN %(ends)s THEN NULL ELSE r.token END,
     owner = CASE WHEN %(ends)s THEN NULL ELSE r.owner END,
     expires = CASE WHEN %(ends)s THEN NULL
       ELSE clock_timestamp() + make_interval(secs => %(lease)s) END
   WHERE id = %(run_id)s AND token = %(token)s
   RETURNING id, records),
-request AS (
-  INSERT INTO holdfast_requests (tenant, request, run_id, key)
-  SELECT %(tenant)s, %(request)s::text, id, (%(keys)s::text[])[1]
-  FROM head WHERE %(request)s::text <> '')
-INSERT INTO holdfast_records
-  (run_id, seq, key, digest, type, at, schema, event, checksum)
-SELECT id, records - %(count)s + n, new.key, digest, type, at, schema, event,
-  checksum # (records - %(count)s + n)
-FROM head, unnest(%(keys)s::text[], %(digests)s::text[], %(types)s::text[], %(times)s::float8[],
-  %(schemas)s::integer[], %(events)s::text[], %(checksums)s::bigint[])
-  WITH ORDINALITY AS new (key, digest, type, at, schema, event, checksum, n)
-RETURNING seq
-"""
+{_INSERT_RECORDS}"""  # noqa: S608  # REASON: of constants only
 """One record or several under a lease, which this renews or ends; nothing when another driver has taken over."""
 
 SAVE_GROUP: Final = """
