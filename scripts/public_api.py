@@ -30,6 +30,7 @@ NAMESPACES = (
     "holdfast.middleware",
     "holdfast.models",
     "holdfast.resilience",
+    "holdfast.server",
     "holdfast.sessions",
     "holdfast.skills",
     "holdfast.testing",

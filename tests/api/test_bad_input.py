@@ -231,6 +231,7 @@ ELSEWHERE = {
     "AgentResponse",
     "ReRegistrationAgentResponse",
     "AgentBuilder",
+    "create_app",
     "register_response_shape",  # it changes the process: tests/calls/test_response_shapes.py
     "FunctionRetry",
     "Skills",

@@ -109,12 +109,12 @@ class Engine(Generic[T]):
     """
 
     __slots__ = (
-        "_max_wait",
         "_on_question",
-        "_on_wait",
         "_plans",
         "answering",
         "journal",
+        "max_wait",
+        "on_wait",
         "plan",
         "pruning",
         "resources",
@@ -126,8 +126,8 @@ class Engine(Generic[T]):
         self._plans = ChangedPlans(self.plan, keywords)
         self.resources = ResourcePool()
         self._on_question = check_handler(keywords["on_question"])
-        self._on_wait = check_on_wait(keywords["on_wait"], keywords["journal"])
-        self._max_wait = check_on_busy(keywords["on_busy"])
+        self.on_wait = check_on_wait(keywords["on_wait"], keywords["journal"])
+        self.max_wait = check_on_busy(keywords["on_busy"])
         self.journal = journal = resolve_journal(keywords["journal"])
         self.session_pool = SessionPool(
             journal or MemoryJournal(), self.plan.chain, keywords["session_cache"]
@@ -157,7 +157,7 @@ class Engine(Generic[T]):
         return RunStream(lambda channel: work(channel, questions), questions, output)
 
     def _make_broker(self, *, has_reader: bool = False) -> QuestionBroker:
-        return QuestionBroker(self._on_question, has_reader=has_reader, on_wait=self._on_wait)
+        return QuestionBroker(self._on_question, has_reader=has_reader, on_wait=self.on_wait)
 
     def continue_turn(
         self, method: str, run_id: str, output: object, keywords: ResumeKeywords[Any]
@@ -197,7 +197,7 @@ class Engine(Generic[T]):
             session=run_id,
             child_journal=journal,
         )
-        async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
+        async with self.session_pool.open_session(run_id, max_wait=self.max_wait) as opened:
             check_run_exists(opened.machine, run_id)
             run = await self._restore_run(turn, opened, context)
             return await self._continue_turn(run, may_try_again=True)
@@ -353,7 +353,7 @@ class Engine(Generic[T]):
             child_journal=self.journal,
         )
         this = ContinuedTurn(run_id=run_id, deps=turn.deps, changes=turn.changes)
-        async with self.session_pool.open_session(run_id, max_wait=self._max_wait) as opened:
+        async with self.session_pool.open_session(run_id, max_wait=self.max_wait) as opened:
             records = await opened.log.read(run_id)
             key = find_last_try(records, key)
             if is_latest_turn(opened.machine, key):
@@ -406,7 +406,7 @@ class Engine(Generic[T]):
     ) -> AbstractAsyncContextManager[OpenSession]:
         """Return what opens the run of a turn; see `SessionPool.open_session` for `begins_turn`."""
         if turn.session is not None:
-            return pool.open_session(run_id, max_wait=self._max_wait, begins_turn=begins_turn)
+            return pool.open_session(run_id, max_wait=self.max_wait, begins_turn=begins_turn)
         lease: LeaseKind | None = "prepared" if begins_turn else "claimed"
         lease = None if self.journal is None else lease
         return NewRun(pool, run_id, turn.history, lease=lease)

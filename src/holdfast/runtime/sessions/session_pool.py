@@ -97,13 +97,13 @@ class SessionPool:
     """
 
     __slots__ = (
-        "_cache",
         "_chain",
         "_open",
         "_shared",
         "_snapshots",
         "_table_lock",
         "_unused_bytes",
+        "cache",
         "journal",
     )
 
@@ -111,7 +111,7 @@ class SessionPool:
         self, journal: Journal, chain: Chain = NO_HOOKS, cache: int = DEFAULT_CACHE
     ) -> None:
         check_value("session_cache", cache, NonNegativeInt)
-        self._cache = cache
+        self.cache = cache
         self._unused_bytes = 0
         self._chain = chain
         self.journal = journal
@@ -205,12 +205,12 @@ class SessionPool:
             if entry.users or self._open.get(session) is not entry:
                 return
             self._unused_bytes += entry.size.bytes
-            if self._unused_bytes > self._cache:
+            if self._unused_bytes > self.cache:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         # Not a copy of the whole table, which a full cache would pay for at each turn.
-        while self._unused_bytes > self._cache:
+        while self._unused_bytes > self.cache:
             unused = (session for session, entry in self._open.items() if not entry.users)
             session = next(unused, None)
             if session is None:

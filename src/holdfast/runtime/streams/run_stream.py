@@ -151,12 +151,19 @@ class RunStream(Generic[T]):
     async def wait(self) -> Result[T]:
         """Wait for the run to finish and return its result; raises what the run raised.
 
-        From now on the stream has no reader for questions. If no handler answers a question, it is
-        denied or the run is suspended, depending on the agent's `on_wait`.
+        From now on the stream has no reader for questions, as after `leave_questions`.
         """
-        self._questions.remove_reader()
+        self.leave_questions()
         self._channel.abandon()
         return await asyncio.shield(self._require_task())
+
+    def leave_questions(self) -> None:
+        """Answer no questions from this stream. It can still be read.
+
+        If no handler answers a question, it is denied or the run is suspended, depending on the
+        agent's `on_wait`.
+        """
+        self._questions.remove_reader()
 
     @overload
     def answer(self, to: Answer[A], /) -> Receipt: ...

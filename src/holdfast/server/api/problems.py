@@ -1,0 +1,112 @@
+"""Errors as `application/problem+json` (RFC 9457): the one place where the service words an error.
+
+A problem must never carry the private half of an error, or say that something of another tenant
+exists.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from msgspec import UNSET, Struct, UnsetType
+from starlette.responses import Response
+
+from holdfast.core.errors import (
+    AnswerTypeError,
+    ConfigurationError,
+    ConflictError,
+    HoldfastError,
+    SessionBusyError,
+    WaitingError,
+)
+from holdfast.journal.encoding import to_json
+from holdfast.journal.journal_errors import JournalError
+
+
+class Problem(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why a request was refused.
+
+    Args:
+        title: the name of the status.
+        status: the status code.
+        detail: what is wrong, in words.
+        kind: the kind of the error, for programs, such as "configuration".
+        field: the field that is wrong.
+        fix: what to do.
+        retryable: whether the same request may succeed later.
+        retry_after: seconds to wait before that.
+    """
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    kind: str
+    field: str | UnsetType = UNSET
+    fix: str | UnsetType = UNSET
+    retryable: bool
+    retry_after: float | UnsetType = UNSET
+
+
+class ProblemError(Exception):
+    """A request is refused with this problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+def make_problem(
+    status: int, kind: str, detail: str, *, field: str = "", fix: str = "", retryable: bool = False
+) -> Problem:
+    """Return a problem.
+
+    >>> make_problem(404, "unknown", "There is no such session.").title
+    'Not Found'
+    """
+    return Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        kind=kind,
+        field=field or UNSET,
+        fix=fix or UNSET,
+        retryable=retryable,
+    )
+
+
+def to_problem(error: HoldfastError) -> Problem:
+    """Return the problem that an error of the library is."""
+    if isinstance(error, SessionBusyError):
+        return make_problem(409, "busy", str(error), retryable=True)
+    if isinstance(error, WaitingError):
+        return make_problem(409, "waiting", str(error))
+    if isinstance(error, ConflictError):
+        return make_problem(409, "conflict", str(error), retryable=True)
+    if isinstance(error, JournalError):
+        return make_problem(503, "journal", error.info.safe, retryable=True)
+    if isinstance(error, ConfigurationError):
+        status = 404 if error.problem.startswith(("there is no ", "the journal knows no ")) else 422
+        return make_problem(
+            status,
+            "unknown" if status == 404 else "configuration",
+            error.problem,
+            field=error.argument,
+            fix=error.fix,
+        )
+    if isinstance(error, AnswerTypeError):
+        return make_problem(422, "answer_type", str(error), field="answer")
+    return make_problem(500, error.info.category.value, error.info.safe)
+
+
+def respond_problem(problem: Problem) -> Response:
+    """Return the response for a problem."""
+    headers = {}
+    if not isinstance(problem.retry_after, UnsetType):
+        headers["Retry-After"] = str(max(1, round(problem.retry_after)))
+    return Response(
+        to_json(problem),
+        problem.status,
+        headers,
+        media_type="application/problem+json",
+    )

@@ -1,0 +1,62 @@
+"""Builds the ASGI application of a service, which also mounts into other applications.
+
+This module must never run a turn: it connects routes with the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+
+from holdfast.core.errors import HoldfastError
+from holdfast.journal.port import Journal
+from holdfast.server.api import routes as native
+from holdfast.server.api.problems import ProblemError, respond_problem, to_problem
+from holdfast.server.bound_agents import AnyAgent
+from holdfast.server.service import Service
+
+
+def create_app(
+    agents: AnyAgent | Iterable[AnyAgent], *, journal: Journal | str | None = None
+) -> Starlette:
+    """Return an ASGI application that serves agents.
+
+    Args:
+        agents: one agent, or several with different names.
+        journal: the journal or its address; by default that of the first agent, or memory.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+
+    >>> from holdfast import Agent
+    >>> from holdfast.testing import ScriptedModel
+    >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
+    """
+    service = Service(agents, journal)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for agent in service.agents.values():
+                await stack.enter_async_context(agent)
+            yield
+
+    app = Starlette(
+        routes=[Mount("/api/v1", routes=native.routes())],
+        lifespan=lifespan,
+        exception_handlers={HoldfastError: _refuse, ProblemError: _refuse},
+    )
+    app.state.service = service
+    return app
+
+
+def _refuse(_request: Request, error: Exception) -> Response:
+    if isinstance(error, ProblemError):
+        return respond_problem(error.problem)
+    assert isinstance(error, HoldfastError)  # noqa: S101  # REASON: registered for it above
+    return respond_problem(to_problem(error))

@@ -1,0 +1,57 @@
+"""The agents of a service, each bound to the journal of a tenant.
+
+Bound agents of one agent share its compiled plan, breakers, limiters and connections. This module
+must never compile a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from holdfast.agent import Agent
+from holdfast.core.argument_checks import check_value
+from holdfast.core.errors import ConfigurationError
+from holdfast.journal.port import Journal
+from holdfast.runtime.bound_engine import bind_engine
+from holdfast.runtime.plan import AgentPlan
+
+AnyAgent: TypeAlias = Agent[Any, Any]
+
+
+def name_agents(agents: AnyAgent | Iterable[AnyAgent]) -> dict[str, AnyAgent]:
+    """Return agents by their names.
+
+    Raises:
+        ConfigurationError: there is none, or two have the same name.
+    """
+    given = (agents,) if isinstance(agents, Agent) else tuple(agents)
+    check_value("agents", given, tuple[Agent, ...])
+    if not given:
+        raise ConfigurationError("agents", "are missing", fix="Pass at least one Agent")
+    named: dict[str, AnyAgent] = {}
+    for agent in given:
+        name = plan_of(agent).name
+        if name in named:
+            raise ConfigurationError(
+                "agents", f"has two with the name {name!r}", fix="Pass Agent(name=...) for each"
+            )
+        named[name] = agent
+    return named
+
+
+def bind_agent(agent: AnyAgent, journal: Journal) -> AnyAgent:
+    """Return the agent on another journal. A question that nobody answers suspends its run."""
+    bound: AnyAgent = object.__new__(Agent)
+    bound._engine = bind_engine(agent._engine, journal)  # noqa: SLF001  # REASON: the one place
+    return bound
+
+
+def plan_of(agent: AnyAgent) -> AgentPlan:
+    """Return the compiled plan of an agent: its name, model, tools and strategies."""
+    return agent._engine.plan  # noqa: SLF001  # REASON: the one place beside `bind_agent`
+
+
+def journal_of(agent: AnyAgent) -> Journal | None:
+    """Return the journal that an agent was made with."""
+    return agent._engine.journal  # noqa: SLF001  # REASON: the one place beside `bind_agent`

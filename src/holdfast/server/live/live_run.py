@@ -1,0 +1,155 @@
+"""A run in progress in this process: its items, encoded once, for any number of readers.
+
+A run must never wait for a reader. A reader that falls behind by more than its buffer is cut, and
+comes back with its position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from holdfast.core.events import Event
+from holdfast.core.notices import Notice
+from holdfast.server.event_log.positions import Position
+from holdfast.server.event_log.stream_items import StreamItem
+from holdfast.server.event_log.text_fold import TextFold
+
+LARGEST_BUFFER = 2**20
+"""Bytes of items that wait for one reader."""
+
+
+class Entry(Struct, frozen=True):
+    """An item with its encoded form, which all readers share.
+
+    Args:
+        item: the item.
+        position: the place after it.
+        encoded: the item as JSON.
+    """
+
+    item: StreamItem
+    position: Position
+    encoded: bytes
+
+
+class Subscription:
+    """One reader of a run in progress; `async for entry in subscription`.
+
+    Args:
+        leave: called when the reader leaves.
+    """
+
+    __slots__ = ("_entries", "_is_closed", "_leave", "_size", "_waiter", "is_too_slow")
+
+    def __init__(self, leave: Callable[[Subscription], None]) -> None:
+        self._leave = leave
+        self._entries: deque[Entry] = deque()
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_closed = False
+        self.is_too_slow = False
+        """Whether the reader was cut because its buffer was full."""
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry, or cut the reader if its buffer is full."""
+        self._size += len(entry.encoded)
+        if self._size > LARGEST_BUFFER:
+            self.is_too_slow = True
+            self._entries.clear()
+            self.close()
+            return
+        self._entries.append(entry)
+        self._wake()
+
+    def close(self) -> None:
+        """End the subscription after the entries that wait."""
+        self._is_closed = True
+        self._wake()
+
+    def leave(self) -> None:
+        """Take no more entries."""
+        self._entries.clear()
+        self._leave(self)
+        self.close()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Entry:
+        while not self._entries:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        entry = self._entries.popleft()
+        self._size -= len(entry.encoded)
+        return entry
+
+
+class LiveRun:
+    """A run in progress, which this process drives.
+
+    Args:
+        sequence: the number of records of the session before the run's first event here.
+        encode: encodes an item.
+    """
+
+    __slots__ = ("_encode", "_fold", "_readers", "is_closed")
+
+    def __init__(self, sequence: int, encode: Callable[[StreamItem], bytes]) -> None:
+        self._fold = TextFold(Position(sequence))
+        self._encode = encode
+        self._readers: set[Subscription] = set()
+        self.is_closed = False
+
+    @property
+    def sequence(self) -> int:
+        """The number of records of the session so far."""
+        return self._fold.position.sequence
+
+    @property
+    def readers(self) -> int:
+        """The number of readers."""
+        return len(self._readers)
+
+    def publish(self, item: Event | Notice) -> None:
+        """Give an event or notice to all readers."""
+        for shown in self._fold.feed(item):
+            if self._readers:
+                entry = Entry(shown, self._fold.position, self._encode(shown))
+                for reader in tuple(self._readers):
+                    reader.add(entry)
+
+    def subscribe(self) -> tuple[Subscription, TextFold]:
+        """Add a reader; also return the state at this moment, which must be read before any await."""
+        reader = Subscription(self._readers.discard)
+        if self.is_closed:
+            reader.close()
+        else:
+            self._readers.add(reader)
+        return reader, self._fold
+
+    def correct_sequence(self, sequence: int) -> None:
+        """Set the number of records so far; readers begin again from the journal."""
+        self._fold.position = Position(
+            sequence, self._fold.position.offset, self._fold.position.digest
+        )
+        self._close_readers()
+
+    def close(self) -> None:
+        """End all subscriptions after the entries that wait."""
+        self.is_closed = True
+        self._close_readers()
+
+    def _close_readers(self) -> None:
+        for reader in tuple(self._readers):
+            reader.close()
+        self._readers.clear()
