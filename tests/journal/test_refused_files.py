@@ -584,3 +584,19 @@ def test_a_file_that_cannot_be_written_is_left_as_it_is(path: Path) -> None:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert look(path.parent) == before
+
+
+def test_a_new_log_is_noted_and_the_folder_does_not_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_file, "FRAMES_TO_FOLD", 30)
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path) as journal:
+        append_to(journal, 1)
+        folder, notes = tmp_path.stat().st_ctime_ns, set()
+        for number in range(2, 60):
+            append_to(journal, number)
+            if log_file.is_noted(str(path)):  # not when the log was just copied into the file
+                notes.add(note_of(path).read_bytes())
+        assert len(notes) > 2
+        assert tmp_path.stat().st_ctime_ns == folder

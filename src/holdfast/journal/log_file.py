@@ -15,7 +15,6 @@ import os
 import sqlite3
 import stat
 import struct
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -37,6 +36,9 @@ _FRAME = 24
 _FORMAT = 3007000
 _MAGIC = (0x377F0682, 0x377F0683)
 _MOST_OF_NOTE = 4096
+_LENGTH_OF_NOTE = (
+    256  # bytes, filled up with spaces; a note is shorter, so each replaces all of the last
+)
 
 
 class LogHeader(NamedTuple):
@@ -168,6 +170,8 @@ class LogKeeper:
         self._journal = ""
         self._found_log = size_of(path + LOG) > 0
         self._log: BinaryIO | None = None
+        self._header = b""
+        self._note_file: int | None = None
         self._is_folded = False
         self._begins_log = False
         self._is_marked = False
@@ -227,6 +231,7 @@ class LogKeeper:
         begins, self._begins_log = self._begins_log, False
         if begins:
             self._is_folded = False
+            self._header = b""
         try:
             if begins:
                 self._note()
@@ -250,14 +255,17 @@ class LogKeeper:
             busy, frames, copied = connection.execute(statement).fetchone()
         finally:
             connection.execute(f"PRAGMA busy_timeout = {timeout}")
+        self._header = b""
         # Also if the log was only copied: the next transaction then begins a new log.
         self._is_folded = self._is_folded or frames == copied
         return not busy
 
     def close(self) -> None:
-        """Close the log, before SQLite deletes it."""
+        """Close the log, before SQLite deletes it, and the note."""
         if self._log is not None:
             self._log.close()
+        if self._note_file is not None:
+            os.close(self._note_file)
 
     def remove_old_note(self) -> None:
         """Remove the note if SQLite has deleted the log; a process that reads keeps the log."""
@@ -270,14 +278,19 @@ class LogKeeper:
                 continue
 
     def _is_empty(self) -> bool:
+        if self._header:
+            return False
         if self._log is None:
             return not size_of(self._path + LOG)
         return os.fstat(self._log.fileno()).st_size == 0
 
     def _read_header(self) -> bytes:
+        """Return the beginning of the log; it is read once for each log."""
         if self._log is None:
             self._log = Path(self._path + LOG).open("rb", buffering=0)  # noqa: SIM115  # REASON: it stays open
-        return _read_at(self._log, 0, _HEADER)
+        if len(self._header) < _HEADER:
+            self._header = _read_at(self._log, 0, _HEADER)
+        return self._header
 
     def _is_long(self) -> bool:
         header = self._read_header()
@@ -293,16 +306,25 @@ class LogKeeper:
         if header is None:
             return
         note = LogNote(self._journal, header.salts.hex(), _state_of(self._path))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
-        if sys.platform != "win32":
-            flags |= os.O_NOFOLLOW
+        text = msgspec.json.encode(note).ljust(_LENGTH_OF_NOTE)
+        if self._note_file is None:
+            self._note_file = self._create_note(text)
+        else:
+            # In place, because a changed folder costs `FileWatch` more at each commit. If a process
+            # is killed meanwhile, the note is invalid at worst, which costs time only.
+            os.lseek(self._note_file, 0, os.SEEK_SET)
+            os.write(self._note_file, text)
+
+    def _create_note(self, text: bytes) -> int:
+        flags = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         place = self._path + NOTE + ".new"
-        descriptor = os.open(place, flags, 0o600)
+        descriptor = os.open(place, flags | os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            os.write(descriptor, msgspec.json.encode(note))
+            os.write(descriptor, text)
         finally:
             os.close(descriptor)
         Path(place).replace(self._path + NOTE)
+        return os.open(self._path + NOTE, flags | os.O_WRONLY)
 
 
 def _fold(connection: sqlite3.Connection, mode: str) -> bool:
