@@ -52,7 +52,7 @@ from holdfast import (
 from holdfast.journal import Effect, Journal, Record, opening
 from holdfast.journal.encoding import encode, to_line
 from holdfast.journal.rows import encode_append
-from holdfast.journal.sqlite_changes import Append
+from holdfast.journal.sqlite_appends import Append
 from holdfast.tools import ToolEffect
 
 ROUNDS, APPENDS = 20, 60

@@ -21,7 +21,7 @@ from holdfast import Sessions, SqliteJournal, user
 from holdfast.events import TurnOpened
 from holdfast.journal import writer
 from holdfast.journal.background_check import BackgroundCheck
-from holdfast.journal.sqlite_changes import Append
+from holdfast.journal.sqlite_appends import Append
 
 Act: TypeAlias = Callable[[SqliteJournal, int], Awaitable[object]]
 

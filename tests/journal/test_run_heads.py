@@ -13,7 +13,7 @@ from holdfast.core.errors import ConflictError
 from holdfast.journal import hidden_runs, opening
 from holdfast.journal.rows import encode_append
 from holdfast.journal.run_heads import WriterConnection
-from holdfast.journal.sqlite_changes import Append
+from holdfast.journal.sqlite_appends import Append
 from holdfast.testing.journal_conformance import make_turn_opened
 
 

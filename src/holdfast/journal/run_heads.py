@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 _MOST = 1000
 _FIND_RUN = "SELECT id, records FROM runs WHERE tenant = ? AND name = ?"
 _LAST_ID = "SELECT MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0)) FROM identity"
 
-
-class KnownHead(NamedTuple):
-    """The id of a run, and the number of its records."""
-
-    id: int
-    records: int
+KnownHead: TypeAlias = tuple[int, int]
+"""The id of a run, and the number of its records."""
 
 
 class WriterConnection(sqlite3.Connection):
@@ -33,29 +29,35 @@ class WriterConnection(sqlite3.Connection):
         self._last_id = -1
         self._known_changes = self.total_changes
 
-    def find_head(self, tenant: str, run: str) -> KnownHead | None:
-        """Return the head of a run; None if it is unknown."""
+    def begin_appends(self) -> int:
+        """Forget what may have changed; return the largest id of a record that there is or was."""
         if self.total_changes != self._known_changes:
             self._forget()
-        head = self._heads.get((tenant, run))
-        if head is None:
-            found = self.execute(_FIND_RUN, (tenant, run)).fetchone()
-            head = KnownHead(*found) if found else None
-        return head
-
-    def get_last_id(self) -> int:
-        """Return the largest id of a record that there is or was; an id is given once."""
-        if self._last_id < 0 or self.total_changes != self._known_changes:
-            self._last_id = int(self.execute(_LAST_ID).fetchone()[0])
+        if self._last_id < 0:
+            self._last_id = self.get_last_id()
         return self._last_id
 
-    def remember(self, tenant: str, run: str, head: KnownHead, last_id: int) -> None:
-        """Remember what is true after an append, whose changes are the last ones."""
+    def find_head(self, tenant: str, run: str) -> KnownHead | None:
+        """Return the head of a run while appends are inserted; None if it is unknown."""
+        head = self._heads.get((tenant, run))
+        if head is None:
+            head = self.execute(_FIND_RUN, (tenant, run)).fetchone()
+        return head
+
+    def remember(self, tenant: str, run: str, head: KnownHead) -> None:
+        """Remember the head of a run after one of the appends."""
         if len(self._heads) >= _MOST:
             self._heads.clear()
         self._heads[tenant, run] = head
+
+    def end_appends(self, last_id: int) -> None:
+        """Remember what is true after the appends, whose changes are the last ones."""
         self._last_id = last_id
         self._known_changes = self.total_changes
+
+    def get_last_id(self) -> int:
+        """Read the largest id of a record that there is or was; an id is given once."""
+        return int(self.execute(_LAST_ID).fetchone()[0])
 
     def roll_back(self) -> None:
         """Roll a transaction back, unless SQLite has done so, for example when the disk was full."""

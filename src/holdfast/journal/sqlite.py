@@ -42,6 +42,7 @@ from holdfast.journal.rows import (
     encode_row,
 )
 from holdfast.journal.run_summary import select_recent
+from holdfast.journal.sqlite_appends import Append
 from holdfast.journal.sqlite_queries import RunHead
 from holdfast.journal.tenants import TenantViews
 from holdfast.journal.writer import JobQueue, LogTruncation, Writer, WriterJob
@@ -134,9 +135,7 @@ class SqliteJournal:
             rows.append(encode_append(self.tenant, run, marker, None))
             if marker.key == event.key:
                 raise conflict_error(run, marker.key)
-        await self._writer.submit(
-            WriterJob(sqlite_changes.Append(self.tenant, event, rows), writes=True)
-        )
+        await self._writer.submit(WriterJob(Append(self.tenant, event, rows), writes=True))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`; none if it is unknown."""

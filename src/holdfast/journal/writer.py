@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Protocol, TypeVar
+from itertools import groupby
+from typing import Protocol, TypeVar, cast
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal import hidden_runs, opening
@@ -28,6 +29,7 @@ from holdfast.journal.handoff import Handoff, finish_all
 from holdfast.journal.journal_errors import JournalClosedError, JournalCorruptError, JournalError
 from holdfast.journal.log_file import LogKeeper
 from holdfast.journal.run_heads import WriterConnection
+from holdfast.journal.sqlite_appends import Append, AppendGroup
 
 MOST_IN_GROUP = 256
 MOST_READS = 4
@@ -338,16 +340,49 @@ def _perform_until_failure(
     connection: sqlite3.Connection, path: str, group: list[WriterJob[object]]
 ) -> WriterJob[object] | None:
     """Perform jobs until one fails for a reason of its own; return that one."""
-    for job in group:
+    for is_append, found in groupby(group, _is_append):
+        jobs = list(found)
+        perform = _insert_appends if is_append else _perform_jobs
+        if (failed := perform(connection, path, jobs)) is not None:
+            return failed
+    return None
+
+
+def _is_append(job: WriterJob[object]) -> bool:
+    return type(job.work) is Append
+
+
+def _insert_appends(
+    connection: sqlite3.Connection, path: str, jobs: list[WriterJob[object]]
+) -> WriterJob[object] | None:
+    appends = AppendGroup([cast("Append", job.work) for job in jobs], connection)
+    try:
+        appends.insert()
+    except sqlite3.Error as error:
+        return _set_own_error(jobs[appends.current], error, path)
+    for number, job in enumerate(jobs):
+        job.error = appends.refused.get(number)
+    return None
+
+
+def _perform_jobs(
+    connection: sqlite3.Connection, path: str, jobs: list[WriterJob[object]]
+) -> WriterJob[object] | None:
+    for job in jobs:
         job.error = None  # of an earlier try
         try:
             job.perform(connection)
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _OWN_FAILURES:
-                raise
-            _set_error(job, error, path)
-            return job
+            return _set_own_error(job, error, path)
     return None
+
+
+def _set_own_error(job: WriterJob[object], error: sqlite3.Error, path: str) -> WriterJob[object]:
+    """Set the error of the job that failed; raise it again if it concerns the whole group."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _OWN_FAILURES:
+        raise error
+    _set_error(job, error, path)
+    return job
 
 
 def _read(
