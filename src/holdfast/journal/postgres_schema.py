@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from holdfast.journal.journal_errors import JournalStorageError, JournalVersionError
+from holdfast.journal.service_statements import POSTGRES_TABLES
 
 LOCK = 0x48464A31
 """`HFJ1`: the advisory lock."""
@@ -92,6 +93,8 @@ SCHEMA: tuple[LiteralString, ...] = (
         ")"
     ),
     "CREATE INDEX holdfast_media_uses_by_digest ON holdfast_media_uses (digest)",
+    # What a service stores besides runs; see `journal.service_store`.
+    *POSTGRES_TABLES,
 )
 
 

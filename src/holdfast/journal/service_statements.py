@@ -1,0 +1,140 @@
+"""The tables and statements of a service store, for SQLite and for PostgreSQL.
+
+Both understand every statement; a parameter is written `:name`. Rules for editing: a version that was
+released is never changed, and there is no way back.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+_TABLES: tuple[LiteralString, ...] = (
+    (
+        "CREATE TABLE holdfast_keys ("
+        " id text PRIMARY KEY,"
+        " digest {bytes} NOT NULL UNIQUE,"
+        " tenant text NOT NULL,"
+        " name text NOT NULL,"
+        " scopes text NOT NULL,"
+        " created_at {time} NOT NULL,"
+        " expires_at {time},"
+        " revoked_at {time},"
+        " used_at {time}"
+        ")"
+    ),
+    (
+        "CREATE TABLE holdfast_sign_ins ("
+        " digest {bytes} PRIMARY KEY,"
+        " key_id text NOT NULL,"
+        " created_at {time} NOT NULL,"
+        " expires_at {time} NOT NULL"
+        ")"
+    ),
+    # A request with an idempotency key. The route may contain a session of any length, and the caller
+    # chooses the key, so their digest is the primary key.
+    (
+        "CREATE TABLE holdfast_answered ("
+        " name {bytes} PRIMARY KEY,"
+        " digest text NOT NULL,"
+        " owner text NOT NULL,"
+        " status integer,"
+        " body {bytes} NOT NULL,"
+        " created_at {time} NOT NULL,"
+        " claimed_until {time} NOT NULL"
+        ")"
+    ),
+    "CREATE INDEX holdfast_answered_by_time ON holdfast_answered (created_at)",
+    # `session_digest` is the SHA-256 of `session`: an index takes no text of any length.
+    (
+        "CREATE TABLE holdfast_acts ("
+        " id text PRIMARY KEY,"
+        " tenant text NOT NULL,"
+        " session_digest {bytes} NOT NULL,"
+        " session text NOT NULL,"
+        " act text NOT NULL,"
+        " made_by text NOT NULL,"
+        " at {time} NOT NULL,"
+        " details text NOT NULL"
+        ")"
+    ),
+    "CREATE INDEX holdfast_acts_by_session ON holdfast_acts (tenant, session_digest, at)",
+    "CREATE TABLE holdfast_probe (id integer PRIMARY KEY, at {time} NOT NULL)",
+)
+
+POSTGRES_TABLES: tuple[LiteralString, ...] = tuple(
+    text.format(bytes="bytea", time="double precision") for text in _TABLES
+)
+"""The tables in the database of a journal."""
+
+SQLITE_TABLES = tuple(text.format(bytes="blob", time="real") for text in _TABLES)
+"""The tables in a SQLite file of their own."""
+
+_COLUMNS = "id, digest, tenant, name, scopes, created_at, expires_at, revoked_at, used_at"
+
+ADD_KEY = f"""
+INSERT INTO holdfast_keys ({_COLUMNS})
+VALUES (:id, :digest, :tenant, :name, :scopes, :created_at, :expires_at, :revoked_at, :used_at)
+ON CONFLICT DO NOTHING
+"""  # noqa: S608  # REASON: made of constants
+EXPIRE_KEY = """
+UPDATE holdfast_keys SET expires_at =
+  CASE WHEN expires_at IS NULL OR expires_at > :until THEN :until ELSE expires_at END
+WHERE id = :old AND revoked_at IS NULL
+"""
+ADD_SUCCESSOR = """
+INSERT INTO holdfast_keys (id, digest, tenant, name, scopes, created_at, expires_at)
+SELECT :id, :digest, :tenant, :name, :scopes, :created_at, CAST(:expires_at AS double precision)
+WHERE EXISTS (SELECT 1 FROM holdfast_keys WHERE id = :old AND revoked_at IS NULL)
+ON CONFLICT DO NOTHING
+"""
+REVOKE_KEY = """
+UPDATE holdfast_keys SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL RETURNING id
+"""
+END_SIGN_INS = "DELETE FROM holdfast_sign_ins WHERE key_id = :id"
+NOTE_USE = "UPDATE holdfast_keys SET used_at = :at WHERE id = :id"
+FIND_KEY = f"SELECT {_COLUMNS} FROM holdfast_keys WHERE digest = :digest"  # noqa: S608  # REASON: as above
+LIST_KEYS = f"SELECT {_COLUMNS} FROM holdfast_keys ORDER BY created_at, id"  # noqa: S608  # REASON: as above
+HAS_KEYS = "SELECT 1 FROM holdfast_keys LIMIT 1"
+
+ADD_SIGN_IN = """
+INSERT INTO holdfast_sign_ins (digest, key_id, created_at, expires_at)
+VALUES (:digest, :key_id, :created_at, :expires_at) ON CONFLICT DO NOTHING
+"""
+DELETE_ENDED_SIGN_INS = "DELETE FROM holdfast_sign_ins WHERE expires_at <= :created_at"
+FIND_SIGN_IN = """
+SELECT s.key_id, s.created_at, s.expires_at,
+  k.id, k.digest, k.tenant, k.name, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.used_at
+FROM holdfast_sign_ins s JOIN holdfast_keys k ON k.id = s.key_id WHERE s.digest = :digest
+"""
+DELETE_SIGN_IN = "DELETE FROM holdfast_sign_ins WHERE digest = :digest"
+
+DELETE_OLD_REQUESTS = "DELETE FROM holdfast_answered WHERE created_at <= :oldest"
+CLAIM_REQUEST = """
+INSERT INTO holdfast_answered AS saved
+  (name, digest, owner, status, body, created_at, claimed_until)
+VALUES (:name, :digest, :owner, NULL, :body, :now, :claimed_until)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, claimed_until = excluded.claimed_until
+WHERE saved.status IS NULL AND saved.claimed_until <= :now AND saved.digest = excluded.digest
+"""
+FIND_REQUEST = """
+SELECT digest, owner, status, body, created_at, claimed_until
+FROM holdfast_answered WHERE name = :name
+"""
+FINISH_REQUEST = """
+UPDATE holdfast_answered SET status = :status, body = :body WHERE name = :name AND status IS NULL
+"""
+RELEASE_REQUEST = """
+DELETE FROM holdfast_answered WHERE name = :name AND status IS NULL AND owner = :owner
+"""
+
+ADD_ACT = """
+INSERT INTO holdfast_acts (id, tenant, session_digest, session, act, made_by, at, details)
+VALUES (:id, :tenant, :session_digest, :session, :act, :by, :at, :details) ON CONFLICT DO NOTHING
+"""
+LIST_ACTS = """
+SELECT id, tenant, session, act, made_by, at, details FROM holdfast_acts
+WHERE tenant = :tenant AND session_digest = :session_digest ORDER BY at DESC, id DESC LIMIT :limit
+"""
+PROBE = """
+INSERT INTO holdfast_probe (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at = excluded.at
+"""

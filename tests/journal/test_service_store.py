@@ -1,0 +1,291 @@
+"""What every service store does, in memory, in SQLite and in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.postgres_server import PostgresServer
+
+from holdfast import MemoryJournal, PostgresJournal, SqliteJournal
+from holdfast.errors import ConfigurationError, JournalError, JournalVersionError
+from holdfast.journal.service_store import Act, ApiKey, RequestName, ServiceStore, SignIn
+from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.service_store_sqlite import SqliteServiceStore
+
+DAY = 86_400.0
+Open = Callable[[], ServiceStore]
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the same store, as another process would."""
+    opened: list[ServiceStore] = []
+    memory = open_service_store(MemoryJournal())
+    address = "memory:"
+    if request.param == "sqlite":
+        address = str(tmp_path / "talk.db")
+    elif request.param == "postgres":
+        address = request.getfixturevalue("postgres").new_url()
+
+    def open_it() -> ServiceStore:
+        if address != "memory:":
+            opened.append(open_service_store(address))
+            return opened[-1]
+        return memory
+
+    yield open_it
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(reopen: Open) -> ServiceStore:
+    return reopen()
+
+
+def key(number: int, **fields: object) -> ApiKey:
+    made = {"id": f"k{number}", "digest": bytes([number] * 32), "created_at": float(number)}
+    rest = {"tenant": "acme", "name": "ci", "scopes": ("run", "read")}
+    return ApiKey(**{**made, **rest, **fields})  # type: ignore[arg-type]
+
+
+async def test_a_key_is_found_by_its_digest_also_by_another_process(reopen: Open) -> None:
+    one, other = reopen(), reopen()
+    assert await one.has_keys() is False
+    await one.add_key(key(1, expires_at=9.5))
+    assert await other.find_key(bytes([1] * 32)) == key(1, expires_at=9.5)
+    assert await other.find_key(bytes(32)) is None
+    assert await other.has_keys() is True
+    await other.note_use("k1", 7.25)
+    (listed,) = await one.list_keys()
+    assert listed.used_at == 7.25
+
+
+async def test_keys_are_listed_with_those_that_are_not_valid(store: ServiceStore) -> None:
+    await store.add_key(key(2, tenant="other"))
+    await store.add_key(key(1))
+    assert await store.revoke_key("k1", 5.0) is True
+    assert await store.revoke_key("k1", 6.0) is False
+    assert await store.revoke_key("unknown", 6.0) is False
+    first, second = await store.list_keys()
+    assert (first.id, first.revoked_at, second.id) == ("k1", 5.0, "k2")
+    assert not first.is_valid(4.0)
+    assert await store.has_keys() is True
+
+
+@pytest.mark.parametrize(("expires", "expected"), [(None, 50.0), (20.0, 20.0), (90.0, 50.0)])
+async def test_a_rotated_key_expires_at_the_latest_after_the_grace(
+    store: ServiceStore, expires: float | None, expected: float
+) -> None:
+    await store.add_key(key(1, expires_at=expires))
+    assert await store.rotate_key("k1", key(2, expires_at=expires), 50.0) is True
+    old, new = await store.list_keys()
+    assert (old.expires_at, new.expires_at) == (expected, expires)
+    assert old.is_valid(expected - 1)
+    assert not old.is_valid(expected)
+
+
+async def test_a_revoked_or_unknown_key_has_no_successor(store: ServiceStore) -> None:
+    await store.add_key(key(1))
+    await store.revoke_key("k1", 2.0)
+    assert await store.rotate_key("k1", key(2), 50.0) is False
+    assert await store.rotate_key("k9", key(3), 50.0) is False
+    assert [one.id for one in await store.list_keys()] == ["k1"]
+
+
+async def test_a_sign_in_ends_with_its_key(reopen: Open) -> None:
+    store, other = reopen(), reopen()
+    await store.add_key(key(1))
+    sign_in = SignIn(digest=b"s" * 32, key_id="k1", created_at=1.0, expires_at=9.0)
+    await store.add_sign_in(sign_in)
+    assert await other.find_sign_in(b"s" * 32) == (sign_in, key(1))
+    await other.revoke_key("k1", 3.0)
+    assert await store.find_sign_in(b"s" * 32) is None
+
+
+async def test_sign_ins_are_ended_and_old_ones_deleted(store: ServiceStore) -> None:
+    await store.add_key(key(1))
+    for name, begins in ((b"a", 1.0), (b"b", 2.0), (b"c", 11.0)):
+        ended = SignIn(digest=name, key_id="k1", created_at=begins, expires_at=begins + 9.5)
+        await store.add_sign_in(ended)
+    assert await store.find_sign_in(b"a") is None  # it had ended when c began
+    assert await store.find_sign_in(b"b") is not None
+    await store.delete_sign_in(b"b")
+    await store.delete_sign_in(b"b")
+    assert await store.find_sign_in(b"b") is None
+
+
+NAME = RequestName("acme", "POST /turns", "order-7")
+
+
+async def test_a_repeated_request_gets_the_first_answer(reopen: Open) -> None:
+    store, other = reopen(), reopen()
+    first = await store.claim_request(NAME, "d1", owner="a", now=10.0)
+    assert (first.owner, first.status) == ("a", None)
+    during = await other.claim_request(NAME, "d1", owner="b", now=11.0)
+    assert (during.owner, during.status) == ("a", None)
+    await store.finish_request(NAME, 202, b'{"turn":1}')
+    await other.finish_request(NAME, 500, b"never")
+    later = await other.claim_request(NAME, "d1", owner="c", now=500.0)
+    assert (later.owner, later.status, later.body, later.digest) == ("a", 202, b'{"turn":1}', "d1")
+
+
+async def test_a_request_is_its_tenants_and_its_routes(store: ServiceStore) -> None:
+    names = [
+        NAME,
+        RequestName("other", "POST /turns", "order-7"),
+        RequestName("acme", "POST /sessions/a\x00/fork", "order-7"),
+        RequestName("acme", "POST /turnso", "rder-7"),
+    ]
+    for number, name in enumerate(names):
+        got = await store.claim_request(name, "d", owner=str(number), now=1.0)
+        assert got.owner == str(number)
+
+
+async def test_a_request_whose_process_died_is_taken_over_only_with_the_same_body(
+    store: ServiceStore,
+) -> None:
+    await store.claim_request(NAME, "d1", owner="a", now=10.0, lease=5.0)
+    assert (await store.claim_request(NAME, "d1", owner="b", now=14.9)).owner == "a"
+    assert (await store.claim_request(NAME, "d2", owner="b", now=15.0)).owner == "a"
+    assert (await store.claim_request(NAME, "d1", owner="b", now=15.0)).owner == "b"
+
+
+async def test_a_request_that_was_not_performed_is_free_again(store: ServiceStore) -> None:
+    await store.claim_request(NAME, "d1", owner="a", now=10.0)
+    await store.release_request(NAME, "b")
+    assert (await store.claim_request(NAME, "d2", owner="b", now=11.0)).owner == "a"
+    await store.release_request(NAME, "a")
+    assert (await store.claim_request(NAME, "d2", owner="b", now=11.0)).owner == "b"
+    await store.finish_request(NAME, 200, b"")
+    await store.release_request(NAME, "b")
+    assert (await store.claim_request(NAME, "d2", owner="c", now=12.0)).status == 200
+
+
+async def test_a_request_is_forgotten_after_a_day(store: ServiceStore) -> None:
+    await store.claim_request(NAME, "d1", owner="a", now=10.0)
+    await store.finish_request(NAME, 200, b"x")
+    assert (await store.claim_request(NAME, "d2", owner="b", now=9.0 + DAY)).owner == "a"
+    again = await store.claim_request(NAME, "d2", owner="b", now=10.0 + DAY)
+    assert (again.owner, again.digest, again.status) == ("b", "d2", None)
+
+
+async def test_one_of_many_callers_performs_a_request(reopen: Open) -> None:
+    stores = [reopen() for _ in range(4)]
+    claims = [
+        stores[number % 4].claim_request(NAME, "d", owner=str(number), now=1.0)
+        for number in range(40)
+    ]
+    assert len({saved.owner for saved in await asyncio.gather(*claims)}) == 1
+
+
+async def test_acts_are_listed_in_order_and_saved_once(reopen: Open) -> None:
+    store, other = reopen(), reopen()
+    acts = [
+        Act(id=f"a{n}", tenant="acme", session="s" * 9000, act="cancel", by="ada", at=float(n))
+        for n in range(5)
+    ]
+    for act in (*acts, acts[0]):
+        await store.add_act(act)
+    await store.add_act(
+        Act(id="x", tenant="other", session="s" * 9000, act="cancel", by="eve", at=1.0)
+    )
+    assert await other.list_acts("acme", "s" * 9000) == acts
+    assert await other.list_acts("acme", "s" * 9000, 2) == acts[3:]
+    assert await other.list_acts("acme", "s" * 9000, 0) == []
+    assert await other.list_acts("acme", "unknown") == []
+
+
+async def test_a_probe_shows_that_the_store_can_be_written(store: ServiceStore) -> None:
+    await store.probe(1.0)
+    await store.probe(2.0)
+
+
+async def test_a_file_is_used_while_the_journal_is_open_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path) as journal:
+        store = open_service_store(journal)
+        await store.add_key(key(1))
+        program = (
+            "import asyncio, sys\n"
+            "from holdfast.journal.service_store_opening import open_service_store\n"
+            "store = open_service_store(sys.argv[1])\n"
+            "print(asyncio.run(store.revoke_key('k1', 2.0)))\n"
+        )
+        words = [sys.executable, "-c", program, f"sqlite:///{path}"]
+        done = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+        assert (await done.communicate())[0] == b"True\n"
+        (listed,) = await store.list_keys()
+        assert listed.revoked_at == 2.0
+        store.close()
+
+
+def test_many_processes_may_create_the_same_file(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from holdfast.journal.service_store_sqlite import SqliteServiceStore\n"
+        "store = SqliteServiceStore(sys.argv[1])\n"
+        "asyncio.run(store.probe(1.0))\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "talk.db")]
+    running = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(6)]
+    assert [one.communicate()[1] for one in running] == [""] * 6
+
+
+def test_only_this_user_may_read_the_file(tmp_path: Path) -> None:
+    store = SqliteServiceStore(tmp_path / "talk.db")
+    asyncio.run(store.probe(1.0))
+    assert {one.stat().st_mode & 0o077 for one in tmp_path.iterdir()} == {0}
+    store.close()
+    store.close()
+    with pytest.raises(JournalError, match="is closed"):
+        asyncio.run(store.probe(1.0))
+
+
+def test_files_that_cannot_be_used_are_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="holdfast keys create"):
+        SqliteServiceStore(tmp_path / "a.db", create=False)
+    with pytest.raises(JournalError, match="No such file or directory"):
+        SqliteServiceStore(tmp_path / "missing" / "a.db")
+    (tmp_path / "b.db-service.db").write_bytes(b"not a database at all, but long enough to read")
+    with pytest.raises(JournalError, match="is damaged"):
+        SqliteServiceStore(tmp_path / "b.db")
+    with SqliteJournal(tmp_path / "c.db-service.db"):
+        pass
+    with pytest.raises(JournalVersionError, match="another program"):
+        SqliteServiceStore(tmp_path / "c.db")
+    with pytest.raises(ConfigurationError, match="is in memory"):
+        open_service_store("memory:")
+
+
+def test_a_file_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) -> None:
+    import sqlite3
+
+    SqliteServiceStore(tmp_path / "a.db").close()
+    with sqlite3.connect(tmp_path / "a.db-service.db") as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    before = (tmp_path / "a.db-service.db").read_bytes()
+    with pytest.raises(JournalVersionError, match="has version 2"):
+        SqliteServiceStore(tmp_path / "a.db")
+    assert (tmp_path / "a.db-service.db").read_bytes() == before
+
+
+async def test_the_store_of_a_postgres_journal_uses_its_connections(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    with PostgresJournal(url) as journal:
+        store = open_service_store(journal)
+        await store.add_key(key(1))
+        assert await store.has_keys()
+        store.close()
+        assert not journal.closed
+    other = open_service_store(url, create=False)
+    assert await other.has_keys()
+    other.close()
