@@ -16,8 +16,8 @@ from starlette.routing import Mount
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import Journal
 from holdfast.server.api import routes as native
-from holdfast.server.api.problems import ProblemError, respond_problem, to_problem
 from holdfast.server.bound_agents import AnyAgent
+from holdfast.server.problems import ProblemError, respond_problem, to_problem
 from holdfast.server.service import Service
 
 

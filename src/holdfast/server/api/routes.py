@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute, Route
 from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.server.api.event_stream import stream_entries
-from holdfast.server.api.problems import ProblemError, make_problem
 from holdfast.server.event_log.positions import START, Position, parse_position
 from holdfast.server.live.reading import ReadingEnd
+from holdfast.server.problems import ProblemError, make_problem
 from holdfast.server.service import Service, TenantService
 
 

@@ -6,9 +6,11 @@ exists.
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from holdfast.core.errors import (
@@ -75,6 +77,15 @@ def make_problem(
     )
 
 
+def make_wait_problem(status: int, kind: str, detail: str, seconds: float) -> Problem:
+    """Return the problem of a request that may succeed after some seconds.
+
+    >>> make_wait_problem(429, "turns", "There were too many turns.", 2.5).retry_after
+    2.5
+    """
+    return replace(make_problem(status, kind, detail, retryable=True), retry_after=seconds)
+
+
 def to_problem(error: HoldfastError) -> Problem:
     """Return the problem that an error of the library is."""
     if isinstance(error, SessionBusyError):
@@ -103,7 +114,7 @@ def respond_problem(problem: Problem) -> Response:
     """Return the response for a problem."""
     headers = {}
     if not isinstance(problem.retry_after, UnsetType):
-        headers["Retry-After"] = str(max(1, round(problem.retry_after)))
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
     return Response(
         to_json(problem),
         problem.status,
