@@ -1,0 +1,56 @@
+"""The types of ASGI, and the few things that every middleware reads from a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, TypeAlias
+
+from starlette.responses import Response
+
+from holdfast.server.problems import Problem, respond_problem
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+
+def find_header(headers: Headers, name: bytes) -> str:
+    """Return the value of a header; "" if it is missing. Several are joined as HTTP says."""
+    return ", ".join(value.decode("latin-1") for key, value in headers if key == name)
+
+
+def count_header(headers: Headers, name: bytes) -> int:
+    """Return how often a header was sent."""
+    return sum(key == name for key, _ in headers)
+
+
+def find_route_path(scope: Scope) -> str:
+    """Return the path below the place where the service is mounted.
+
+    >>> find_route_path({"path": "/agents/health", "root_path": "/agents"})
+    '/health'
+    """
+    path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
+    if root and (path == root or path.startswith(f"{root}/")):
+        return path[len(root) :] or "/"
+    return path
+
+
+def has_body(headers: Headers) -> bool:
+    """Whether a body follows the head of a request."""
+    return find_header(headers, b"content-length") not in ("", "0") or bool(
+        find_header(headers, b"transfer-encoding")
+    )
+
+
+def refuse(problem: Problem) -> Response:
+    """Return the response for a request that is not let through."""
+    response = respond_problem(problem)
+    if problem.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if problem.status == 408:
+        response.headers["Connection"] = "close"  # the rest of the body is not waited for
+    return response

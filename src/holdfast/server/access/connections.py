@@ -1,0 +1,174 @@
+"""Serves HTTP connections within bounds: how many there are, and how long a request head may take.
+
+uvicorn closes a connection that is idle after a response, but waits without end for a first request,
+for the rest of a head, and for the rest of a body that nobody reads. A caller could hold all
+connections in this way. So each connection that has no request in progress has a deadline; and when
+there are too many connections, the one that has been idle for the longest time makes room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import uvicorn
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from holdfast.server.access.asgi import ASGIApp
+
+MOST_CONNECTIONS = 10_000
+HEAD_SECONDS = 10.0
+
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\n\r\n"
+)
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class ConnectionBounds:
+    """The bounds of the connections of one server.
+
+    Args:
+        most: the maximum number of connections.
+        head_seconds: seconds in which the head of a request must arrive.
+    """
+
+    def __init__(self, most: int = MOST_CONNECTIONS, head_seconds: float = HEAD_SECONDS) -> None:
+        self.most = most
+        self.head_seconds = head_seconds
+        self.open = 0
+        self.idle: OrderedDict[BoundedProtocol, None] = OrderedDict()
+        """The connections without a request in progress, the longest idle one first."""
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection of uvicorn that is closed when its request does not come in time.
+
+    Args:
+        bounds: the bounds of all connections of the server.
+        config: as for uvicorn; so are the arguments that follow.
+    """
+
+    def __init__(
+        self,
+        bounds: ConnectionBounds,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._bounds = bounds
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, and make room if there are too many connections."""
+        super().connection_made(transport)
+        bounds = self._bounds
+        bounds.open += 1
+        if bounds.open > bounds.most:
+            if not bounds.idle:
+                transport.write(_BUSY)
+                transport.close()
+                return
+            oldest, _ = bounds.idle.popitem(last=False)
+            oldest.transport.abort()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        super().connection_lost(exc)
+        self._bounds.open -= 1
+        self._bounds.idle.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def data_received(self, data: bytes) -> None:
+        """Read, and see whether that completed the head of a request."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Note that the connection is idle again."""
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._bounds.idle[self] = None
+            self._bounds.idle.move_to_end(self)
+
+    def _watch(self) -> None:
+        cycle = self._get_cycle()
+        if cycle is not None and not cycle.response_complete:
+            self._bounds.idle.pop(self, None)
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+        elif self._deadline is None and not self.transport.is_closing():
+            self._bounds.idle.setdefault(self, None)
+            self._deadline = self.loop.call_later(self._bounds.head_seconds, self._end_waiting)
+
+    def _end_waiting(self) -> None:
+        self._deadline = None
+        if self._get_cycle() is None and self.conn.trailing_data[0]:
+            self.transport.write(_TOO_SLOW)
+        self.transport.close()
+
+    def _get_cycle(self) -> RequestResponseCycle | None:
+        return self.cycle  # None before the first request, whatever the annotation says
+
+
+def build_config(
+    app: ASGIApp, host: str, port: int, bounds: ConnectionBounds | None = None
+) -> uvicorn.Config:
+    """Return the configuration with which uvicorn serves a protected application.
+
+    Headers of proxies, the access log and security headers are the application's, so that they are
+    the same under every server. Set further settings, such as `fd` or `ssl_certfile`, on the result.
+
+    Args:
+        app: the application.
+        host: the address to listen on.
+        port: the port to listen on; 0 for any free one.
+        bounds: the bounds of the connections.
+    """
+    shared = bounds or ConnectionBounds()
+
+    class Bound(BoundedProtocol):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(shared, *arguments, **named)
+
+    return uvicorn.Config(
+        app,
+        host,
+        port,
+        http=Bound,
+        ws="none",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        log_config=None,
+        timeout_keep_alive=15,
+        backlog=2048,
+    )
+
+
+def raise_file_limit(least: int = MOST_CONNECTIONS + 500) -> int:
+    """Allow this process to open more files, as far as the system lets it; return how many.
+
+    Args:
+        least: how many are wanted.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return least
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= least:
+        return least if soft == resource.RLIM_INFINITY else soft
+    wanted = least if hard == resource.RLIM_INFINITY else min(least, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted

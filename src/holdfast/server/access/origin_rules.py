@@ -1,0 +1,169 @@
+"""Which requests of a browser are answered: rules for `Host`, `Origin`, `Sec-Fetch-Site` and the body.
+
+A web page of another site must not be able to drive a service, neither with its user's cookie nor,
+where there are no keys, because it runs on the same machine. A program other than a browser sends
+none of these headers and is not concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from holdfast.server.access.addresses import is_loopback
+from holdfast.server.problems import Problem, make_problem
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_WITHOUT_KEYS = "A service without keys answers only on this machine"
+_PORTS = {"http": 80, "https": 443}
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_JSON_TYPES = ("application/json", "application/x-ndjson", "application/jsonl")
+
+
+class RequestHead(Struct, frozen=True, kw_only=True):
+    """What the rules see of a request.
+
+    Args:
+        method: the method.
+        scheme: "http" or "https".
+        host: the `Host`; "" if there is none.
+        origin: the `Origin`; None if there is none.
+        site: the `Sec-Fetch-Site`; "" if there is none.
+        destination: the `Sec-Fetch-Dest` of a navigation; "" for any other request.
+        content_type: the `Content-Type`; "" if there is none.
+        has_body: whether a body follows.
+    """
+
+    method: str
+    scheme: str
+    host: str
+    origin: str | None = None
+    site: str = ""
+    destination: str = ""
+    content_type: str = ""
+    has_body: bool = False
+
+
+def split_host(host: str) -> str:
+    """Return the name in a `Host` without its port; "" if it cannot be read.
+
+    >>> split_host("localhost:8000"), split_host("[::1]:80"), split_host("a@b")
+    ('localhost', '[::1]', '')
+    """
+    if any(letter in host for letter in "/?#@ \\\t"):
+        return ""
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name, port = host, ""
+    if port and not port.isdecimal():
+        return ""
+    if ":" in name and not (name.startswith("[") and name.endswith("]")):
+        return ""
+    return name.lower().rstrip(".")
+
+
+def check_host(host: str, allowed: Collection[str], *, is_local: bool) -> Problem | None:
+    """Judge the `Host` of a request: a page whose name suddenly means this machine sends its own name.
+
+    Args:
+        host: the `Host`.
+        allowed: the names under which the service is reached; if there are none, any name is.
+        is_local: whether the service has no keys, so that the names of this machine are allowed and
+            no others are unless they are listed.
+    """
+    name = split_host(host)
+    if name and (name in allowed or (is_local and is_loopback(name))):
+        return None
+    if name and not is_local and not allowed:
+        return None
+    return make_problem(
+        400,
+        "foreign_host",
+        f"{_WITHOUT_KEYS}, under its own names." if is_local else "The host is not known here.",
+        field="Host",
+        fix="Call http://localhost or http://127.0.0.1, or list the name in allowed_hosts",
+    )
+
+
+def check_origin(head: RequestHead, allowed: Collection[str]) -> Problem | None:
+    """Judge where a browser sends a request from: only pages of the service itself may.
+
+    A navigation in a tab of its own is allowed, since the page that began it learns nothing of it.
+
+    Args:
+        head: the request.
+        allowed: origins of other pages that may call the service.
+    """
+    if head.origin is not None:
+        is_own = head.origin in allowed or is_same_origin(head)
+    elif head.site in ("", "same-origin", "none"):
+        is_own = True
+    else:
+        is_own = head.method in ("GET", "HEAD") and head.destination == "document"
+    if is_own:
+        return None
+    return make_problem(
+        403,
+        "foreign_origin",
+        "A page of another site may not call this service.",
+        field="Origin",
+        fix="Call it from a program, or list the origin in allowed_origins",
+    )
+
+
+def is_same_origin(head: RequestHead) -> bool:
+    """Whether the `Origin` of a request is the address that it was sent to."""
+    if head.origin is None or not head.host:
+        return False
+    own = _split_origin(f"{head.scheme}://{head.host}")
+    return own is not None and own == _split_origin(head.origin)
+
+
+def is_origin(text: str) -> bool:
+    """Whether a text is an origin as a browser writes it: scheme, name and port.
+
+    >>> is_origin("https://app.example.com"), is_origin("https://app.example.com/")
+    (True, False)
+    """
+    parts = _split_origin(text)
+    if parts is None:
+        return False
+    scheme, name, port = parts
+    short = f"{scheme}://{f'[{name}]' if ':' in name else name}"
+    return text == (short if port == _PORTS[scheme] else f"{short}:{port}")
+
+
+def _split_origin(origin: str) -> tuple[str, str, int] | None:
+    try:
+        parts = urlsplit(origin)
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS or not parts.hostname:
+        return None
+    return parts.scheme, parts.hostname, port or _PORTS[parts.scheme]
+
+
+def check_content_type(head: RequestHead, *, is_media: bool) -> Problem | None:
+    """Judge the type of a body: a form of another page can send three types, and JSON is none of them.
+
+    Args:
+        head: the request.
+        is_media: whether the route takes pictures and files, of any other type.
+    """
+    kind = head.content_type.partition(";")[0].strip().lower()
+    if head.method in SAFE_METHODS or not head.has_body or kind in _JSON_TYPES:
+        return None
+    is_of_form = kind in ("", "text/plain", "multipart/form-data", _FORM_TYPE)
+    if is_media and not is_of_form:
+        return None
+    return make_problem(
+        415,
+        "content_type",
+        "The body must be JSON.",
+        field="Content-Type",
+        fix="Send Content-Type: application/json",
+    )

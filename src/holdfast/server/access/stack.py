@@ -1,0 +1,238 @@
+"""Protects an application: every request passes through here before it reaches a route.
+
+    forwarded headers -> headers, log and metrics -> CORS -> gate -> body -> the application
+
+The gate knows four kinds of paths: those for machines that watch, those of the sign-in, those of the
+console's own files, which anybody may read, and all others, which need a principal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from starlette.responses import Response
+
+from holdfast.core.errors import HoldfastError
+from holdfast.journal.service_store import ServiceStore
+from holdfast.server.access.addresses import parse_networks, read_forwarded
+from holdfast.server.access.asgi import (
+    ASGIApp,
+    Receive,
+    Scope,
+    Send,
+    count_header,
+    find_header,
+    find_route_path,
+    has_body,
+    refuse,
+)
+from holdfast.server.access.authentication import Authenticator, find_address
+from holdfast.server.access.bodies import BodyLimits, is_upload
+from holdfast.server.access.callers import (
+    STATE,
+    Caller,
+    CallerUsage,
+    require,
+    take_stream,
+    take_turn,
+)
+from holdfast.server.access.cross_origin import CrossOrigin
+from holdfast.server.access.key_ring import KeyRing
+from holdfast.server.access.options import AccessOptions
+from holdfast.server.access.origin_rules import (
+    SAFE_METHODS,
+    RequestHead,
+    check_content_type,
+    check_host,
+    check_origin,
+)
+from holdfast.server.access.responses import ResponseWatch
+from holdfast.server.access.sign_in_routes import (
+    SESSION,
+    SIGN_IN,
+    SIGN_OUT,
+    show_session,
+    sign_in,
+    sign_out,
+)
+from holdfast.server.health.health_routes import respond_health, respond_metrics, respond_ready
+from holdfast.server.health.readiness import Readiness
+from holdfast.server.health.service_metrics import ServiceMetrics
+from holdfast.server.problems import ProblemError, make_problem, to_problem
+
+__all__ = ["AccessControl", "protect", "require", "take_stream", "take_turn"]
+
+_PUBLIC = ("/console", "/favicon.ico")
+
+
+class AccessControl:
+    """Who may call one service, and what is known about its health.
+
+    Args:
+        store: has the keys and sign-ins.
+        options: who may call, and how much.
+        now: the time in seconds since the epoch.
+        monotonic: a clock in seconds that does not go back.
+    """
+
+    def __init__(
+        self,
+        store: ServiceStore,
+        options: AccessOptions | None = None,
+        *,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.options = options or AccessOptions()
+        self.monotonic = monotonic
+        self.keys = KeyRing(store, now, monotonic)
+        self.authenticator = Authenticator(self.options, self.keys)
+        self.usage = CallerUsage(self.options.limits, monotonic)
+        self.metrics = ServiceMetrics()
+        self.metrics.add_gauges(self._count_streams)
+        self.readiness = Readiness(monotonic)
+        self.readiness.add_check("store", lambda: store.probe(now()))
+
+    async def _count_streams(self) -> dict[str, float]:
+        return {"streams_open": float(self.usage.open_streams)}
+
+
+def protect(app: ASGIApp, access: AccessControl) -> ASGIApp:
+    """Return an application that lets only those requests through that may pass.
+
+    Args:
+        app: the application. Its routes call `require`, `take_turn` and `take_stream`.
+        access: who may pass.
+    """
+    gate = _Gate(BodyLimits(app, access.options.limits), access)
+    crossing = CrossOrigin(gate, access.options.allowed_origins)
+    watched = ResponseWatch(crossing, access.metrics, access.monotonic)
+    proxies = parse_networks("trusted_proxies", access.options.trusted_proxies)
+
+    async def protected(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        client = scope.get("client")
+        seen = read_forwarded(find_address(scope), scope["scheme"], scope["headers"], proxies)
+        scope["scheme"] = seen.scheme
+        if client and seen.address != client[0]:
+            scope["client"] = (seen.address, 0)
+        if seen.host:
+            others = [pair for pair in scope["headers"] if pair[0] != b"host"]
+            scope["headers"] = [*others, (b"host", seen.host.encode("latin-1"))]
+        await watched(scope, receive, send)
+
+    return protected
+
+
+class _Gate:
+    """Answers the paths of the sign-in and of health, and finds out who calls the others."""
+
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+        self._bodies = BodyLimits(app, access.options.limits)
+        self._access = access
+        self._options = access.options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = Caller(self._access.usage, None)
+        scope.setdefault("state", {})[STATE] = caller
+        try:
+            response = await self._answer(scope, receive, caller)
+        except ProblemError as error:
+            response = refuse(error.problem)
+        except HoldfastError as error:
+            response = refuse(to_problem(error))
+        if response is not None:
+            await response(scope, receive, send)
+            return
+        try:
+            await self._bodies(scope, receive, send)
+        finally:
+            self._access.usage.end_request(caller)
+
+    async def _answer(self, scope: Scope, receive: Receive, caller: Caller) -> Response | None:
+        """Return the response to a request; None if it may go to the application.
+
+        Raises:
+            ProblemError: it is refused.
+            JournalError: the store cannot be used.
+        """
+        access, route = self._access, (scope["method"], find_route_path(scope))
+        if route == ("GET", "/health"):
+            return respond_health()
+        if route == ("GET", "/ready"):
+            return await respond_ready(access.readiness)
+        is_local = await access.authenticator.is_local()
+        head = read_head(scope)
+        self._check_head(head, scope, is_local=is_local)
+        if route == ("POST", SIGN_IN):
+            _check_page(head)
+            return await self._sign_in(scope, receive)
+        if _is_public(*route):
+            return None
+        identity = await access.authenticator.identify(scope, is_local=is_local)
+        caller.principal = identity.principal
+        if identity.by_cookie:
+            _check_page(head)
+        if route == ("GET", SESSION):
+            return show_session(scope, identity, is_local=is_local)
+        if route == ("POST", SIGN_OUT):
+            return await sign_out(scope, access.keys)
+        if route == ("GET", "/metrics"):
+            caller.require("admin")
+            return await respond_metrics(access.metrics)
+        return None
+
+    async def _sign_in(self, scope: Scope, receive: Receive) -> Response:
+        read = await self._bodies.read(scope, receive)
+        if read is None:
+            return Response(status_code=400)  # nobody is there to receive it
+        return await sign_in(scope, read, self._access.authenticator, self._access.keys)
+
+    def _check_head(self, head: RequestHead, scope: Scope, *, is_local: bool) -> None:
+        """Apply the rules that hold for every caller."""
+        if count_header(scope["headers"], b"host") > 1:
+            raise ProblemError(make_problem(400, "host", "There is more than one Host."))
+        problem = None
+        if not callable(self._options.auth):
+            problem = check_host(head.host, self._options.allowed_hosts, is_local=is_local)
+        if is_local:
+            problem = problem or check_origin(head, self._options.allowed_origins)
+            problem = problem or check_content_type(head, is_media=is_upload(scope))
+        if problem is not None:
+            raise ProblemError(problem)
+
+
+def _check_page(head: RequestHead) -> None:
+    """Apply the rules for requests that a page of another site could cause."""
+    problem = check_origin(head, ()) or check_content_type(head, is_media=True)
+    if problem is not None:
+        raise ProblemError(problem)
+
+
+def _is_public(method: str, path: str) -> bool:
+    """Whether anybody may read a path: the files of the console, which ask for a sign-in."""
+    is_file = path in _PUBLIC or (path.startswith("/console/") and path != SESSION)
+    return method in SAFE_METHODS and is_file
+
+
+def read_head(scope: Scope) -> RequestHead:
+    """Return what the rules see of a request."""
+    headers = scope["headers"]
+    is_navigation = find_header(headers, b"sec-fetch-mode") == "navigate"
+    origins = count_header(headers, b"origin")
+    return RequestHead(
+        method=scope["method"],
+        scheme=scope["scheme"],
+        host=find_header(headers, b"host"),
+        origin=find_header(headers, b"origin") if origins else None,
+        site=find_header(headers, b"sec-fetch-site"),
+        destination=find_header(headers, b"sec-fetch-dest") if is_navigation else "",
+        content_type=find_header(headers, b"content-type"),
+        has_body=has_body(headers),
+    )
