@@ -24,6 +24,7 @@ COMMANDS = {
     "chat": "chat in the terminal; Ctrl-C stops the turn but not the program",
     "journal": "show, verify, back up, restore or prune the journal in which conversations are saved",
     "sessions": "list, search, fork, rewind, compact, move or delete conversations",
+    "keys": "make, list, revoke or rotate the keys with which people and programs call a service",
     "replay": "show what happened in a recorded run and how long each part took",
     "emulate": "serve a provider that fails by script, for any framework",
 }
