@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterable, Callable, Collection, Iterable, Sequence
 
+    from holdfast.core.client_tools import ClientTool
     from holdfast.core.events import OnWait
     from holdfast.core.hosted_tools import HostedTool
     from holdfast.core.limits import Limits
@@ -70,7 +71,7 @@ class Agent(Generic[T, D_contra]):
         name: names the agent in logs and events.
         instructions: the system prompt: a text, a function that returns one, or a list of these. A
             function is called for each new turn, with or without an `InstructionsContext`.
-        tools: functions, tools made by `@tool`, or tools of the provider, such as `WebSearch()`.
+        tools: functions, `@tool`s, a `ClientTool` of the caller, the provider's `WebSearch()`.
         toolsets: named groups of tools, such as a `Toolset` or `Skills`.
         output: the type of the output: `str`, a pydantic model, a dataclass, a TypedDict, ...; a
             function, which is called with the output as its arguments, and whose return value is
@@ -124,7 +125,7 @@ class Agent(Generic[T, D_contra]):
         *,
         name: str = "agent",
         instructions: Instructions[D_contra] = "",
-        tools: Iterable[Callable[..., object] | Tool | HostedTool] = (),
+        tools: Iterable[Callable[..., object] | Tool | HostedTool | ClientTool] = (),
         toolsets: Sequence[Toolset] = (),
         output: OutputKind[T] | Sequence[OutputKind[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         deps_type: type[D_contra] | None = None,
@@ -167,12 +168,12 @@ class Agent(Generic[T, D_contra]):
     ) -> Result[Any]:
         """Run one turn to its end.
 
-        What is passed is for this turn only. A turn that continues finds `settings`, `limits`,
-        `metadata` and the name of a model in the journal; the rest must be passed again.
+        What is passed is for this turn only. A turn that continues finds what JSON can express in the
+        journal, also a `ClientTool` and a `JsonSchema`; the rest must be passed again.
 
         Args:
             prompt: the user's message.
-            session: the name of the session to continue; or `history`, its messages.
+            session: the name of a session; `history` are the messages before its first turn.
             deps: an object of the agent's `deps_type`; tools read it as `ToolContext.deps`.
             request: an idempotency key of yours, for a message that may be sent twice. If the
                 journal has a turn with this key, that turn is finished if it was interrupted, and
@@ -181,6 +182,7 @@ class Agent(Generic[T, D_contra]):
             settings: model settings that replace those of the agent, field by field.
             output: the type of the output, instead of the agent's; so are `limits`.
             tools: tools besides those of the agent; `toolsets` are added in the same way.
+            instructions: text after the instructions of the agent.
             metadata: JSON values by name for hooks, tools, observers and the result. They are saved
                 in the journal, so they must not hold secrets.
 

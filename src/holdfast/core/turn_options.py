@@ -14,7 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.json_schema import JsonSchema
 from holdfast.core.model_request import ModelSettings
 
 Metadata: TypeAlias = Mapping[str, object]
@@ -38,12 +40,18 @@ class TurnOptions(Struct, frozen=True, omit_defaults=True):
         settings: the model settings that the caller passed.
         metadata: the metadata that the caller passed.
         fingerprints: what the caller passed and cannot be saved.
+        instructions: what follows the instructions of the agent in this turn.
+        client_tools: the tools that the caller runs.
+        output: the type of the output, if it is a JSON Schema.
     """
 
     model: str = ""
     settings: ModelSettings | None = None
     metadata: Metadata = {}
     fingerprints: Fingerprints = {}
+    instructions: str = ""
+    client_tools: tuple[ClientTool, ...] = ()
+    output: JsonSchema | None = None
 
 
 NO_OPTIONS = TurnOptions()

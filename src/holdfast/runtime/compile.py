@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast, get_origin
 import msgspec
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait
@@ -64,7 +65,7 @@ class AgentKeywords(TypedDict, total=False):
     model: str | ModelAt | Model
     name: str
     instructions: Instructions[Any]
-    tools: Iterable[Callable[..., object] | Tool | HostedTool]
+    tools: Iterable[Callable[..., object] | Tool | HostedTool | ClientTool]
     toolsets: Sequence[Toolset]
     # Any: only the signature of `Agent` can connect this type with the type of the result.
     output: OutputKind[Any] | Sequence[OutputKind[Any]] | StructuredOutput[Any]
@@ -99,7 +100,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     models = [resolve(keywords, _pick_primary(keywords)), *_resolve_fallbacks(keywords)]
     functions, hosted = split_hosted_tools(keywords["tools"])
     # The registry checks that the others are functions.
-    registry = Registry(cast("Iterable[Callable[..., object] | Tool]", functions))
+    registry = Registry(cast("Iterable[Callable[..., object] | Tool | ClientTool]", functions))
     output = compile_output_type(keywords["output"])
     toolsets = check_toolsets(keywords["toolsets"])
     registry = add_toolsets(registry, toolsets)

@@ -391,6 +391,8 @@ class Engine(Generic[T]):
             run_id = turn.session or new_run_id()
             try:
                 async with self._open_run(turn, run_id, pool, begins_turn=begins_turn) as opened:
+                    if turn.session is not None and len(turn.history):
+                        opened.begin_history(turn.history)
                     run = ActiveTurn(plan, run_id, opened, context)
                     if run.machine.phase is not _IDLE:
                         await close_left_turn(run)

@@ -65,6 +65,11 @@ class AgentInstructions(Struct, frozen=True):
         ]
         return _join_texts(texts)
 
+    def add_text(self, text: str) -> AgentInstructions:
+        """Return instructions that end with another text."""
+        fixed = None if self.fixed is None else _join_texts((self.fixed, text))
+        return AgentInstructions((*self.parts, text), fixed)
+
     def find_first_sentence(self) -> str:
         """Return the first sentence of the texts, without headings; "" when there is none."""
         texts = (part for part in self.parts if isinstance(part, str))

@@ -11,6 +11,10 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.client_tools import ClientTool as ClientTool
+    from holdfast.core.client_tools import ClientToolQuestion as ClientToolQuestion
+    from holdfast.core.client_tools import ClientToolResult as ClientToolResult
+    from holdfast.core.json_schema import JsonSchema as JsonSchema
     from holdfast.middleware.hook_contexts import ToolsetContext as ToolsetContext
     from holdfast.tools.context import EventSink as EventSink
     from holdfast.tools.context import ToolContext as ToolContext
@@ -24,7 +28,11 @@ if TYPE_CHECKING:
     from holdfast.tools.toolset import Toolset as Toolset
 
 _HOME: dict[str, str] = {
+    "ClientTool": "holdfast.core.client_tools",
+    "ClientToolQuestion": "holdfast.core.client_tools",
+    "ClientToolResult": "holdfast.core.client_tools",
     "EventSink": "holdfast.tools.context",
+    "JsonSchema": "holdfast.core.json_schema",
     "Registry": "holdfast.tools.registry",
     "Tool": "holdfast.tools.tool",
     "ToolContext": "holdfast.tools.context",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -27,7 +28,7 @@ class Registry:
     """Tools by name, checked when the registry is created.
 
     Args:
-        tools: functions, or tools created by `@tool`.
+        tools: functions, tools created by `@tool`, or tools that the caller runs.
 
     Raises:
         ConfigurationError: two tools have one name, or a tool cannot be called by a model.
@@ -40,11 +41,11 @@ class Registry:
 
     __slots__ = ("_by_name", "specs")
 
-    def __init__(self, tools: Iterable[Callable[..., object] | Tool] = ()) -> None:
+    def __init__(self, tools: Iterable[Callable[..., object] | Tool | ClientTool] = ()) -> None:
         self._by_name: dict[str, Tool] = {}
         check_value("tools", tools, Iterable[object])
         for function in tools:
-            tool = as_tool(function)
+            tool = _to_tool(function)
             _check_bound(tool)
             other = self._by_name.get(tool.name)
             if other is not None:
@@ -104,6 +105,14 @@ class Registry:
 
     def __repr__(self) -> str:
         return f"Registry({', '.join(self._by_name)})"
+
+
+def _to_tool(given: Callable[..., object] | Tool | ClientTool) -> Tool:
+    if not isinstance(given, ClientTool):
+        return as_tool(given)
+    from holdfast.tools.client_calls import make_client_tool  # imports pydantic
+
+    return make_client_tool(given)
 
 
 def _not_found(name: str, names: tuple[str, ...]) -> ToolNotFoundError:

@@ -314,6 +314,17 @@ def _make_tool(function: Callable[P, R], settings: ToolOptions) -> Tool[P, R]:
     return new_tool
 
 
+def make_tool_with_signature(
+    function: Callable[P, R], settings: ToolOptions, signature: Signature
+) -> Tool[P, R]:
+    """Return a tool whose arguments are not those of its function."""
+    compiled = _CompiledSignature()
+    compiled.signature = signature
+    new_tool = Tool(function, settings)
+    new_tool.__dict__["_compiled"] = compiled
+    return new_tool
+
+
 def _check_function(function: object) -> None:
     """Reject classes, which are callable but not meant here; a classmethod object is allowed."""
     if isinstance(function, type):

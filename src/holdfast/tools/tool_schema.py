@@ -46,7 +46,7 @@ _CONFIG = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=Fals
 _RESERVED = frozenset(dir(BaseModel))
 
 
-class _Slot(NamedTuple):
+class Slot(NamedTuple):
     """One parameter: the field that fills it, or None for the context."""
 
     parameter: str
@@ -81,7 +81,7 @@ class Signature:
         schema: Mapping[str, object],
         description: str,
         model: type[BaseModel],
-        slots: tuple[Sequence[_Slot], int],
+        slots: tuple[Sequence[Slot], int],
     ) -> None:
         self.schema = schema
         self.description = description
@@ -143,7 +143,7 @@ def compile_signature(
     """
     docs = parse_docstring(function)
     fields: dict[str, Any] = {}
-    slots: list[_Slot] = []
+    slots: list[Slot] = []
     positional = 0
     for parameter in parameters_of(function, name, skip_first=skip_first):
         where = f"tool {name!r}, argument {parameter.name!r}"
@@ -151,11 +151,11 @@ def compile_signature(
         positional += parameter.kind is Parameter.POSITIONAL_ONLY
         annotation = annotation_of(function, parameter, where)
         if is_context(annotation):
-            slots.append(_Slot(parameter.name, None))
+            slots.append(Slot(parameter.name, None))
             continue
         annotation = convert_constraints(annotation, where)
         field = _field_name(parameter.name)
-        slots.append(_Slot(parameter.name, field))
+        slots.append(Slot(parameter.name, field))
         fields[field] = _field_definition(
             parameter, annotation, docs, renamed=field != parameter.name
         )
@@ -181,7 +181,7 @@ def _field_name(parameter: str) -> str:
     return parameter
 
 
-def _shown_name(slot: _Slot, model: type[BaseModel]) -> str:
+def _shown_name(slot: Slot, model: type[BaseModel]) -> str:
     """Return the parameter's name; its alias if pydantic does not allow a field of that name."""
     if slot.field is None or slot.field == slot.parameter:
         return slot.parameter
@@ -227,7 +227,7 @@ def _annotated_description(annotation: object) -> str | None:
     return None
 
 
-def _create_model(name: str, fields: Mapping[str, Any], slots: Sequence[_Slot]) -> type[BaseModel]:
+def _create_model(name: str, fields: Mapping[str, Any], slots: Sequence[Slot]) -> type[BaseModel]:
     try:
         return _build_model(fields)
     except _UNUSABLE as error:
@@ -244,7 +244,7 @@ def _build_model(fields: Mapping[str, Any]) -> type[BaseModel]:
 
 
 def _create_schema(
-    model: type[BaseModel], name: str, fields: Mapping[str, Any], slots: Sequence[_Slot]
+    model: type[BaseModel], name: str, fields: Mapping[str, Any], slots: Sequence[Slot]
 ) -> Mapping[str, object]:
     try:
         return _generate_schema(model)
@@ -273,7 +273,7 @@ class _QuietSchema(GenerateJsonSchema):
 
 
 def _find_culprit(
-    name: str, fields: Mapping[str, Any], slots: Sequence[_Slot], error: Exception
+    name: str, fields: Mapping[str, Any], slots: Sequence[Slot], error: Exception
 ) -> ConfigurationError:
     """Compile the arguments one by one, to name the invalid one."""
     for slot in slots:

@@ -16,8 +16,10 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.hosted_tools import HostedTool, split_hosted_tools
+from holdfast.core.json_schema import JsonSchema
 from holdfast.core.model_request import ModelSettings
 from holdfast.core.turn_options import (
     NO_OPTIONS,
@@ -111,24 +113,36 @@ class ChangedPlans:
         now = _take_fingerprints(given)
         for name in CHANGED_NAMES:
             _check_fingerprint(name, before.get(name), now.get(name))
-        return with_settings(self.find_plan(given), saved.settings)
+        return with_options(self.find_plan(_add_saved(given, saved)), saved)
 
 
-def with_settings(plan: AgentPlan, given: ModelSettings | None) -> AgentPlan:
-    """Return the plan with the model settings of one turn."""
-    if given is None:
-        return plan
-    changed = replace(plan, settings=merge_settings(plan.settings, given))
-    check_wires(changed)
+def _add_saved(given: PlanChanges, saved: TurnOptions) -> PlanChanges:
+    """Return the changes of a turn, with those that the journal has."""
+    tools = tuple(one for one in given.tools if not isinstance(one, ClientTool))
+    output = given.output if saved.output is None else saved.output
+    return msgspec.structs.replace(given, tools=(*tools, *saved.client_tools), output=output)
+
+
+def with_options(plan: AgentPlan, options: TurnOptions) -> AgentPlan:
+    """Return the plan with the model settings and the instructions of one turn."""
+    changed = plan
+    if options.instructions:
+        changed = replace(plan, instructions=plan.instructions.add_text(options.instructions))
+    if options.settings is not None:
+        changed = replace(changed, settings=merge_settings(plan.settings, options.settings))
+        check_wires(changed)
     return changed
 
 
-def make_options(plan: AgentPlan, keywords: Mapping[str, Any]) -> TurnOptions | None:
+def make_options(
+    plan: AgentPlan, keywords: Mapping[str, Any], changes: PlanChanges
+) -> TurnOptions | None:
     """Return what the journal saves of the keywords of a turn; None when there is nothing.
 
     Args:
         plan: the plan of the turn.
         keywords: the keywords of the call.
+        changes: those of them from which the plan was compiled.
 
     Raises:
         ConfigurationError: the settings or the metadata cannot be saved.
@@ -138,11 +152,16 @@ def make_options(plan: AgentPlan, keywords: Mapping[str, Any]) -> TurnOptions | 
     model, fingerprints = keywords.get("model"), dict(plan.fingerprints)
     if isinstance(model, str):
         del fingerprints["model"]
+    instructions, output = keywords.get("instructions"), changes.output
+    check_value("instructions", instructions, str | None)
     options = TurnOptions(
         model=model if isinstance(model, str) else "",
         settings=settings,
         metadata={} if metadata is None else copy_metadata(metadata),
         fingerprints=fingerprints,
+        instructions=instructions or "",
+        client_tools=tuple(one for one in changes.tools if isinstance(one, ClientTool)),
+        output=output if isinstance(output, JsonSchema) else None,
     )
     _check_saveable(settings)
     return None if options == NO_OPTIONS else options
@@ -216,13 +235,14 @@ def _take_fingerprints(changes: PlanChanges) -> Fingerprints:
     found: dict[str, tuple[str, ...]] = {}
     if changes.model is not None:
         found["model"] = (_name_model(changes.model),)
-    if changes.output is not None:
+    if changes.output is not None and not isinstance(changes.output, JsonSchema):
         output = compile_output_type(changes.output)
         schema = None if output is None else output.schema
         found["output"] = ("str",) if schema is None else (_mark(schema.name, schema.schema),)
-    if changes.tools:
-        functions, hosted = _split_tools(changes)
-        marks = [_mark_tool(one) for one in Registry(functions)]
+    functions, hosted = _split_tools(changes)
+    own = [one for one in functions if not isinstance(one, ClientTool)]
+    if own or hosted:
+        marks = [_mark_tool(one) for one in Registry(own)]
         found["tools"] = (*marks, *(one.name for one in hosted))
     if changes.toolsets:
         found["toolsets"] = tuple(map(_mark_toolset, changes.toolsets))
@@ -237,10 +257,10 @@ def _name_model(model: str | ModelAt | Model) -> str:
 
 def _split_tools(
     changes: PlanChanges,
-) -> tuple[tuple[Callable[..., object] | Tool, ...], tuple[HostedTool, ...]]:
+) -> tuple[tuple[Callable[..., object] | Tool | ClientTool, ...], tuple[HostedTool, ...]]:
     functions, hosted = split_hosted_tools(changes.tools)
     # The registry checks that the others are functions.
-    return cast("tuple[Callable[..., object] | Tool, ...]", functions), hosted
+    return cast("tuple[Callable[..., object] | Tool | ClientTool, ...]", functions), hosted
 
 
 def _mark_tool(tool: Tool) -> str:

@@ -12,6 +12,7 @@ from typing import Generic, TypedDict, TypeVar
 
 from msgspec import Struct
 
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.limits import Limits
@@ -38,10 +39,11 @@ class RunKeywords(TypedDict, Generic[D], total=False):
     request: str | None
     model: str | ModelAt | Model | None
     settings: ModelSettings | None
-    tools: Iterable[Callable[..., object] | Tool | HostedTool]
+    tools: Iterable[Callable[..., object] | Tool | HostedTool | ClientTool]
     toolsets: Sequence[Toolset]
     limits: Limits | None
     metadata: Metadata | None
+    instructions: str | None
 
 
 class ResumeKeywords(TypedDict, Generic[D], total=False):
@@ -49,7 +51,7 @@ class ResumeKeywords(TypedDict, Generic[D], total=False):
 
     deps: D | Callable[[InterruptedRun], D | Awaitable[D]]
     model: ModelAt | Model | None
-    tools: Iterable[Callable[..., object] | Tool | HostedTool]
+    tools: Iterable[Callable[..., object] | Tool | HostedTool | ClientTool]
     toolsets: Sequence[Toolset]
 
 
@@ -65,7 +67,9 @@ RUN_NAMES = frozenset({*RunKeywords.__annotations__, "output"})
 RESUME_NAMES = frozenset({*ResumeKeywords.__annotations__, "output"})
 RECOVER_NAMES = frozenset({*RecoverKeywords.__annotations__, "output"})
 
-_SAVED = frozenset({"settings", "limits", "metadata", "session", "history", "request"})
+_SAVED = frozenset(
+    {"settings", "limits", "metadata", "session", "history", "request", "instructions"}
+)
 """What a turn that continues reads from the journal."""
 
 _RECORDS: dict[str, type[Struct]] = {

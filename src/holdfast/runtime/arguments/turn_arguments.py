@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime.arguments.changed_plans import ChangedPlans, make_options, with_settings
+from holdfast.runtime.arguments.changed_plans import ChangedPlans, make_options, with_options
 from holdfast.runtime.arguments.run_keywords import RUN_NAMES, RunKeywords, check_names
 from holdfast.runtime.turn_state.plan_changes import read_changes
 from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput, to_message
@@ -33,7 +33,7 @@ def make_turn(
     plans.plan.check_deps(given.get("deps"))
     changes = read_changes(given)
     plan = plans.find_plan(changes)
-    options = make_options(plan, given)
+    options = make_options(plan, given, changes)
     return TurnInput(
         message=message,
         session=given.get("session"),
@@ -41,7 +41,7 @@ def make_turn(
         limits=given.get("limits"),
         deps=given.get("deps"),
         request=given.get("request"),
-        plan=plan if options is None else with_settings(plan, options.settings),
+        plan=plan if options is None else with_options(plan, options),
         changes=changes,
         options=options,
     )

@@ -28,6 +28,7 @@ from typing_extensions import TypeVar
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError, OutputError
+from holdfast.core.json_schema import JsonSchema
 from holdfast.core.limits import Limits
 from holdfast.core.messages import FinishReason, Reply, ToolResult
 from holdfast.core.model_request import OutputMode, OutputSchema
@@ -174,7 +175,7 @@ class StructuredOutput(Generic[T]):
             _takes_context(f"output.validators[{at}]", validator)
 
 
-WantedOutput: TypeAlias = OutputKind[U] | Sequence[OutputKind[U]] | StructuredOutput[U]
+WantedOutput: TypeAlias = OutputKind[U] | Sequence[OutputKind[U]] | StructuredOutput[U] | JsonSchema
 """What `output=` takes for an output of the type `U`."""
 
 
@@ -286,11 +287,29 @@ def compile_output(output: object) -> Output:
     """
     from holdfast.runtime.output.pydantic_output import pydantic_output  # pydantic is heavy
 
-    wanted = output if isinstance(output, StructuredOutput) else StructuredOutput[Any](output)
+    wanted = _read_wanted(output)
     kind = pydantic_output(
         wanted.kind, name=wanted.name, description=wanted.description, strict=wanted.strict
     )
     return Output(wanted, kind, kind.functions)
+
+
+def _read_wanted(output: object) -> StructuredOutput[Any]:
+    if isinstance(output, StructuredOutput):
+        return output
+    if not isinstance(output, JsonSchema):
+        return StructuredOutput(output)
+    from holdfast.runtime.output.schema_output import (
+        make_schema_type,
+        refuse_schema,
+    )  # loads pydantic
+
+    return StructuredOutput(
+        make_schema_type(output, refuse_schema),
+        name=output.name,
+        description=output.description,
+        strict=output.strict,
+    )
 
 
 def _takes_context(argument: str, validator: Validator) -> bool:

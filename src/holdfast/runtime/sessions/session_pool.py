@@ -86,6 +86,16 @@ class OpenSession:
             self.loop, self.lock = asyncio.get_running_loop(), asyncio.Lock()
         self.users += 1
 
+    def begin_history(self, history: Sequence[Message]) -> None:
+        """Set the messages before the first turn. Raises ConfigurationError if there was a turn."""
+        if self.machine.event_count:
+            raise ConfigurationError(
+                "history",
+                "was passed for a session that has turns",
+                fix="Leave it out, or name a new session",
+            )
+        self.machine = SessionMachine(history)
+
 
 class SessionPool:
     """The open sessions of one agent, least recently used first.

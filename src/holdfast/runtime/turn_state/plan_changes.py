@@ -11,6 +11,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.hosted_tools import HostedTool
 from holdfast.models.http_model import Model
 from holdfast.models.resolve import ModelAt
@@ -23,7 +24,7 @@ class PlanChanges(Struct, frozen=True, kw_only=True):
 
     model: str | ModelAt | Model | None = None
     output: Any = None
-    tools: tuple[Callable[..., object] | Tool | HostedTool, ...] = ()
+    tools: tuple[Callable[..., object] | Tool | HostedTool | ClientTool, ...] = ()
     toolsets: tuple[Toolset, ...] = ()
 
 

@@ -52,10 +52,6 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.session is not None:
             check_session_name(self.session)
-        if self.session is not None and len(self.history):
-            raise ConfigurationError(
-                "history", "cannot be given together with session", fix="Leave one of them out"
-            )
         if self.request is not None and not check_name("request", self.request).strip():
             raise ConfigurationError("request", "is empty", fix="Leave it out, or pass a key")
         if self.limits is not None:

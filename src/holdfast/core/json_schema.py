@@ -1,0 +1,54 @@
+"""`JsonSchema`: an output type that is written as a JSON Schema, and not as a type of Python.
+
+This module must never check a value: that needs a library, which `runtime.output` loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.errors import ConfigurationError
+
+_WANTS_SOMETHING = frozenset(
+    {"type", "properties", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}
+)
+
+
+class JsonSchema(Struct, frozen=True, omit_defaults=True):
+    """An output type as a JSON Schema: `agent.run(..., output=JsonSchema({...}))`.
+
+    The output is a JSON value: a dictionary, a list, a text, a number, a boolean or None. The schema is
+    saved with the turn, so `resume` does not need it again. It needs the package `jsonschema`.
+
+    Args:
+        schema: the JSON Schema; references must be inside of it.
+        name: the name of the output in requests; by default its title.
+        description: the description of the output in requests.
+        strict: let the provider enforce the schema where it can.
+
+    Raises:
+        ConfigurationError: the schema allows any value.
+
+    >>> JsonSchema({"type": "object", "title": "Trip"}).name
+    'Trip'
+    """
+
+    schema: Mapping[str, object]
+    name: str = ""
+    description: str = ""
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, "JsonSchema.")
+        if not self.name:
+            force_setattr(self, "name", str(self.schema.get("title", "")))
+        if not self.schema.keys() & _WANTS_SOMETHING:
+            raise ConfigurationError(
+                "JsonSchema.schema",
+                "allows any answer",
+                fix='Say what you want, such as "type": "object" with "properties"',
+            )

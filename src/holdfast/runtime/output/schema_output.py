@@ -1,0 +1,115 @@
+"""Makes an output type from a JSON Schema. The schema goes to the provider as it is written.
+
+An output is checked with `jsonschema`, and its problems go back to the model like those of any output
+type. This module must never fetch a reference from anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError, core_schema
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.json_schema import JsonSchema
+from holdfast.runtime.output.pydantic_output import WrittenSchema
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+Refuse: TypeAlias = Callable[[str, str], ConfigurationError]
+"""Makes the error for a problem and a fix."""
+
+_MOST_PROBLEMS = 50
+
+
+def make_schema_type(wanted: JsonSchema, refuse: Refuse) -> type[WrittenSchema]:
+    """Return the output type of a JSON Schema.
+
+    Args:
+        wanted: the schema.
+        refuse: makes the error if the schema cannot be used.
+
+    Raises:
+        ConfigurationError: `jsonschema` is not installed, or the schema cannot be used.
+    """
+    validator = _make_validator(wanted.schema, refuse)
+
+    class SchemaAnswer(WrittenSchema):
+        json_schema = wanted.schema
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+            return core_schema.no_info_after_validator_function(
+                lambda value: _check_answer(validator, value), core_schema.any_schema()
+            )
+
+    SchemaAnswer.__name__ = wanted.name or "answer"
+    return SchemaAnswer
+
+
+def refuse_schema(problem: str, fix: str) -> ConfigurationError:
+    """Return the error for a schema that was passed as `output=`."""
+    return ConfigurationError("JsonSchema.schema", problem, fix=fix)
+
+
+def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
+    try:
+        from jsonschema import Draft202012Validator, SchemaError
+        from jsonschema.validators import validator_for
+        from referencing import Registry, Resource, jsonschema
+        from referencing.exceptions import Unresolvable
+    except ImportError as error:
+        raise refuse("needs jsonschema", "Install it: pip install 'holdfast[cli]'") from error
+    plain = cast("dict[str, Any]", schema)
+    draft = str(schema.get("$schema", Draft202012Validator.META_SCHEMA["$schema"]))
+    kind = validator_for({"$schema": draft}, default=Draft202012Validator)
+    if draft.rstrip("#") != kind.META_SCHEMA["$schema"].rstrip("#"):
+        raise refuse("names a $schema that is not known", "Leave it out")
+    try:
+        kind.check_schema(plain)
+    except SchemaError as error:
+        place = "".join(f"[{part!r}]" for part in error.absolute_path)
+        raise refuse(f"is not a JSON Schema: {place or 'it'}: {error.message}", "") from error
+    # Without a registry of its own, jsonschema fetches what a reference names from the network.
+    registry: Registry[Any] = Registry()
+    root = Resource.from_contents(plain, default_specification=jsonschema.DRAFT202012)
+    resolver = registry.resolver_with_root(root)
+    for reference in _find_references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable as error:
+            problem = f"has a reference to {reference!r}, which is not in it"
+            raise refuse(problem, "Put what it names into $defs") from error
+    return kind(plain, registry=registry)
+
+
+def _find_references(schema: object) -> Iterator[str]:
+    """Yield every reference of a schema."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            for keyword in ("$ref", "$dynamicRef"):
+                if isinstance(part.get(keyword), str):
+                    yield part[keyword]
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+
+
+def _check_answer(validator: Validator, value: Any) -> object:
+    """Return the value. Raises ValidationError with what does not fit."""
+    problems = [
+        InitErrorDetails(
+            type=PydanticCustomError("json_schema", "{problem}", {"problem": error.message}),
+            loc=tuple(error.absolute_path),
+            input=error.instance,
+        )
+        for error in islice(validator.iter_errors(value), _MOST_PROBLEMS)
+    ]
+    if problems:
+        raise ValidationError.from_exception_data("answer", problems)
+    return value
