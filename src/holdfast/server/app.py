@@ -15,7 +15,8 @@ from starlette.routing import Mount
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import Journal
-from holdfast.server.api import routes as native
+from holdfast.server.api.native_api import NativeApi
+from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
 from holdfast.server.problems import ProblemError, respond_problem, to_problem
 from holdfast.server.service import Service
@@ -47,7 +48,7 @@ def create_app(
             yield
 
     app = Starlette(
-        routes=[Mount("/api/v1", routes=native.routes())],
+        routes=[Mount("/api/v1", NativeApi(service, OPERATIONS))],
         lifespan=lifespan,
         exception_handlers={HoldfastError: _refuse, ProblemError: _refuse},
     )

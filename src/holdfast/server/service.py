@@ -54,6 +54,11 @@ class TenantService:
         """The sessions of the tenant: list, search, fork, rewind, compact, export and delete."""
         return next(iter(self._agents.values())).sessions
 
+    @property
+    def agents(self) -> tuple[AnyAgent, ...]:
+        """The agents, in the order in which they were given."""
+        return tuple(self._agents.values())
+
     def agent(self, name: str) -> AnyAgent:
         """Return an agent. Raises ConfigurationError if there is none with this name."""
         agent = self._agents.get(name)

@@ -6,7 +6,7 @@ A connection that ends changes nothing but its own stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from starlette.responses import StreamingResponse
 
@@ -16,10 +16,19 @@ SECONDS_BETWEEN_COMMENTS = 15.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def stream_entries(entries: AsyncIterator[Entry]) -> StreamingResponse:
-    """Return a response that sends entries as they come, and a comment while none comes."""
+def stream_entries(
+    entries: AsyncIterator[Entry], headers: Mapping[str, str] | None = None
+) -> StreamingResponse:
+    """Return a response that sends entries as they come, and a comment while none comes.
+
+    Args:
+        entries: the entries.
+        headers: headers besides those of every stream.
+    """
     return StreamingResponse(
-        keep_alive(map_entries(entries)), media_type="text/event-stream", headers=HEADERS
+        keep_alive(map_entries(entries)),
+        media_type="text/event-stream",
+        headers={**HEADERS, **(headers or {})},
     )
 
 

@@ -47,7 +47,8 @@ async def read_last_turn(
     if not entries[0].turn_open:
         return await _read_ended(journal, session, keys)
     turn, known = max(map(turn_of_key, keys), default=0), set(keys)
-    asked = (key.removesuffix(ASKED) for key in keys if key.endswith(ASKED))
+    now = (key for key in keys if key.endswith(ASKED) and turn_of_key(key) == turn)
+    asked = (key.removesuffix(ASKED) for key in now)
     questions = tuple(key for key in asked if key not in known)
     state: SessionState = "waiting" if questions else "open"
     if is_driven or entries[0].leased:

@@ -33,7 +33,7 @@ TURN_ENDED: frozenset[SessionState] = frozenset(
 )
 """The states in which a turn has ended."""
 
-TURN_RESTS = TURN_ENDED | {"waiting"}
+TURN_RESTS: frozenset[SessionState] = TURN_ENDED | {"waiting"}
 """The states in which nothing happens until somebody acts."""
 
 

@@ -1,0 +1,176 @@
+"""The routes of acts: cancel, resume, abandon, rewind, fork, compact."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+from starlette.responses import Response
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.request_bodies import Compact, Fork, ForkEdit, NoBody, NoQuery, Rewind
+from holdfast.server.api.session_reading import check_idle, session_exists
+from holdfast.server.api.turn_arguments import make_prompt
+from holdfast.server.api.views import ChangeView, ForkView, TurnState
+from holdfast.sessions.names import check_session_name, new_name
+
+
+async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
+    """Cancel the last turn of a session."""
+    await call.tenant.cancel(call.session)
+    return await _respond_state(call)
+
+
+async def resume_turn(call: Call[NoQuery, NoBody]) -> Response:
+    """Continue the last turn of a session."""
+    await call.tenant.resume(call.session)
+    return await _respond_state(call)
+
+
+async def abandon_turn(call: Call[NoQuery, NoBody]) -> Response:
+    """Give up a turn that waits or was interrupted."""
+    await check_idle(call.tenant, call.session)
+    agent = await call.tenant.agent_of(call.session)
+    await agent.abandon(call.session)
+    call.tenant.watch.wake(call.session)
+    return await _respond_state(call)
+
+
+async def _respond_state(call: Call[NoQuery, NoBody]) -> Response:
+    last = await call.tenant.last_turn(call.session)
+    return respond(TurnState(call.session, last.turn, last.status), 202)
+
+
+async def rewind_session(call: Call[NoQuery, Rewind]) -> Response:
+    """Go back to an earlier turn."""
+    await check_idle(call.tenant, call.session)
+    number = await call.tenant.sessions.rewind(call.session, call.body.to)
+    call.tenant.watch.wake(call.session)
+    return respond(ChangeView(number))
+
+
+async def compact_session(call: Call[NoQuery, Compact]) -> Response:
+    """Replace older turns by a summary."""
+    await check_idle(call.tenant, call.session)
+    sessions = (await call.tenant.agent_of(call.session)).sessions
+    summary = None if call.body.summary is UNSET else call.body.summary
+    number = await sessions.compact(call.session, keep=call.body.keep, summary=summary)
+    call.tenant.watch.wake(call.session)
+    return respond(ChangeView(number))
+
+
+async def fork_session(call: Call[NoQuery, Fork]) -> Response:
+    """Copy a session, and go on in the copy with another message if one is given."""
+    body = call.body
+    at = None if body.at is UNSET else body.at
+    to = check_session_name(body.to or new_name(), "to")
+    if body.edit is UNSET:
+        return respond(ForkView(await call.tenant.sessions.fork(call.session, at, to=to)), 201)
+    if at is not None:
+        problem = "cannot be given together with edit, whose turn says where to fork"
+        raise ConfigurationError("at", problem, fix="Leave one of them out")
+    agent = await _find_agent(call, body.edit)
+    await _fork_before(call, body.edit.turn, to)
+    accepted = await call.tenant.start(agent, make_prompt(body.edit.message), session=to)
+    return respond(ForkView(to, accepted.number), 201)
+
+
+async def _find_agent(call: Call[NoQuery, Fork], edit: ForkEdit) -> str:
+    """Return the name of the agent that goes on, and check it. Raises ConfigurationError."""
+    if edit.agent is not UNSET:
+        call.tenant.agent(edit.agent)
+        return edit.agent
+    await call.tenant.agent_of(call.session)
+    return (await call.tenant.sessions.info(call.session)).agent
+
+
+async def _fork_before(call: Call[NoQuery, Fork], turn: int, to: str) -> None:
+    """Copy what a session has before a turn. Raises ConfigurationError if it has no such turn."""
+    history = await call.tenant.sessions.read(call.session)
+    if not any(point.number == turn and point.kind == "turn" for point in history.points):
+        raise ConfigurationError("edit.turn", f"is {turn}, which is not a turn of the session")
+    if turn > 1:
+        await call.tenant.sessions.fork(call.session, turn - 1, to=to)
+    elif await session_exists(call.tenant, to):
+        raise ConfigurationError("to", f"the session {to!r} already exists", fix="Choose another")
+
+
+_STATE = {202: (Answer(TurnState, "The last turn, as it is now."),)}
+
+
+def _act(name: str, path: str, text: str, handle: object) -> AnyOperation:
+    """Return an act that carries nothing."""
+    return Operation(
+        name=name,
+        method="POST",
+        path=path,
+        text=text,
+        scope="run",
+        handle=handle,  # type: ignore[arg-type]  # one of the functions above
+        query=NoQuery,
+        body=NoBody,
+        carries="optional",
+        answers=_STATE,
+        refusals=(404, 409),
+    )
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    _act(
+        "cancel_turn",
+        "/sessions/{session}/cancel",
+        "Cancel the last turn, wherever it runs; one that nobody drives is closed as cancelled.",
+        cancel_turn,
+    ),
+    _act(
+        "resume_turn",
+        "/sessions/{session}/resume",
+        "Continue a turn that was interrupted, or try one again that failed.",
+        resume_turn,
+    ),
+    _act(
+        "abandon_turn",
+        "/sessions/{session}/abandon",
+        "Give up a turn that waits for an answer or was interrupted.",
+        abandon_turn,
+    ),
+    Operation(
+        name="rewind_session",
+        method="POST",
+        path="/sessions/{session}/rewind",
+        text="Go back to an earlier turn. Later turns stay in the journal and no longer count.",
+        scope="run",
+        handle=rewind_session,
+        query=NoQuery,
+        body=Rewind,
+        carries="json",
+        answers={200: (Answer(ChangeView, "The number of the change."),)},
+        refusals=(404, 409),
+    ),
+    Operation(
+        name="compact_session",
+        method="POST",
+        path="/sessions/{session}/compact",
+        text="Replace older turns by a summary. They stay in the journal.",
+        scope="run",
+        handle=compact_session,
+        query=NoQuery,
+        body=Compact,
+        carries="json",
+        answers={200: (Answer(ChangeView, "The number of the change, or null."),)},
+        refusals=(404, 409, 502),
+    ),
+    Operation(
+        name="fork_session",
+        method="POST",
+        path="/sessions/{session}/fork",
+        text="Copy a session. With `edit`, go on in the copy with another message.",
+        scope="run",
+        handle=fork_session,
+        query=NoQuery,
+        body=Fork,
+        carries="json",
+        answers={201: (Answer(ForkView, "The copy."),)},
+        refusals=(404, 409),
+    ),
+)
+"""The acts."""

@@ -1,0 +1,83 @@
+"""The routes of the event log."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from holdfast.server.api.event_stream import stream_entries
+from holdfast.server.api.operations import (
+    EVENT_STREAM,
+    JSON,
+    Answer,
+    AnyOperation,
+    Call,
+    Operation,
+    respond,
+)
+from holdfast.server.api.request_bodies import EventsQuery, NoBody
+from holdfast.server.api.session_reading import NO_TURN, session_exists
+from holdfast.server.api.views import EventsView
+from holdfast.server.event_log.positions import START, Position, parse_position
+from holdfast.server.event_log.stream_items import StreamItem
+from holdfast.server.live.last_turn import LastTurn
+from holdfast.server.live.reading import ReadingEnd
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.service import unknown_session
+
+
+async def read_events(call: Call[EventsQuery, NoBody]) -> Response:
+    """Stream the event log from a position, or return what the journal has."""
+    tenant, session = call.tenant, call.session
+    last = await tenant.reader.find_last_turn(session) or NO_TURN
+    if last is NO_TURN and not await session_exists(tenant, session):
+        raise unknown_session(session)
+    position = _read_position(call, last)
+    if _wants_json(call):
+        entries = [entry async for entry in tenant.reader.read_saved(session, position)]
+        end = entries[-1].position if entries else position
+        return respond(EventsView(tuple(entry.item for entry in entries), str(end)))
+    end_of_turn = ReadingEnd(last.turn) if call.query.until == "turn_end" else None
+    return stream_entries(tenant.reader.follow(session, position, end_of_turn))
+
+
+def _read_position(call: Call[EventsQuery, NoBody], last: LastTurn) -> Position:
+    """Return the position of the reader. Raises ConfigurationError and ProblemError."""
+    sent = call.request.headers.get("Last-Event-ID")
+    if sent:
+        position = parse_position(sent, "Last-Event-ID")
+    else:
+        position = parse_position(call.query.after) if call.query.after else START
+    if position.sequence > last.records:
+        detail = "is behind the end of the session"
+        fix = "The session was deleted and made again, or the position is of another one: leave it out"
+        raise ProblemError(make_problem(422, "position", detail, field="after", fix=fix))
+    return position
+
+
+def _wants_json(call: Call[EventsQuery, NoBody]) -> bool:
+    return call.accepts(JSON) and not call.accepts(EVENT_STREAM)
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="read_events",
+        method="GET",
+        path="/sessions/{session}/events",
+        text=(
+            "Follow the event log of a session from a position: as server-sent events; or with "
+            "`Accept: application/json` what the journal has, without waiting."
+        ),
+        scope="read",
+        handle=read_events,
+        query=EventsQuery,
+        body=NoBody,
+        answers={
+            200: (
+                Answer(StreamItem, "The event log, as it grows.", EVENT_STREAM),
+                Answer(EventsView, "What the journal has."),
+            )
+        },
+        refusals=(404,),
+    ),
+)
+"""What can be done with the event log."""

@@ -1,0 +1,114 @@
+"""The native API as an ASGI application: finds the operation of a request, and words every error.
+
+It must never decide what an operation does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from holdfast.core.errors import HoldfastError
+from holdfast.server.access.principals import LOCAL, Principal
+from holdfast.server.api.operations import AnyOperation, Call
+from holdfast.server.api.request_reading import read_body, read_query, split_path
+from holdfast.server.problems import ProblemError, make_problem, respond_problem, to_problem
+from holdfast.server.service import Service
+
+_log = logging.getLogger("holdfast.server")
+
+
+class MethodError(ProblemError):
+    """A request has a method that its path does not take."""
+
+    def __init__(self, method: str, allowed: str) -> None:
+        detail = f"{method} is not allowed here"
+        super().__init__(make_problem(405, "method", detail, fix=f"Use {allowed}"))
+        self.allowed = allowed
+
+
+class NativeApi:
+    """The operations of the native API.
+
+    Args:
+        service: the service.
+        operations: the operations.
+    """
+
+    def __init__(self, service: Service, operations: Sequence[AnyOperation]) -> None:
+        self._service = service
+        self._by_length: dict[int, list[tuple[tuple[str, ...], AnyOperation]]] = {}
+        for operation in sorted(operations, key=lambda one: one.path.count("{")):
+            pattern = tuple(operation.path.split("/")[1:])
+            self._by_length.setdefault(len(pattern), []).append((pattern, operation))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000, "reason": "not a websocket"})
+            return
+        try:
+            response = await self._answer(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        except ProblemError as error:
+            response = respond_problem(error.problem)
+            if isinstance(error, MethodError):
+                response.headers["Allow"] = error.allowed
+        except HoldfastError as error:
+            response = respond_problem(to_problem(error))
+        except Exception as error:  # noqa: BLE001  # REASON: a request is always answered
+            _log.exception("a request ended with an error of the service: %s", type(error).__name__)
+            detail = "The service failed. Its log has the details."
+            response = respond_problem(make_problem(500, "internal", detail))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        operation, names = self._find(request.method, split_path(request.scope))
+        request.scope["path_params"], request.scope["endpoint"] = names, operation.handle
+        principal = require(request, operation)
+        query = read_query(request.query_params.multi_items(), operation.query)
+        body = await read_body(request, operation)
+        tenant = self._service.for_tenant(principal.tenant)
+        return await operation.handle(Call(tenant, principal, names, query, body, request))
+
+    def _find(self, method: str, path: Sequence[str]) -> tuple[AnyOperation, dict[str, str]]:
+        """Return the operation of a request, and the names in its path. Raises ProblemError."""
+        others: set[str] = set()
+        for pattern, operation in self._by_length.get(len(path), ()):
+            names = _match(pattern, path)
+            if names is None:
+                continue
+            if operation.method == method:
+                return operation, names
+            others.add(operation.method)
+        if not others:
+            raise ProblemError(make_problem(404, "route", "there is nothing at this address"))
+        raise MethodError(method, ", ".join(sorted(others)))
+
+
+def _match(pattern: Sequence[str], path: Sequence[str]) -> dict[str, str] | None:
+    names: dict[str, str] = {}
+    for wanted, given in zip(pattern, path, strict=True):
+        if wanted.startswith("{"):
+            if not given:
+                return None
+            names[wanted[1:-1]] = given
+        elif wanted != given:
+            return None
+    return names
+
+
+def require(request: Request, operation: AnyOperation) -> Principal:
+    """Return who calls. Raises ProblemError if it is somebody who may not do this."""
+    found = request.scope.get("state", {}).get("principal", LOCAL)
+    principal = found if isinstance(found, Principal) else LOCAL
+    if not principal.may(operation.scope):
+        detail = f"this key does not have the scope {operation.scope!r}"
+        fix = "Use a key that has it"
+        raise ProblemError(make_problem(403, "scope", detail, fix=fix))
+    return principal

@@ -1,0 +1,111 @@
+"""Operations: one declaration for each route, from which requests are read and documents are made.
+
+This module must never know a route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.journal.encoding import to_json
+from holdfast.server.access.principals import Principal, Scope
+from holdfast.server.service import TenantService
+
+Q = TypeVar("Q")
+B = TypeVar("B")
+
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
+NDJSON = "application/x-ndjson"
+
+BodyKind: TypeAlias = Literal["none", "optional", "json", "lines", "bytes"]
+"""What a request carries: nothing, JSON that may be left out, JSON, lines of JSON, or bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Q, B]):
+    """A request to one operation, checked.
+
+    Attributes:
+        tenant: what the caller sees of the service.
+        principal: who calls.
+        names: the names in the path, decoded.
+        query: the query parameters.
+        body: the body; None if the operation reads it itself.
+        request: the request.
+    """
+
+    tenant: TenantService
+    principal: Principal
+    names: Mapping[str, str]
+    query: Q
+    body: B
+    request: Request
+
+    @property
+    def session(self) -> str:
+        """The session in the path."""
+        return self.names["session"]
+
+    def accepts(self, media_type: str) -> bool:
+        """Whether the caller asks for this type of answer."""
+        return media_type in self.request.headers.get("Accept", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One kind of successful answer.
+
+    Attributes:
+        kind: its type; None for no content, and for what is not JSON.
+        text: what it means.
+        media_type: its media type.
+    """
+
+    kind: Any
+    text: str
+    media_type: str = JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[Q, B]):
+    """One method of one path.
+
+    Attributes:
+        name: names it in documents and clients.
+        method: the HTTP method.
+        path: the path below `/api/v1`, with names in braces.
+        text: what it does, in a sentence.
+        scope: what a caller needs.
+        handle: performs it.
+        query: the type of the query parameters.
+        body: the type of the body.
+        carries: how the body is sent.
+        answers: the successful answers, by status; a status may have several media types.
+        refusals: the statuses of problems besides those that every operation may answer.
+    """
+
+    name: str
+    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    path: str
+    text: str
+    scope: Scope
+    handle: Callable[[Call[Q, B]], Awaitable[Response]]
+    query: type[Q]
+    body: type[B]
+    carries: BodyKind = "none"
+    answers: Mapping[int, tuple[Answer, ...]] = field(default_factory=dict)
+    refusals: tuple[int, ...] = ()
+
+
+AnyOperation: TypeAlias = Operation[Any, Any]
+
+
+def respond(view: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response with a view as JSON."""
+    return Response(to_json(view), status, dict(headers or {}), media_type=JSON)

@@ -1,0 +1,163 @@
+"""The routes of questions and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+from starlette.responses import Response
+
+from holdfast.core.errors import AnswerTypeError
+from holdfast.core.events import QuestionAnswered
+from holdfast.core.questions import (
+    DENIED_TEXT,
+    AnyAnswer,
+    AnyQuestion,
+    Approved,
+    ContinuationQuestion,
+    Continued,
+    Denied,
+    restore_answer,
+)
+from holdfast.core.questions import (
+    Answer as QuestionAnswer,
+)
+from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.request_bodies import NewAnswer, NoBody, NoQuery, QuestionsQuery
+from holdfast.server.api.session_reading import read_entry_questions, read_questions
+from holdfast.server.api.views import AnswerView, QuestionList, QuestionView
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.service import TenantService
+from holdfast.sessions.names import is_session
+
+_FIELDS = {
+    "approve": {"arguments", "remember"},
+    "deny": {"reason", "remember"},
+    "continue": {"iterations"},
+    "value": {"value"},
+}
+"""What goes with each answer."""
+
+
+async def list_questions(call: Call[QuestionsQuery, NoBody]) -> Response:
+    """List the open questions of all sessions, the oldest first."""
+    found: list[QuestionView] = []
+    for entry in await call.tenant.journal.runs(turn_open=True):
+        if not is_session(entry.run) or call.query.agent not in (None, entry.agent):
+            continue
+        found += await read_entry_questions(call.tenant, entry)
+    found.sort(key=lambda question: question.asked_at)
+    return respond(found[: call.query.limit])
+
+
+async def list_session_questions(call: Call[NoQuery, NoBody]) -> Response:
+    """List the open questions of one session."""
+    return respond(await read_questions(call.tenant, call.session))
+
+
+async def answer_question(call: Call[NoQuery, NewAnswer]) -> Response:
+    """Answer a question; the turn goes on by itself."""
+    tenant, session, body = call.tenant, call.session, call.body
+    _check_fields(body)
+    agent = await tenant.agent_of(session)
+    asked = {question.key: question for question in await agent.questions(session)}
+    answer = make_answer(asked.get(body.key), body, call.principal.name)
+    receipt = await tenant.answer(session, answer)
+    whom = await _find_first(tenant, session, body.key) if receipt.reason == "answered" else ""
+    return respond(AnswerView(bool(receipt), receipt.reason, whom))
+
+
+def _check_fields(body: NewAnswer) -> None:
+    """Raise ProblemError for a field that does not go with the answer."""
+    allowed = _FIELDS[body.answer]
+    for name in ("arguments", "remember", "reason", "iterations", "value"):
+        if name not in allowed and getattr(body, name) is not UNSET:
+            detail = f"does not go with the answer {body.answer!r}"
+            problem = make_problem(422, "body", detail, field=name, fix="Leave it out")
+            raise ProblemError(problem)
+    if body.answer == "value" and body.value is UNSET:
+        raise ProblemError(make_problem(422, "body", "is missing", field="value"))
+
+
+def make_answer(question: AnyQuestion | None, body: NewAnswer, by: str) -> AnyAnswer:
+    """Return the answer that a request gives.
+
+    Args:
+        question: the question; None if it is not open.
+        body: the request.
+        by: who gives it.
+
+    Raises:
+        AnswerTypeError: the question asks for another type.
+    """
+    value = _make_value(question, body)
+    return QuestionAnswer(body.key, value, body.binding, by)
+
+
+def _make_value(question: AnyQuestion | None, body: NewAnswer) -> Any:
+    match body.answer:
+        case "deny":
+            reason = _or(body.reason, DENIED_TEXT)
+            return Denied(reason=reason, remember=_or(body.remember, "once"))
+        case "continue":
+            return Continued(iterations=_or(body.iterations, 0))
+        case "approve" if isinstance(question, ContinuationQuestion):
+            raise AnswerTypeError("Continued | Denied", "Approved")
+        case "approve":
+            arguments = None if body.arguments is UNSET else body.arguments
+            return Approved(remember=_or(body.remember, "once"), arguments=arguments)
+        case _:
+            return body.value if question is None else restore_answer(question, body.value)
+
+
+def _or(value: Any | UnsetType, default: Any) -> Any:
+    return default if value is UNSET else value
+
+
+async def _find_first(tenant: TenantService, session: str, key: str) -> str:
+    """Return who gave the answer that counts."""
+    for record in await tenant.journal.read_by_keys(session, [key]):
+        if isinstance(record.event, QuestionAnswered):
+            return record.event.by
+    return ""
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="list_questions",
+        method="GET",
+        path="/questions",
+        text="List the open questions of all sessions, the oldest first.",
+        scope="read",
+        handle=list_questions,
+        query=QuestionsQuery,
+        body=NoBody,
+        answers={200: (Answer(QuestionList, "The open questions."),)},
+    ),
+    Operation(
+        name="list_session_questions",
+        method="GET",
+        path="/sessions/{session}/questions",
+        text="List the open questions of a session.",
+        scope="read",
+        handle=list_session_questions,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (Answer(QuestionList, "The open questions."),)},
+        refusals=(404,),
+    ),
+    Operation(
+        name="answer_question",
+        method="POST",
+        path="/sessions/{session}/answers",
+        text="Answer a question. If the answer counts, the turn goes on by itself.",
+        scope="answer",
+        handle=answer_question,
+        query=NoQuery,
+        body=NewAnswer,
+        carries="json",
+        answers={200: (Answer(AnswerView, "Whether the answer counts."),)},
+        refusals=(404, 409),
+    ),
+)
+"""What can be done with questions."""

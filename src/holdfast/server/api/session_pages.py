@@ -1,0 +1,115 @@
+"""Lists and searches sessions page by page, with a bounded amount of work for each page."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.server.api.request_bodies import SessionsQuery
+from holdfast.server.api.session_reading import summarize_session
+from holdfast.server.api.views import SessionPage, SessionSummary
+from holdfast.server.service import TenantService
+from holdfast.sessions.overview import SessionInfo
+from holdfast.sessions.search import SearchHit
+
+MOST_EXAMINED = 1000
+"""How many sessions are looked at for one page."""
+
+MOST_HITS = 1000
+"""How many places are looked at for one page of a search."""
+
+
+class PageMark(Struct, frozen=True, array_like=True):
+    """The end of a page, which `next` says.
+
+    Args:
+        changed_at: the time of the latest record of its last session.
+        session: its last session.
+    """
+
+    changed_at: float
+    session: str
+
+
+async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> SessionPage:
+    """Return sessions, the latest change first; those that do not fit the query are left out."""
+    found: list[SessionSummary] = []
+    before = _read_mark(query.before) if query.before is not None else None
+    is_filtered = query.agent is not None or query.status is not None
+    for _ in range(0, MOST_EXAMINED, query.limit):
+        page = await tenant.sessions.list(limit=query.limit, before=before)
+        for info in page:
+            before = info
+            if query.agent is None or query.agent == info.agent:
+                summary = await summarize_session(tenant, info)
+                if query.status is None or query.status == summary.turn_status:
+                    found.append(summary)
+            if len(found) == query.limit:
+                return SessionPage(tuple(found), _write_mark(info))
+        if len(page) < query.limit:
+            return SessionPage(tuple(found))
+        if not is_filtered:
+            break
+    return SessionPage(tuple(found), UNSET if before is None else _write_mark(before))
+
+
+async def find_sessions(tenant: TenantService, query: SessionsQuery, text: str) -> SessionPage:
+    """Return the sessions that contain a text, the latest place first."""
+    if not text.strip():
+        raise ConfigurationError("q", "is blank", fix="Leave it out, or pass a text")
+    hits = await tenant.sessions.search(text, limit=MOST_HITS)
+    first: dict[str, SearchHit] = {}
+    for hit in hits:
+        first.setdefault(hit.session, hit)
+    names = list(first)
+    last = _read_mark(query.before).session if query.before is not None else None
+    start = names.index(last) + 1 if last in names else 0
+    return await _pick(tenant, query, [first[name] for name in names[start:]])
+
+
+async def _pick(
+    tenant: TenantService, query: SessionsQuery, hits: Sequence[SearchHit]
+) -> SessionPage:
+    found: list[SessionSummary] = []
+    for at, hit in enumerate(hits, 1):
+        try:
+            info = await tenant.sessions.info(hit.session)
+        except ConfigurationError:
+            continue  # it was deleted meanwhile
+        if query.agent is None or query.agent == info.agent:
+            summary = await summarize_session(tenant, info)
+            if query.status is None or query.status == summary.turn_status:
+                found.append(replace(summary, found=hit.text))
+        if len(found) == query.limit and at < len(hits):
+            return SessionPage(tuple(found), _write_mark(info))
+    return SessionPage(tuple(found))
+
+
+def _write_mark(info: SessionInfo) -> str:
+    mark = msgspec.json.encode(PageMark(info.changed_at, info.session))
+    return urlsafe_b64encode(mark).decode().rstrip("=")
+
+
+def _read_mark(text: str) -> SessionInfo:
+    """Return the last session of a page. Raises ConfigurationError if nobody got this text."""
+    try:
+        padded = text.encode() + b"=" * (-len(text) % 4)
+        mark = msgspec.json.decode(urlsafe_b64decode(padded), type=PageMark)
+    except (ValueError, msgspec.DecodeError):
+        raise ConfigurationError(
+            "before", "is not the `next` of a page", fix="Pass `next` as it was given, or nothing"
+        ) from None
+    return SessionInfo(
+        session=mark.session,
+        title="",
+        turns=0,
+        messages=0,
+        opened_at=0.0,
+        changed_at=mark.changed_at,
+        status="closed",
+    )

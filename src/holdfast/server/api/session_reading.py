@@ -1,0 +1,183 @@
+"""Reads sessions, turns and questions from the journal of a tenant, for the views of the API.
+
+This module must never change anything, and must never wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core.effects import turn_key
+from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyError
+from holdfast.core.events import QuestionAsked, Status
+from holdfast.core.machine import SessionMachine
+from holdfast.core.question_log import ASKED
+from holdfast.core.recorded_questions import compute_binding
+from holdfast.journal.port import RunEntry
+from holdfast.server.api.turn_fold import TurnFold
+from holdfast.server.api.views import QuestionView, SessionSummary, TurnView
+from holdfast.server.bound_agents import plan_of
+from holdfast.server.event_log.stream_items import SessionState
+from holdfast.server.event_log.text_fold import turn_of_key
+from holdfast.server.live.last_turn import LastTurn
+from holdfast.server.service import TenantService, unknown_session
+from holdfast.sessions.names import title_run
+from holdfast.sessions.overview import SessionInfo
+
+NO_TURN = LastTurn(0, "idle")
+
+
+async def summarize_session(tenant: TenantService, info: SessionInfo) -> SessionSummary:
+    """Return the summary of a session."""
+    last = await tenant.reader.find_last_turn(info.session) or NO_TURN
+    fold = await _fold_turn(tenant, info.session, last.turn) if last.turn else TurnFold(())
+    return SessionSummary(
+        session=info.session,
+        title=info.title,
+        agent=info.agent,
+        turns=info.turns,
+        messages=info.messages,
+        opened_at=info.opened_at,
+        changed_at=info.changed_at,
+        turn=last.turn,
+        turn_status=last.status,
+        in_doubt=fold.in_doubt,
+        questions=last.questions,
+        position=str(last.records),
+    )
+
+
+async def read_summary(tenant: TenantService, session: str) -> SessionSummary:
+    """Return the summary of one session. Raises ConfigurationError if it does not exist."""
+    return await summarize_session(tenant, await tenant.sessions.info(session))
+
+
+async def read_turn(tenant: TenantService, session: str, number: int) -> TurnView:
+    """Return one turn. Raises ConfigurationError if it does not exist."""
+    last = await tenant.last_turn(session)
+    fold = await _fold_turn(tenant, session, number)
+    opened = fold.opened
+    if opened is None:
+        raise ConfigurationError("turn", f"there is no turn {number} of {session!r}")
+    status: SessionState = "open"
+    if number == last.turn:
+        status = last.status
+    elif fold.closed is not None:
+        status = fold.closed.status.value
+    questions = await read_questions(tenant, session) if status == "waiting" else ()
+    options = opened.options
+    return TurnView(
+        session=session,
+        turn=number,
+        agent=opened.agent,
+        status=status,
+        text=fold.text,
+        output=_read_output(tenant, fold),
+        usage=fold.usage,
+        iterations=fold.iterations,
+        error=fold.error,
+        questions=tuple(one for one in questions if one.turn == number),
+        metadata=dict(options.metadata) if options is not None else {},
+        request=opened.request,
+        position=str(last.records),
+        opened_at=opened.at,
+        closed_at=fold.closed.at if fold.closed is not None else None,
+    )
+
+
+async def _fold_turn(tenant: TenantService, session: str, number: int) -> TurnFold:
+    keys = await tenant.journal.keys(session)
+    prefix, first = f"{turn_key(number)}.", turn_key(number)
+    wanted = [key for key in keys if key == first or key.startswith(prefix)]
+    records = await tenant.journal.read_by_keys(session, wanted) if wanted else ()
+    return TurnFold(record.event for record in records)
+
+
+def _read_output(tenant: TenantService, fold: TurnFold) -> Any:
+    """Return the output of a completed turn as JSON; None if it is text or cannot be read any more."""
+    if fold.opened is None or fold.closed is None or fold.closed.status is not Status.COMPLETED:
+        return None
+    if not fold.is_checked or fold.reply is None:
+        return None
+    try:
+        wanted = plan_of(tenant.agent(fold.opened.agent)).output
+        if wanted is None:
+            return None
+        if fold.function_result is not None:
+            return to_json_value(wanted.read_function_value(fold.function_result))
+        return to_json_value(wanted.get_value(fold.reply, None))
+    except HoldfastError:
+        return None  # the type was changed since, or the agent is gone
+
+
+def to_json_value(value: object) -> Any:
+    """Return a value of a user's type as JSON values."""
+    from pydantic_core import to_jsonable_python  # only agents with a typed output need it
+
+    return to_jsonable_python(value, serialize_unknown=True)
+
+
+async def read_questions(tenant: TenantService, session: str) -> tuple[QuestionView, ...]:
+    """Return the open questions of a session. Raises ConfigurationError if it does not exist."""
+    for entry in await tenant.journal.find_runs(session, session):
+        return await read_entry_questions(tenant, entry)
+    if not await session_exists(tenant, session):
+        raise unknown_session(session)
+    return ()
+
+
+async def read_entry_questions(tenant: TenantService, entry: RunEntry) -> tuple[QuestionView, ...]:
+    """Return the open questions of a run in the list of a journal."""
+    if not entry.turn_open:
+        return ()
+    open_questions = await _find_open_questions(tenant, entry.run)
+    if not open_questions:
+        return ()
+    title = (await tenant.sessions.info(entry.run)).title
+    return tuple(_to_view(asked, entry, title) for asked in open_questions)
+
+
+async def _find_open_questions(tenant: TenantService, session: str) -> Sequence[QuestionAsked]:
+    keys = await tenant.journal.keys(session)
+    known = set(keys)
+    if all(key.removesuffix(ASKED) in known for key in keys if key.endswith(ASKED)):
+        return ()
+    machine = SessionMachine()
+    for record in await tenant.journal.read(session):
+        machine.apply(record.event)
+    return machine.questions.open_questions
+
+
+def _to_view(asked: QuestionAsked, entry: RunEntry, title: str) -> QuestionView:
+    shown: object = msgspec.to_builtins(asked.question)
+    return QuestionView(
+        session=entry.run,
+        agent=entry.agent,
+        key=asked.key.removesuffix(ASKED),
+        binding=compute_binding(asked, entry.run),
+        kind=asked.kind,
+        question=shown if isinstance(shown, dict) else {},
+        asked_at=asked.at,
+        until=asked.until,
+        title=title,
+        turn=turn_of_key(asked.key),
+    )
+
+
+async def session_exists(tenant: TenantService, session: str) -> bool:
+    """Whether there is a session, also one without turns."""
+    title = title_run(session)
+    return bool(
+        await tenant.journal.find_runs(session, session)
+        or await tenant.journal.find_runs(title, title)
+    )
+
+
+async def check_idle(tenant: TenantService, session: str) -> None:
+    """Raise SessionBusyError if the last turn of a session is in progress."""
+    last = await tenant.reader.find_last_turn(session)
+    if last is not None and last.status == "running":
+        raise SessionBusyError(session)

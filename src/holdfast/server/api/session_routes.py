@@ -1,0 +1,137 @@
+"""The routes of sessions: list, search, read, make, title, delete."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.request_bodies import (
+    NewSession,
+    NoBody,
+    NoQuery,
+    SessionChange,
+    SessionsQuery,
+)
+from holdfast.server.api.session_pages import find_sessions, list_sessions_page
+from holdfast.server.api.session_reading import check_idle, read_summary
+from holdfast.server.api.views import HistoryView, SessionPage, SessionSummary
+
+
+async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
+    """List or search sessions."""
+    if call.query.q is not None:
+        return respond(await find_sessions(call.tenant, call.query, call.query.q))
+    return respond(await list_sessions_page(call.tenant, call.query))
+
+
+async def create_session(call: Call[NoQuery, NewSession]) -> Response:
+    """Make an empty session."""
+    session = await call.tenant.sessions.create(call.body.title, session=call.body.session or None)
+    return respond(await read_summary(call.tenant, session), 201)
+
+
+async def read_session(call: Call[NoQuery, NoBody]) -> Response:
+    """Describe a session."""
+    return respond(await read_summary(call.tenant, call.session))
+
+
+async def change_session(call: Call[NoQuery, SessionChange]) -> Response:
+    """Give a session another title."""
+    await call.tenant.sessions.info(call.session)
+    await call.tenant.sessions.rename(call.session, call.body.title)
+    call.tenant.watch.wake(call.session)
+    return respond(await read_summary(call.tenant, call.session))
+
+
+async def delete_session(call: Call[NoQuery, NoBody]) -> Response:
+    """Delete a session."""
+    await check_idle(call.tenant, call.session)
+    await call.tenant.sessions.delete(call.session)
+    call.tenant.watch.wake(call.session)
+    return Response(None, 204)
+
+
+async def read_history(call: Call[NoQuery, NoBody]) -> Response:
+    """Read the messages and the turns of a session."""
+    history = await call.tenant.sessions.read(call.session)
+    return respond(HistoryView(history.messages, history.points, history.open))
+
+
+_SUMMARY = Answer(SessionSummary, "The session.")
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="list_sessions",
+        method="GET",
+        path="/sessions",
+        text="List or search the sessions, the latest change first.",
+        scope="read",
+        handle=list_sessions,
+        query=SessionsQuery,
+        body=NoBody,
+        answers={200: (Answer(SessionPage, "Some sessions."),)},
+    ),
+    Operation(
+        name="create_session",
+        method="POST",
+        path="/sessions",
+        text="Make an empty session. A turn makes its session itself.",
+        scope="run",
+        handle=create_session,
+        query=NoQuery,
+        body=NewSession,
+        carries="json",
+        answers={201: (_SUMMARY,)},
+        refusals=(409,),
+    ),
+    Operation(
+        name="read_session",
+        method="GET",
+        path="/sessions/{session}",
+        text="Describe a session and its last turn.",
+        scope="read",
+        handle=read_session,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (_SUMMARY,)},
+        refusals=(404,),
+    ),
+    Operation(
+        name="change_session",
+        method="PATCH",
+        path="/sessions/{session}",
+        text="Give a session another title.",
+        scope="run",
+        handle=change_session,
+        query=NoQuery,
+        body=SessionChange,
+        carries="json",
+        answers={200: (_SUMMARY,)},
+        refusals=(404, 409),
+    ),
+    Operation(
+        name="delete_session",
+        method="DELETE",
+        path="/sessions/{session}",
+        text="Delete a session permanently.",
+        scope="run",
+        handle=delete_session,
+        query=NoQuery,
+        body=NoBody,
+        answers={204: (Answer(None, "It is deleted."),)},
+        refusals=(404, 409),
+    ),
+    Operation(
+        name="read_history",
+        method="GET",
+        path="/sessions/{session}/history",
+        text="Read the messages of a session, and its turns and changes with their numbers.",
+        scope="read",
+        handle=read_history,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (Answer(HistoryView, "The content of the session."),)},
+        refusals=(404,),
+    ),
+)
+"""What can be done with sessions."""

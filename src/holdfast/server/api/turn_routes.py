@@ -1,0 +1,120 @@
+"""The routes of turns: start, read, wait, stream."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from holdfast.server.api.event_stream import stream_entries
+from holdfast.server.api.operations import (
+    EVENT_STREAM,
+    Answer,
+    AnyOperation,
+    Call,
+    Operation,
+    respond,
+)
+from holdfast.server.api.request_bodies import NewTurn, NoBody, NoQuery, TurnQuery
+from holdfast.server.api.session_reading import read_turn
+from holdfast.server.api.turn_arguments import make_keywords, make_prompt
+from holdfast.server.api.views import TurnView
+from holdfast.server.event_log.positions import Position
+from holdfast.server.event_log.stream_items import StreamItem
+from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.service import TenantService
+
+
+async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
+    """Start a turn, and answer with what is asked for: at once, after a wait, or with its stream."""
+    tenant, body = call.tenant, call.body
+    keywords = make_keywords(tenant.agent(body.agent), body)
+    keywords["request"] = call.request.headers.get("Idempotency-Key")
+    accepted = await tenant.start(body.agent, make_prompt(body.message), **keywords)
+    session, number = accepted.session, accepted.number
+    headers = {"Location": locate_turn(call, session, number)}
+    if call.accepts(EVENT_STREAM):
+        begin = Position(accepted.sequence)
+        entries = tenant.reader.follow(session, begin, ReadingEnd(number))
+        return stream_entries(entries, headers)
+    await wait_for_turn(tenant, session, number, body.wait)
+    turn = await read_turn(tenant, session, number)
+    return respond(turn, 200 if turn.status in TURN_RESTS else 202, headers)
+
+
+async def read_one_turn(call: Call[TurnQuery, NoBody]) -> Response:
+    """Read a turn, after a wait for its end if one is asked for."""
+    number = parse_number(call.names["turn"])
+    await call.tenant.last_turn(call.session)
+    await wait_for_turn(call.tenant, call.session, number, call.query.wait)
+    return respond(await read_turn(call.tenant, call.session, number))
+
+
+def locate_turn(call: Call[NoQuery, NewTurn], session: str, number: int) -> str:
+    """Return the path of a turn."""
+    root = quote(str(call.request.scope.get("root_path", "")))
+    return f"{root}/sessions/{quote(session, safe='')}/turns/{number}"
+
+
+async def wait_for_turn(tenant: TenantService, session: str, number: int, seconds: float) -> None:
+    """Wait until a turn has ended or asks a question, at most for some seconds."""
+    if not seconds:
+        return
+    last = await tenant.last_turn(session)
+    if last.turn != number or last.status in TURN_RESTS:
+        return
+    entries = tenant.reader.follow(session, Position(last.records), ReadingEnd(number, TURN_RESTS))
+    try:
+        async with asyncio.timeout(seconds):
+            async for _ in entries:
+                pass
+    except TimeoutError:
+        return
+
+
+def parse_number(text: str) -> int:
+    """Return the number of a turn in a path. Raises ProblemError."""
+    if text.isascii() and text.isdecimal() and len(text) < 16 and text == str(int(text)):
+        return int(text)
+    detail = "is not the number of a turn"
+    raise ProblemError(make_problem(404, "unknown", detail, field="turn", fix="Pass 1, 2, ..."))
+
+
+_STREAM = Answer(StreamItem, "The event log of the turn, until it ends.", EVENT_STREAM)
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="start_turn",
+        method="POST",
+        path="/turns",
+        text=(
+            "Start a turn. It goes on when the connection ends. With `Accept: text/event-stream` the "
+            "answer is its stream."
+        ),
+        scope="run",
+        handle=start_turn,
+        query=NoQuery,
+        body=NewTurn,
+        carries="json",
+        answers={
+            200: (Answer(TurnView, "The turn, which has ended or waits for an answer."), _STREAM),
+            202: (Answer(TurnView, "The turn, which is in progress."),),
+        },
+        refusals=(404, 409),
+    ),
+    Operation(
+        name="read_turn",
+        method="GET",
+        path="/sessions/{session}/turns/{turn}",
+        text="Read a turn: status, text, output, usage, error, questions.",
+        scope="read",
+        handle=read_one_turn,
+        query=TurnQuery,
+        body=NoBody,
+        answers={200: (Answer(TurnView, "The turn."),)},
+        refusals=(404,),
+    ),
+)
+"""What can be done with turns."""

@@ -1,0 +1,287 @@
+"""The answers of `/api/v1`, as types. Its client decodes them with the same types.
+
+This module must never read a journal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.core.error_info import ErrorInfo
+from holdfast.core.messages import Message, Usage
+from holdfast.server.event_log.stream_items import SessionState, StreamItem
+from holdfast.sessions.session_history import Point
+
+
+class ToolView(Struct, frozen=True):
+    """A tool of an agent.
+
+    Args:
+        name: its name.
+        description: what the model reads of it.
+        parameters: the JSON Schema of its arguments.
+        effect: "read", "idempotent" or "write"; "" if it is not declared.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    effect: Literal["", "read", "idempotent", "write"] = ""
+
+
+class AgentView(Struct, frozen=True):
+    """An agent of the service.
+
+    Args:
+        name: its name.
+        description: the first sentence of its instructions.
+        model: the name of its first model.
+        tools: its tools; a toolset may add others in a turn.
+        output_schema: the JSON Schema of its output, if it is not text.
+    """
+
+    name: str
+    description: str
+    model: str
+    tools: tuple[ToolView, ...]
+    output_schema: dict[str, Any] | UnsetType = UNSET
+
+
+class SessionSummary(Struct, frozen=True, kw_only=True):
+    """A session.
+
+    Args:
+        session: its name.
+        title: its title, or the beginning of its first message.
+        agent: the name of the agent of its last turn.
+        turns: the number of turns that count.
+        messages: about how many messages these turns have.
+        opened_at: the time of its first record, in seconds since the epoch.
+        changed_at: the time of its latest record.
+        turn: the number of its last turn; 0 if it has none.
+        turn_status: the state of that turn.
+        in_doubt: whether a tool of that turn may have taken effect, and nobody knows.
+        questions: the keys of the open questions.
+        position: the place in the event log after everything so far.
+        found: with a search: the text that was found, with some words around it.
+    """
+
+    session: str
+    title: str
+    agent: str
+    turns: int
+    messages: int
+    opened_at: float
+    changed_at: float
+    turn: int
+    turn_status: SessionState
+    in_doubt: bool = False
+    questions: tuple[str, ...] = ()
+    position: str = "0"
+    found: str | UnsetType = UNSET
+
+
+class SessionPage(Struct, frozen=True):
+    """Some sessions, the latest change first.
+
+    Args:
+        sessions: the sessions.
+        next: what to pass as `before` for the next page; absent on the last one. A page with a
+            filter may have fewer sessions than asked for, and another page after it.
+    """
+
+    sessions: tuple[SessionSummary, ...]
+    next: str | UnsetType = UNSET
+
+
+class HistoryView(Struct, frozen=True):
+    """The content of a session.
+
+    Args:
+        messages: what the next request to a model would contain before the new message.
+        points: the turns and changes of the session, with their numbers.
+        open: whether the last turn has not ended.
+    """
+
+    messages: tuple[Message, ...]
+    points: tuple[Point, ...]
+    open: bool
+
+
+class QuestionView(Struct, frozen=True, kw_only=True):
+    """An open question.
+
+    Args:
+        session: the session that waits.
+        agent: the name of its agent.
+        key: the key of the question, for the answer.
+        binding: says what is shown, for the answer.
+        kind: the name of the class of the question, such as "PermissionQuestion".
+        question: what it shows: of a PermissionQuestion `tool`, `arguments`, `description`.
+        asked_at: when it was asked, in seconds since the epoch.
+        until: when an answer is too late; null for never.
+        title: the title of the session.
+        turn: the number of the turn.
+    """
+
+    session: str
+    agent: str
+    key: str
+    binding: str
+    kind: str
+    question: dict[str, Any]
+    asked_at: float
+    until: float | None = None
+    title: str = ""
+    turn: int = 0
+
+
+class TurnView(Struct, frozen=True, kw_only=True):
+    """A turn, as far as the journal has it.
+
+    Args:
+        session: its session.
+        turn: its number.
+        agent: the name of its agent.
+        status: its state.
+        text: the text of the last reply; what arrived of it, if the turn did not complete.
+        output: the output as JSON, of a turn that completed with one that is not text.
+        usage: the tokens of all attempts, also of failed ones, and of agents in its tools.
+        iterations: the number of model calls with an outcome.
+        error: why it did not complete.
+        questions: the open questions.
+        metadata: what was passed with it.
+        request: the idempotency key with which it was started; "" without one.
+        by: who started it.
+        position: the place in the event log after everything that this view contains.
+        opened_at: when it began, in seconds since the epoch.
+        closed_at: when it ended; null while it has not.
+    """
+
+    session: str
+    turn: int
+    agent: str
+    status: SessionState
+    text: str = ""
+    output: Any = None
+    usage: Usage = Usage()
+    iterations: int = 0
+    error: ErrorInfo | None = None
+    questions: tuple[QuestionView, ...] = ()
+    metadata: dict[str, Any] = {}
+    request: str = ""
+    by: str = ""
+    position: str = "0"
+    opened_at: float = 0.0
+    closed_at: float | None = None
+
+
+class TurnState(Struct, frozen=True):
+    """The last turn of a session after an act.
+
+    Args:
+        session: the session.
+        turn: the number of its last turn; 0 if there is none.
+        status: its state.
+    """
+
+    session: str
+    turn: int
+    status: SessionState
+
+
+class ForkView(Struct, frozen=True):
+    """A copy of a session.
+
+    Args:
+        session: its name.
+        turn: the number of the turn that was started in it; absent without `edit`.
+    """
+
+    session: str
+    turn: int | UnsetType = UNSET
+
+
+class ChangeView(Struct, frozen=True):
+    """A change of a history.
+
+    Args:
+        number: the number of the change in the session; null if nothing was changed.
+    """
+
+    number: int | None
+
+
+class AnswerView(Struct, frozen=True):
+    """Whether an answer counts.
+
+    Args:
+        accepted: whether it counts.
+        reason: otherwise why not: "unknown" (there is no such question), "mismatch" (it belongs to
+            another question), "answered" (somebody else was first) or "late".
+        by_whom: who gave the answer that counts.
+    """
+
+    accepted: bool
+    reason: Literal["", "unknown", "mismatch", "answered", "late"] = ""
+    by_whom: str = ""
+
+
+class EventsView(Struct, frozen=True):
+    """What the journal has after a position.
+
+    Args:
+        items: the items, as a stream would send them.
+        position: the place after them.
+    """
+
+    items: tuple[StreamItem, ...]
+    position: str
+
+
+class MediaView(Struct, frozen=True):
+    """Bytes that were sent.
+
+    Args:
+        media: their name, for a part of a message.
+        media_type: their type.
+        size: their number.
+    """
+
+    media: str
+    media_type: str
+    size: int
+
+
+class UsageTotal(Struct, frozen=True):
+    """The usage of one agent, model or day.
+
+    Args:
+        name: the agent, the model, or the day as "2026-11-22" in UTC.
+        turns: how many turns.
+        usage: their tokens, also of failed attempts.
+    """
+
+    name: str
+    turns: int
+    usage: Usage
+
+
+class UsageView(Struct, frozen=True):
+    """Totals of usage.
+
+    Args:
+        by: what the totals are for.
+        totals: the totals, the largest first; of days, the latest first.
+        complete: false if older sessions were not counted, because there are too many.
+    """
+
+    by: Literal["agent", "model", "day"]
+    totals: tuple[UsageTotal, ...]
+    complete: bool = True
+
+
+AgentList: TypeAlias = tuple[AgentView, ...]
+QuestionList: TypeAlias = tuple[QuestionView, ...]
