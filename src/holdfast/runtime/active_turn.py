@@ -133,6 +133,7 @@ class ActiveTurn:
         "recovery",
         "resources",
         "run_id",
+        "shutdown",
         "usage_meters",
     )
 
@@ -166,7 +167,9 @@ class ActiveTurn:
         self.usage_meters: dict[str, UsageMeter] = {}
         """The usage meters of running tools, by the key of their call."""
         self.log = make_log(run_id, opened, self.emit, self.usage_meters, plan.clock)
-        self.effects = EffectTable()
+        self.shutdown = channel.shutdown if channel is not None else None
+        finish = self.shutdown.finish_call if self.shutdown is not None else None
+        self.effects = EffectTable(on_finish=partial(finish, run_id) if finish else None)
         self.partial_reply = PartialReply()
         self.error: BaseException | None = None
         self.last_parsed: ParseResult | None = None

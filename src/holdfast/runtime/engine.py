@@ -17,9 +17,7 @@ from typing_extensions import TypeVar
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.effects import is_nested_run, nested_run_ids
-from holdfast.core.errors import (
-    ConfigurationError,
-)
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
@@ -66,6 +64,7 @@ from holdfast.runtime.open_runs.recovery import (
     RecoveryTime,
     is_interrupted,
     recover_each,
+    recover_one,
     waits_for_answers,
 )
 from holdfast.runtime.plan import AgentPlan
@@ -260,25 +259,39 @@ class Engine(Generic[T]):
         ]
 
         async def resume(progress: RecoveryProgress[Any]) -> None:
-            run_id = progress.run_id
-            if await waits_for_answers(journal, run_id):
+            if await waits_for_answers(journal, progress.run_id):
                 return
-            context = TurnContext(
-                questions=self._make_broker(),
-                session=run_id,
-                child_journal=journal,
-                recovery=progress.recovery,
-            )
-            this = msgspec.structs.replace(turn, run_id=run_id)
-            async with self.session_pool.open_session(run_id, max_wait=0) as opened:
-                if is_interrupted(opened.machine):
-                    progress.run = run = await self._restore_run(
-                        this, opened, context, only_needed=True
-                    )
-                    progress.result = await self._continue_turn(run)
+            context = TurnContext(questions=self._make_broker(), recovery=progress.recovery)
+            this = msgspec.structs.replace(turn, run_id=progress.run_id)
+            await self._recover_run(this, context, progress)
 
         parallel = keywords.get("parallel", DEFAULT_PARALLEL)
         return await recover_each(runs, resume, parallel, timing)
+
+    async def _recover_run(
+        self,
+        turn: ContinuedTurn,
+        context: TurnContext,
+        progress: RecoveryProgress[Any],
+        max_wait: float = 0,
+    ) -> None:
+        """Continue a turn that was interrupted, with its progress; any other stays as it is."""
+        run_id, journal = turn.run_id, self.require_journal("recover")
+        context = msgspec.structs.replace(context, session=run_id, child_journal=journal)
+        async with self.session_pool.open_session(run_id, max_wait=max_wait) as opened:
+            if is_interrupted(opened.machine):
+                progress.run = run = await self._restore_run(
+                    turn, opened, context, only_needed=True
+                )
+                progress.result = await self._continue_turn(run)
+
+    def recover_stream(self, run_id: str) -> RunStream[Any]:
+        """Continue a turn that was interrupted as a stream; any other has no items and no result.
+
+        A failure that is not the turn's own leaves it open, as in `recover`.
+        """
+        resume = partial(self._recover_run, ContinuedTurn(run_id=run_id))
+        return self._open_stream(partial(recover_one, resume, run_id), self.plan)
 
     def as_tool(
         self, name: str | None, description: str | None, limits: Limits | None, *, own_budget: bool
@@ -419,11 +432,15 @@ class Engine(Generic[T]):
             async with self.resources.keep_open(run.plan.lifespans) as run.resources:
                 return await self._drive(run, begin)
         self.answering.register_turn(run)
+        if run.context.channel is not None:
+            run.context.channel.saved_before = run.machine.event_count
         try:
             await begin()
             await drive_turn(run)
             await call_after_turn(run)
         finally:
+            if run.shutdown is not None:
+                run.shutdown.forget_run(run.run_id)
             await self.answering.unregister_turn(run)
         if self.pruning is not None:
             self.pruning.begin_if_due()

@@ -53,7 +53,7 @@ def _stream_closing_words(run: ActiveTurn) -> None:
 async def finalize_turn(
     run: ActiveTurn, reason: Literal["cancelled", "deadline"], waited_for: str = ""
 ) -> None:
-    """Close the turn, unless the recovery that drives it is being stopped.
+    """Close the turn, unless it is to be left open.
 
     Args:
         run: the turn; its tools that have started are in doubt.
@@ -64,6 +64,8 @@ async def finalize_turn(
         TurnLeftOpen: a recovery drives the turn, and failed calls used up the time of the turn.
     """
     recovery = run.recovery
+    if reason == "cancelled" and run.shutdown is not None and run.shutdown.is_asked:
+        return
     if recovery is not None:
         if reason == "cancelled" and recovery.recovery.is_stopping:
             return

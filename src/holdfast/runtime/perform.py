@@ -136,6 +136,8 @@ async def _ask_model(
     left = parent.remaining_tokens() if parent is not None else None
     if left is not None and left <= 0:
         return _make_limit_failure(SHARED_LIMIT_TEXT, "tokens")
+    if run.shutdown is not None:
+        await run.shutdown.begin_call(run.run_id, call.key)
     run.effects.note_call(call.key)
     messages = call.messages
     if isinstance(messages, TranscriptSnapshot):
@@ -262,6 +264,9 @@ async def _use_tool(
     notes = run.usage_meters.setdefault(
         effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)
     )
+    if run.shutdown is not None:
+        may_repeat = _may_repeat(run, effect)
+        await run.shutdown.begin_call(run.run_id, effect.key, writes=not may_repeat)
     run.effects.note_call(effect.key)
     facts = run.hooks.facts
     context = ToolContext(

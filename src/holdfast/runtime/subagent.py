@@ -210,8 +210,10 @@ async def _run_agent(
         parent_meter=None if agent.own_budget else context.usage_sink,
         options=TurnOptions(metadata=context.metadata) if context.metadata else None,
     )
-    channel = make_child_channel(context.event_sink, context.key, name)
     caller = context.asker if isinstance(context.asker, TurnAsker) else None
+    channel = make_child_channel(context.event_sink, context.key, name)
+    if channel is not None and caller is not None:
+        channel.shutdown = caller.run.shutdown
     left: set[str] = set()
     on_wait = caller.questions.on_wait if caller is not None else "hold"
     questions = QuestionBroker(

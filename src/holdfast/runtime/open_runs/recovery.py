@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic
+from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
@@ -31,9 +31,11 @@ from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import Phase
 from holdfast.journal.journal_errors import JournalUnreachableError, LeaseLostError
 from holdfast.journal.port import Journal, RunEntry
-from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.open_runs.suspension import all_suspended
+from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.result import Result
+from holdfast.runtime.turn_state.channel import Channel
 from holdfast.runtime.turn_state.leaving_open import Recovery, TurnLeftOpen
 from holdfast.sessions.session_index import SessionIndex
 
@@ -41,6 +43,8 @@ T = TypeVar("T", default=str)
 
 DEFAULT_PARALLEL = 8
 DEFAULT_SECONDS = 300.0
+LONGEST_WAIT = 5.0
+"""Seconds that a stream waits for somebody who answers a question of the run."""
 _LONGEST_RELEASE = 5.0  # seconds that a stopped run may take to release its session
 _CANCELLED = ErrorInfo(
     category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
@@ -199,6 +203,33 @@ async def waits_for_answers(journal: Journal, run_id: str) -> bool:
 
 def _has_asked(keys: Sequence[str]) -> bool:
     return any(key.endswith(ASKED) for key in keys)
+
+
+async def recover_one(
+    resume: Callable[..., Awaitable[None]],
+    run_id: str,
+    channel: Channel,
+    questions: QuestionBroker,
+) -> Any:
+    """Resume one run for a stream; return its result, or None if it was not interrupted.
+
+    Args:
+        resume: resumes the run with a context, and records its progress.
+        run_id: the id of the run.
+        channel: receives the events and notices.
+        questions: handles the questions.
+
+    Raises:
+        HoldfastError: the turn failed, or it was left open.
+    """
+    recovery = Recovery(is_stream=True)
+    context = TurnContext(channel=channel, questions=questions, recovery=recovery)
+    progress = RecoveryProgress[Any](run_id, recovery)
+    try:
+        await resume(context, progress, LONGEST_WAIT)
+    except TurnLeftOpen as left:
+        raise left.error from left
+    return progress.result
 
 
 async def recover_each(

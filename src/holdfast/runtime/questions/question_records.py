@@ -43,7 +43,7 @@ from holdfast.runtime.questions.open_question import QuestionOutcome, Receipt
 from holdfast.runtime.questions.question_checks import PendingQuestion
 from holdfast.runtime.turn_state.channel import Channel
 from holdfast.runtime.turn_state.effect_table import EffectTable
-from holdfast.runtime.turn_state.leaving_open import TurnRecovery
+from holdfast.runtime.turn_state.leaving_open import Shutdown, TurnRecovery
 
 
 class AskingLog(Protocol):
@@ -84,6 +84,7 @@ class AskingTurn(Protocol):
     run_id: str
     loop: asyncio.AbstractEventLoop
     recovery: TurnRecovery | None
+    shutdown: Shutdown | None
 
     @property
     def context(self) -> AskingContext:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Generic, TypeVar, overload
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied, TurnStopped
 from holdfast.core.model_request import OutputSchema
@@ -23,6 +24,7 @@ from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.shown_text import ShownText
 from holdfast.runtime.turn_state.channel import Channel, require_asyncio
+from holdfast.runtime.turn_state.leaving_open import Shutdown
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -37,7 +39,16 @@ class RunStream(Generic[T]):
         output: the schema of the output; None for text.
     """
 
-    __slots__ = ("_channel", "_is_cancelled", "_output", "_questions", "_shown", "_start", "_task")
+    __slots__ = (
+        "_channel",
+        "_is_cancelled",
+        "_output",
+        "_questions",
+        "_shown",
+        "_shutdown",
+        "_start",
+        "_task",
+    )
 
     def __init__(
         self,
@@ -48,10 +59,11 @@ class RunStream(Generic[T]):
         self._output = output
         self._start = start
         self._questions = questions
-        self._channel = Channel()
+        self._shutdown = Shutdown()
+        self._channel = Channel(self._shutdown)
         self._shown = ShownText()
         self._task: asyncio.Task[Result[T]] | None = None
-        self._is_cancelled = False  # by `cancel()`
+        self._is_cancelled = False  # by `cancel()` or `leave_open()`
 
     async def __aenter__(self) -> RunStream[T]:
         if self._task is not None:
@@ -210,7 +222,37 @@ class RunStream(Generic[T]):
         CancelledError.
         """
         self._is_cancelled = True
+        self._shutdown.is_asked = False
         self._require_task().cancel()
+
+    async def leave_open(self, *, grace: NonNegativeFloat = 60.0) -> None:
+        """Stop here without closing the turn, for a process that ends; return when it has stopped.
+
+        The journal is then as it would be after a crash, and `resume` or `recover` continues the turn.
+        Calls of models and tools that only read are cut, and are made again. A writing tool under way
+        is waited for; one that does not end in time is in doubt. No other call begins. A reader of
+        the stream gets the remaining items and a plain end. `result` and `wait()` raise
+        CancelledError unless the turn has ended. Without a journal this is `cancel`.
+
+        Args:
+            grace: the longest time to wait for writing tools, in seconds.
+
+        Raises:
+            ConfigurationError: `grace` is not a number from 0.
+        """
+        check_value("grace", grace, NonNegativeFloat)
+        task = self._require_task()
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            await self._shutdown.ask(grace)
+            if not task.done():
+                task.cancel()
+        await asyncio.wait([task])
+
+    @property
+    def saved_before(self) -> int:
+        """The number of records of the session before the first event here; 0 until the first item."""
+        return self._channel.saved_before
 
     @property
     def result(self) -> Result[T]:

@@ -15,6 +15,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
 from holdfast.core.questions import AnyQuestion
+from holdfast.runtime.turn_state.leaving_open import Shutdown
 
 _log = logging.getLogger("holdfast")
 
@@ -28,7 +29,11 @@ MOST_UNREAD = 10_000
 
 
 class Channel:
-    """A queue for one reader and any number of writers, fast for thousands of small items."""
+    """A queue for one reader and any number of writers, fast for thousands of small items.
+
+    Args:
+        shutdown: how the turn is left open; None if it cannot be.
+    """
 
     live = True
     """Whether the reader wants deltas as they arrive, so that replies must be streamed."""
@@ -41,9 +46,15 @@ class Channel:
         "_read_waiters",
         "_reader",
         "_writers",
+        "saved_before",
+        "shutdown",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, shutdown: Shutdown | None = None) -> None:
+        self.shutdown = shutdown
+        """How the turn is left open; None if it cannot be."""
+        self.saved_before = 0
+        """The number of records of the session before the first event here."""
         self._items: deque[Item] = deque()
         self._closed = False
         self._has_dropped = False

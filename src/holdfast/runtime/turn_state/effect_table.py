@@ -7,7 +7,7 @@ event or finish an effect.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from msgspec import Struct, field
@@ -42,6 +42,8 @@ class EffectTable(Struct, eq=False):
     )
     suspended_count: int = 0
     """How many effects are suspended."""
+    on_finish: Callable[[str], None] | None = None
+    """Called with the key of an effect that has an outcome, or that waits for an answer."""
 
     def __getitem__(self, key: str) -> EffectStage:
         """Return the stage of an effect. The caller must not change it."""
@@ -54,6 +56,8 @@ class EffectTable(Struct, eq=False):
     def finish(self, key: str) -> None:
         """Note that the outcome of the effect is saved."""
         self._stages[key].is_started = False
+        if self.on_finish is not None:
+            self.on_finish(key)
 
     def note_call(self, key: str) -> None:
         """Note that the tool or model of the effect is called."""
@@ -83,6 +87,8 @@ class EffectTable(Struct, eq=False):
         stage.is_called = False
         stage.is_left = True
         stage.waits_for = questions
+        if self.on_finish is not None:
+            self.on_finish(key)
 
     def wake(self, ended: Iterable[str]) -> None:
         """Resume the effects that are suspended for one of these questions."""

@@ -1,4 +1,4 @@
-"""Stops a recovered turn without closing it, so that a later recovery can continue it.
+"""Stops a turn without closing it, so that a later recovery can continue it.
 
 Nothing is appended to the journal, which is then in the same state as after a crash. This module
 must not decide which failures leave a turn open: `core.turn_failures` does.
@@ -34,16 +34,72 @@ class TurnLeftOpen(BaseException):
         self.error = error
 
 
+class Shutdown:
+    """Whether a stream must leave its turn open, and the writing tools that it waits for first.
+
+    A turn and the turns of its subagents share it. It belongs to their event loop.
+    """
+
+    __slots__ = ("_quiet", "_writes", "is_asked")
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        """Whether the turn must stop; no call of a model or a tool begins any more."""
+        self._writes: dict[str, set[str]] = {}
+        self._quiet: asyncio.Future[None] | None = None
+
+    async def begin_call(self, run_id: str, key: str, *, writes: bool = False) -> None:
+        """Note that a model or a tool is about to be called; wait for the end once that is asked.
+
+        Args:
+            run_id: the run.
+            key: the effect.
+            writes: whether the call must not be cut, since it could not be repeated.
+        """
+        if self.is_asked:
+            await asyncio.get_running_loop().create_future()  # until the turn is cancelled
+        if writes:
+            self._writes.setdefault(run_id, set()).add(key)
+
+    def finish_call(self, run_id: str, key: str) -> None:
+        """Note that the outcome of a call is saved, or that the call waits for an answer."""
+        keys = self._writes.get(run_id)
+        if keys is not None:
+            keys.discard(key)
+            if not keys:
+                self.forget_run(run_id)
+
+    def forget_run(self, run_id: str) -> None:
+        """Note that a turn is no longer in progress."""
+        self._writes.pop(run_id, None)
+        if self._quiet is not None and not self._writes and not self._quiet.done():
+            self._quiet.set_result(None)
+
+    async def ask(self, grace: float) -> None:
+        """Let no call begin any more, and wait for the writing tools under way.
+
+        Args:
+            grace: the longest time to wait, in seconds.
+        """
+        self.is_asked = True
+        if self._writes:
+            self._quiet = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._quiet], timeout=grace)
+
+
 class Recovery:
     """One call of `recover()`, shared by all its runs: whether it is being stopped.
 
     It belongs to the task that creates it.
+
+    Args:
+        is_stream: whether it continues one run as a stream, whose cancellation closes the turn.
     """
 
     __slots__ = ("_cancelled_before", "_task", "is_stopped")
 
-    def __init__(self) -> None:
-        self._task = asyncio.current_task()
+    def __init__(self, *, is_stream: bool = False) -> None:
+        self._task = None if is_stream else asyncio.current_task()
         self._cancelled_before = self._task.cancelling() if self._task is not None else 0
         self.is_stopped = False
         """Set when the time is over or the recovery was cancelled."""
