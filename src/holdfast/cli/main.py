@@ -26,6 +26,7 @@ COMMANDS = {
     "sessions": "list, search, fork, rewind, compact, move or delete conversations",
     "keys": "make, list, revoke or rotate the keys with which people and programs call a service",
     "replay": "show what happened in a recorded run and how long each part took",
+    "serve": "serve agents over HTTP, with a console in the browser",
     "emulate": "serve a provider that fails by script, for any framework",
 }
 

@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 
+from holdfast.console.console_routes import console_routes, redirect_to_console
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import Journal
 from holdfast.server.api.native_api import NativeApi
@@ -48,7 +49,11 @@ def create_app(
             yield
 
     app = Starlette(
-        routes=[Mount("/api/v1", NativeApi(service, OPERATIONS))],
+        routes=[
+            Mount("/api/v1", NativeApi(service, OPERATIONS)),
+            Route("/console", redirect_to_console),
+            Mount("/console", routes=console_routes()),
+        ],
         lifespan=lifespan,
         exception_handlers={HoldfastError: _refuse, ProblemError: _refuse},
     )

@@ -1,0 +1,86 @@
+"""`holdfast serve TARGET...`: agents over HTTP, with a console for people.
+
+It listens on loopback unless another address is given. It ends with Ctrl-C or SIGTERM; turns that are
+in progress then continue when it starts again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+from msgspec import Struct
+
+from holdfast.cli.serve_targets import AnyAgent, default_journal, load_targets
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import between
+from holdfast.core.errors import ConfigurationError
+
+
+class Served(Struct, frozen=True):
+    """What is served.
+
+    Args:
+        agents: the agents.
+        journal: the address of the journal.
+    """
+
+    agents: list[AnyAgent]
+    journal: str
+
+
+def add_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments for the agents, the journal and the address."""
+    sub.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help="TOML file of an agent, a folder with such files, or module:agent",
+    )
+    sub.add_argument(
+        "--journal",
+        metavar="ADDRESS",
+        help="sqlite:///talk.db or postgresql://...; default: holdfast.db beside the first target",
+    )
+    sub.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
+    sub.add_argument(
+        "--port", type=int, default=8000, help="port; 0 takes a free one; default: 8000"
+    )
+    sub.add_argument("--open", action="store_true", help="open the console in a browser")
+    sub.add_argument(
+        "--demo",
+        action="store_true",
+        help="serve two demo agents, whose emulated provider fails in one of five requests",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    check_value("--port", args.port, Annotated[int, between(0, 65535)])
+    if bool(args.targets) == args.demo:
+        problem = "is given with --demo" if args.demo else "is missing"
+        fix = "Pass the TOML file of an agent, a folder of them, module:agent, or --demo"
+        raise ConfigurationError("TARGET", problem, fix=fix)
+    from holdfast.cli.serve_http import ServeOptions, serve
+
+    with _find_served(args) as served:
+        serve(
+            served.agents,
+            served.journal,
+            ServeOptions(args.host, args.port, opens_browser=args.open),
+        )
+    return 0
+
+
+@contextmanager
+def _find_served(args: argparse.Namespace) -> Iterator[Served]:
+    if args.demo:
+        from holdfast.cli.serve_demo import run_demo
+
+        with run_demo(args.journal) as (agents, journal):
+            yield Served(agents, journal)
+        return
+    agents = load_targets(args.targets)
+    yield Served(agents, args.journal or default_journal(args.targets))

@@ -1,0 +1,84 @@
+"""Loads the agents that `holdfast serve` is asked for: files, folders, and names in modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from holdfast.agent import Agent
+from holdfast.agent_file.load_agent import load_agent
+from holdfast.core.errors import ConfigurationError
+
+AnyAgent: TypeAlias = Agent[Any, Any]
+
+FIX = "Pass the TOML file of an agent, a folder of them, or module:agent"
+
+
+def load_targets(targets: Sequence[str]) -> list[AnyAgent]:
+    """Return the agents of targets, in their order.
+
+    Args:
+        targets: TOML files, folders of them, or `module:name` of an agent or a list of agents. An
+            agent whose file gives no name is called like the file.
+
+    Raises:
+        ConfigurationError: one cannot be loaded.
+    """
+    return [agent for target in targets for agent in _load_target(target)]
+
+
+def _load_target(target: str) -> list[AnyAgent]:
+    path = Path(target)
+    if path.is_dir():
+        files = sorted(path.glob("*.toml"))
+        if not files:
+            raise ConfigurationError("TARGET", f"the folder {target!r} has no .toml file", fix=FIX)
+        return [_load_file(file) for file in files]
+    if path.suffix == ".toml" or path.is_file():
+        return [_load_file(path)]
+    return _load_name(target)
+
+
+def _load_file(path: Path) -> AnyAgent:
+    return load_agent(path, partial(_make_agent, path.stem))
+
+
+def _make_agent(default_name: str, **keywords: Any) -> AnyAgent:
+    return Agent(**{"name": default_name, **keywords})
+
+
+def _load_name(target: str) -> list[AnyAgent]:
+    """Import `module:name`; the module may lie in the current folder."""
+    module, colon, name = target.partition(":")
+    if not colon or not module or not name:
+        raise ConfigurationError("TARGET", f"there is no file {target!r}", fix=FIX)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)  # at the end, so that no file of it hides an installed module
+    try:
+        found: Any = import_module(module)
+    except (ImportError, ValueError, SyntaxError) as error:
+        raise ConfigurationError("TARGET", f"{module!r} cannot be imported: {error}") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError("TARGET", f"{module!r} has no {part!r}")
+        found = getattr(found, part)
+    agents: list[Any] = found if isinstance(found, list) else [found]
+    if not agents or not all(isinstance(agent, Agent) for agent in agents):
+        raise ConfigurationError("TARGET", f"{target!r} is no Agent", fix="Name an Agent object")
+    return agents
+
+
+def default_journal(targets: Sequence[str]) -> str:
+    """Return the address of the journal beside the first target: a SQLite file.
+
+    >>> default_journal(["shop:agent"]).endswith("/holdfast.db")
+    True
+    """
+    first = Path(targets[0])
+    folder = first if first.is_dir() else first.parent if first.is_file() else Path.cwd()
+    return f"sqlite:///{folder.resolve() / 'holdfast.db'}"
