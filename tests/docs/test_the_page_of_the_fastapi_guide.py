@@ -1,4 +1,4 @@
-"""The web page of the guide for FastAPI works in a browser: text piece by piece, text taken back, an approval."""
+"""The web page of the guide for FastAPI works in a browser: text taken back, a reload at a question, an approval."""
 
 from __future__ import annotations
 
@@ -26,16 +26,26 @@ BROWSER = (
 )
 TITLED = re.compile(r'^```\w+ title="(?P<name>[^"]+)"\n(?P<text>.*?)^```', re.DOTALL | re.MULTILINE)
 
-# Does what a person does: sends a message, and presses Yes when there is a button.
+# Does what a person does: sends a message, reloads the page at the question, and presses Yes.
 PERSON = """
 <script>
-document.getElementById("text").value = "I want my 10 euros back.";
-document.getElementById("form").requestSubmit();
+if (!sessionStorage.reloaded) {
+  document.getElementById("text").value = "I want my 10 euros back.";
+  document.getElementById("form").requestSubmit();
+}
 const timer = setInterval(() => {
-  talk.querySelector("button")?.click();
+  const yes = talk.querySelector("button");
+  if (yes && !sessionStorage.reloaded) {
+    if (!talk.querySelector("[data-status=waiting]")) return;
+    sessionStorage.reloaded = talk.textContent;
+    clearInterval(timer);
+    location.reload();
+    return;
+  }
+  yes?.click();
   if (!talk.querySelector("[data-status=completed], .problem")) return;
   clearInterval(timer);
-  fetch("/shown", { method: "POST", body: talk.innerHTML });
+  fetch("/shown", { method: "POST", body: `${sessionStorage.reloaded}|${talk.innerHTML}` });
 }, 50);
 </script>
 </html>
@@ -58,7 +68,8 @@ def test_a_person_reads_an_answer_and_approves_a_refund(
         _serve() as (address, shown),
         _open_in_browser(address, tmp_path / "profile"),
     ):
-        talk = shown.get(timeout=60)
+        before, _, talk = shown.get(timeout=60).partition("|")
+    assert before.endswith("YesNo"), "the page was reloaded at the question"
     assert ">I want my 10 euros back.</p>" in talk
     assert ">I ask for your 10 euros.</p>" in talk, "the text that was taken back is gone"
     assert "refund {" in talk
