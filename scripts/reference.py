@@ -32,6 +32,7 @@ from holdfast.core.model_request import ModelRequest, OutputSchema, ToolSpec
 from holdfast.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
 from holdfast.models.presets import PRESETS, Preset
 from holdfast.testing.emulator.faults import Fault
+from holdfast.testing.emulator.script_file import list_fault_words
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "reference").glob("*.md")))
@@ -250,20 +251,25 @@ def typed_answers(preset: Preset) -> str:
 def faults() -> str:
     """What the emulator can do to a request."""
     return table(
-        ("fault", "settings", "what the client sees"),
+        ("fault", "settings", "what the client sees", "`--fault`"),
         (
             (
                 f"`{kind.__name__}`",
-                ", ".join(
-                    f"`{field.name}`"
-                    for field in msgspec.structs.fields(kind)
-                    if field.name != "body"
-                ),
+                ", ".join(fault_setting(field) for field in msgspec.structs.fields(kind)),
                 first_sentence(kind),
+                ", ".join(f"`{word}`" for word in list_fault_words(kind)),
             )
             for kind in get_args(Fault)
         ),
     )
+
+
+def fault_setting(field: msgspec.structs.FieldInfo) -> str:
+    """The name of a setting, with a default that is a number or a truth value."""
+    if field.required:
+        return f"`{field.name}` (required)"
+    given = f"={field.default}" if isinstance(field.default, int | float) else ""
+    return f"`{field.name}{given}`"
 
 
 FIGURES = {

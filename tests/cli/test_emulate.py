@@ -188,7 +188,11 @@ def test_a_script_may_be_python(tmp_path: Path) -> None:
     ("text", "arguments", "problem"),
     [
         ("[[reply]]\ntxt = 'x'\n", (), "script.toml: Object contains unknown field txt"),
-        ("[[reply]]\nfault = 'rain'\n", (), "fault: 'rain' is not a fault. Known are bad-key, "),
+        (
+            "[[reply]]\nfault = 'rain'\n",
+            (),
+            "script.toml, reply 1, fault: 'rain' is not a fault. Known are bad-key, ",
+        ),
         ("[[reply]\n", (), "script.toml: is not TOML"),
         (
             "[[reply]]\nfault = 'overloaded'\n",

@@ -46,7 +46,13 @@ class HttpStatus(Struct, frozen=True):
 
 
 class ErrorResponse(Struct, frozen=True):
-    """An error response with the body and headers of the real provider."""
+    """An error response with the body and headers of the real provider.
+
+    Args:
+        kind: the kind of the error.
+        headers: headers that are added to those of the provider or replace them. A `retry-after`
+            also replaces the `retry-after-ms` of the provider.
+    """
 
     kind: ErrorKind
     headers: Mapping[str, str] = {}
@@ -223,6 +229,7 @@ DESTROYS = (
     NoTerminator,
     EmptyChoices,
     CutToolArguments,
+    GarbageLine,
 )
 
 

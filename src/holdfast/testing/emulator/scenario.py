@@ -122,7 +122,11 @@ def make_error_reply(
     error: EmulatedError, headers: Mapping[str, str] | None = None
 ) -> EmulatedReply:
     """Make an error response with the provider's text."""
-    merged = {"content-type": JSON_TYPE, **error.headers, **(headers or {})}
+    given = {name.lower(): value for name, value in (headers or {}).items()}
+    own = dict(error.headers)
+    if "retry-after" in given:
+        own.pop("retry-after-ms", None)  # a client would read it first
+    merged = {"content-type": JSON_TYPE, **own, **given}
     return EmulatedReply(error.status, merged, (msgspec.json.encode(error.body),))
 
 

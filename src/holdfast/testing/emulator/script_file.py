@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,15 +37,15 @@ from holdfast.testing.emulator.fitting_replies import reply_to_fit
 from holdfast.testing.emulator.hosted_parts import Hosted, cited, hosted_call
 from holdfast.testing.emulator.script import Replies, ReplyLike, Rule, call, thinking
 
-_NUMBERED: dict[str, Callable[[float], Fault]] = {
-    "status": lambda number: known_faults.HttpStatus(int(number)),
-    "delay": known_faults.Delay,
-    "pace": known_faults.Pace,
-    "drop-after": lambda number: known_faults.DropAfter(int(number)),
-    "stall": lambda number: known_faults.Stall(seconds=number),
-    "error-event": lambda number: known_faults.ErrorEvent(int(number)),
+_NUMBERED: dict[str, tuple[type[Fault], str]] = {
+    "status": (known_faults.HttpStatus, "status"),
+    "delay": (known_faults.Delay, "seconds"),
+    "pace": (known_faults.Pace, "seconds"),
+    "drop-after": (known_faults.DropAfter, "chunks"),
+    "stall": (known_faults.Stall, "seconds"),
+    "error-event": (known_faults.ErrorEvent, "after"),
 }
-"""The faults that take a number, as in `drop-after=3`."""
+"""The faults that take a number, as in `drop-after=3`, and the field that it sets."""
 
 
 class _Call(Struct, forbid_unknown_fields=True):
@@ -83,15 +83,21 @@ class _ScriptRows(Struct, forbid_unknown_fields=True):
     reply: list[_ReplyRow]
 
 
-def list_fault_names() -> list[str]:
-    """List the names that `parse_fault` knows.
+def list_fault_words(kind: type[Fault]) -> list[str]:
+    """List what `parse_fault` reads as a fault of this kind.
 
-    >>> list_fault_names()[:3]
-    ['bad-key', 'close-before-headers', 'content-filtered']
+    >>> list_fault_words(known_faults.DropAfter)
+    ['drop-after', 'drop-after=CHUNKS']
     """
-    plain = (kind for kind in get_args(Fault) if not kind.__struct_fields__ or _has_defaults(kind))
-    kinds = (kind.replace("_", "-") for kind in get_args(ErrorKind))
-    return sorted({*kinds, *(_fault_name(kind) for kind in plain), *_NUMBERED})
+    words = [_fault_name(kind)] if _has_defaults(kind) else []
+    if kind is ErrorResponse:
+        words += [error.replace("_", "-") for error in get_args(ErrorKind)]
+    numbered = (
+        f"{name}={field.upper()}"
+        for name, (numbered, field) in _NUMBERED.items()
+        if numbered is kind
+    )
+    return [*words, *numbered]
 
 
 def parse_fault(word: str) -> Fault | None:
@@ -106,8 +112,10 @@ def parse_fault(word: str) -> Fault | None:
     name, equals, number = word.strip().lower().replace("_", "-").partition("=")
     if name == "none":
         return None
-    if equals and name in _NUMBERED and re.fullmatch(r"\d+(\.\d+)?", number):
-        return _NUMBERED[name](float(number))
+    if name in _NUMBERED and re.fullmatch(r"\d+(\.\d+)?", number):
+        numbered, field = _NUMBERED[name]
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert({field: number}, numbered, strict=False)
     if not equals:
         if name.replace("-", "_") in get_args(ErrorKind):
             return ErrorResponse(msgspec.convert(name.replace("-", "_"), ErrorKind))
@@ -115,11 +123,8 @@ def parse_fault(word: str) -> Fault | None:
             if _fault_name(kind) == name and _has_defaults(kind):
                 fault: Fault = kind()
                 return fault
-    numbered = ", ".join(f"{known}=NUMBER" for known in _NUMBERED)
-    known = ", ".join(known for known in list_fault_names() if known not in _NUMBERED)
-    raise ConfigurationError(
-        "fault", f"{word!r} is not a fault", fix=f"Known are {known}; and {numbered}"
-    )
+    known = ", ".join(sorted(word for kind in get_args(Fault) for word in list_fault_words(kind)))
+    raise ConfigurationError("fault", f"{word!r} is not a fault", fix=f"Known are {known}")
 
 
 def read_script(path: Path) -> tuple[Replies, FaultScript]:
@@ -136,9 +141,14 @@ def _read_toml(file: AgentFile) -> tuple[Replies, FaultScript]:
         rows = msgspec.convert(file.content, _ScriptRows).reply
     except msgspec.ValidationError as error:
         raise ConfigurationError(file.path.name, str(error).replace("`", "")) from error
-    return [_make_reply(row) for row in rows], [
-        entry for row in rows for entry in _list_faults(row)
-    ]
+    faults: list[list[Fault]] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            faults += _list_faults(row)
+        except ConfigurationError as error:
+            place = f"{file.path.name}, reply {number}, fault"
+            raise ConfigurationError(place, error.problem, fix=error.fix) from error
+    return [_make_reply(row) for row in rows], faults
 
 
 def _list_faults(row: _ReplyRow) -> list[list[Fault]]:
