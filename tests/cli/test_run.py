@@ -373,7 +373,7 @@ def test_without_jsonschema_a_schema_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     assert main(("run", "hi", "--model", "ollama:x", *schema_file(tmp_path, TRIP))) == 2
-    assert "pip install 'holdfast[cli]'" in capsys.readouterr().err
+    assert "In the checkout: pip install '.[cli]'" in capsys.readouterr().err
 
 
 def test_a_run_with_a_schema_that_waits_goes_on_with_it(emulator: Start, tmp_path: Path) -> None:

@@ -517,7 +517,7 @@ def test_without_the_driver_the_extra_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True
     )
-    assert done.stdout == "pip install 'holdfast[postgres]'\n"
+    assert done.stdout == "In the checkout: pip install '.[postgres]'\n"
 
 
 def test_a_journal_that_is_dropped_leaves_no_connection(postgres: PostgresServer, url: str) -> None:

@@ -129,7 +129,7 @@ def test_lines_may_end_as_on_windows() -> None:
 def test_without_pyyaml_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     monkeypatch.delitem(sys.modules, "holdfast.skills.yaml_text", raising=False)
-    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[skills\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install '\.\[skills\]'"):
         header("name: pdf")
 
 

@@ -88,7 +88,7 @@ class PostgresJournal:
             raise ConfigurationError(
                 "journal",
                 "PostgreSQL needs the package psycopg, which is not installed",
-                fix="pip install 'holdfast[postgres]'",
+                fix="In the checkout: pip install '.[postgres]'",
             ) from error
         address = PostgresAddress(url)
         self.path = address.location

@@ -133,7 +133,7 @@ def _parse_fields(head: str, file: str) -> dict[str, Field]:
         from holdfast.skills.yaml_text import parse_fields
     except ImportError as error:
         raise ConfigurationError(
-            "skills", "need PyYAML", fix="Install it with pip install 'holdfast[skills]'"
+            "skills", "need PyYAML", fix="In the checkout: pip install '.[skills]'"
         ) from error
     fields = parse_fields(head, file)
     for key, field in fields.items():

@@ -62,7 +62,7 @@ class _BarDisplay:
         try:
             from rich.progress import Progress
         except ImportError as error:
-            fix = "Install it with: pip install 'holdfast[progress]'"
+            fix = "In the checkout: pip install '.[progress]'"
             raise ConfigurationError("progress", "needs the package rich", fix=fix) from error
         self._make = Progress
         self._bar: tuple[Progress, TaskID] | None = None
