@@ -62,7 +62,7 @@ def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
         from referencing import Registry, Resource, jsonschema
         from referencing.exceptions import Unresolvable
     except ImportError as error:
-        raise refuse("needs jsonschema", "Install it: pip install 'holdfast[cli]'") from error
+        raise refuse("needs jsonschema", "In the checkout: pip install '.[cli]'") from error
     plain = cast("dict[str, Any]", schema)
     draft = str(schema.get("$schema", Draft202012Validator.META_SCHEMA["$schema"]))
     kind = validator_for({"$schema": draft}, default=Draft202012Validator)
