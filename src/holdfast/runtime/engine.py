@@ -360,10 +360,7 @@ class Engine(Generic[T]):
                 fix="Use a new request for each message",
             )
         context = TurnContext(
-            channel=channel,
-            questions=questions,
-            session=turn.session,
-            child_journal=self.journal,
+            channel=channel, questions=questions, session=turn.session, child_journal=self.journal
         )
         this = ContinuedTurn(run_id=run_id, deps=turn.deps, changes=turn.changes)
         async with self.session_pool.open_session(run_id, max_wait=self.max_wait) as opened:
