@@ -76,3 +76,18 @@ def test_a_taken_key_changes_nothing_that_is_remembered(connection: WriterConnec
 def test_another_connection_is_refused() -> None:
     with closing(sqlite3.connect(":memory:")) as other, pytest.raises(TypeError, match="to write"):
         append(other, 1)
+
+
+def test_hiding_many_runs_deletes_their_records_in_later_pieces(
+    connection: WriterConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"run-{number}" for number in range(5)]
+    for name in names:
+        append(connection, 1, name)
+    monkeypatch.setattr(hidden_runs, "PIECE", -1.0)
+    count, left = hidden_runs.hide_runs("", names, connection)
+    assert (count, len(left)) == (5, 5)
+    assert not any(connection.execute("SELECT 1 FROM runs WHERE tenant = ''"))
+    while left:
+        left = list(hidden_runs.delete_hidden(left, connection))
+    assert read(connection) == []

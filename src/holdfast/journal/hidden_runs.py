@@ -52,13 +52,14 @@ _SHOW = (
 def hide_runs(
     tenant: str, runs: Sequence[str], connection: sqlite3.Connection
 ) -> tuple[int, list[int]]:
-    """Hide runs for ever, and delete the short ones.
+    """Hide runs for ever, and delete the short ones as long as the time of one piece allows.
 
     Returns:
         The number of all their records, and the ids of the runs of which records are left.
     """
     connection.execute(_COUNT_DELETION, (1,))
     count, left = 0, []
+    end = time.monotonic() + PIECE
     for run in runs:
         head = select_head(tenant, run, connection)
         if head is None:
@@ -66,8 +67,8 @@ def hide_runs(
         count += head.records
         connection.execute("DELETE FROM requests WHERE run = ?", (head.id,))
         connection.execute(_HIDE, (DELETED, head.id))
-        end = time.monotonic() + PIECE
-        if head.records > SHORT_RUN or not _delete_hidden(connection, head.id, end):
+        is_later = head.records > SHORT_RUN or time.monotonic() > end
+        if is_later or not _delete_hidden(connection, head.id, end):
             left.append(head.id)
     return count, left
 
