@@ -105,6 +105,8 @@ _CALL: dict[str, Any] = {
     "options": CallOptions(sleep=lambda _: None, asleep=_pause),
 }
 ENTRIES: dict[str, dict[str, Any]] = {
+    "AccessLimits": {},
+    "AccessOptions": {},
     "Approved": {},
     "BreakerOptions": {},
     "BudgetOptions": {},
@@ -135,6 +137,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "PIIProtection": {},
     "Patch": {},
     "PermissionQuestion": {"tool": "pay"},
+    "Principal": {"tenant": "", "name": "ada", "scopes": frozenset({"read"})},
     "PostgresJournal": {"url": "postgresql://db.example/talk"},
     "RepetitionGuard": {},
     "Replace": {"result": "done"},

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def open_service_store(journal: Journal | str, *, create: bool = True) -> ServiceStore:
-    """Open the store beside a journal. A journal in memory gets a new store at each call.
+    """Open the store beside a journal.
+
+    A journal in memory, or of a kind that is not Holdfast's own, gets a new store in memory.
 
     Args:
         journal: the journal, or its address or path. The address of a file does not open the
@@ -24,7 +26,7 @@ def open_service_store(journal: Journal | str, *, create: bool = True) -> Servic
         create: whether to create a store that does not exist.
 
     Raises:
-        ConfigurationError: nothing is known about this kind of journal, or the address is wrong.
+        ConfigurationError: the address is wrong.
         JournalError: the store cannot be used.
 
     >>> open_service_store(MemoryJournal())  # doctest: +ELLIPSIS
@@ -43,11 +45,7 @@ def open_service_store(journal: Journal | str, *, create: bool = True) -> Servic
         from holdfast.journal.service_store_postgres import PostgresServiceStore
 
         return PostgresServiceStore(journal)
-    raise ConfigurationError(
-        "journal",
-        f"no service store belongs to a {type(journal).__name__}",
-        fix="Use a MemoryJournal, a SqliteJournal or a PostgresJournal",
-    )
+    return MemoryServiceStore()
 
 
 def _open_at(address: str, *, create: bool) -> ServiceStore:

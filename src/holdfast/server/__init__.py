@@ -10,9 +10,15 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.server.access.options import AccessLimits as AccessLimits
+    from holdfast.server.access.options import AccessOptions as AccessOptions
+    from holdfast.server.access.principals import Principal as Principal
     from holdfast.server.app import create_app as create_app
 
 _HOME: dict[str, str] = {
+    "AccessLimits": "holdfast.server.access.options",
+    "AccessOptions": "holdfast.server.access.options",
+    "Principal": "holdfast.server.access.principals",
     "create_app": "holdfast.server.app",
 }
 """Public name -> the module that defines it. Sorted."""

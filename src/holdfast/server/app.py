@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -16,6 +18,9 @@ from starlette.routing import Mount, Route
 from holdfast.console.console_routes import console_routes, redirect_to_console
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import Journal
+from holdfast.journal.service_store_opening import open_service_store
+from holdfast.server.access.options import AccessOptions
+from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
@@ -24,13 +29,17 @@ from holdfast.server.service import Service
 
 
 def create_app(
-    agents: AnyAgent | Iterable[AnyAgent], *, journal: Journal | str | None = None
+    agents: AnyAgent | Iterable[AnyAgent],
+    *,
+    journal: Journal | str | None = None,
+    access: AccessOptions | None = None,
 ) -> Starlette:
     """Return an ASGI application that serves agents.
 
     Args:
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent, or memory.
+        access: who may call, and how much.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -40,6 +49,8 @@ def create_app(
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
     service = Service(agents, journal)
+    control = AccessControl(open_service_store(service.journal), access)
+    control.readiness.add_check("journal", partial(service.journal.find_request, "ready?"))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -54,10 +65,12 @@ def create_app(
             Route("/console", redirect_to_console),
             Mount("/console", routes=console_routes()),
         ],
+        middleware=[Middleware(protect, access=control)],
         lifespan=lifespan,
         exception_handlers={HoldfastError: _refuse, ProblemError: _refuse},
     )
     app.state.service = service
+    app.state.access = control
     return app
 
 

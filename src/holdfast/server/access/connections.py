@@ -122,7 +122,10 @@ class BoundedProtocol(H11Protocol):
 
 
 def build_config(
-    app: ASGIApp, host: str, port: int, bounds: ConnectionBounds | None = None
+    app: ASGIApp,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    bounds: ConnectionBounds | None = None,
 ) -> uvicorn.Config:
     """Return the configuration with which uvicorn serves a protected application.
 

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
+from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import quote_setting
 from holdfast.journal.journal_names import DEFAULT_TENANT
@@ -41,6 +42,9 @@ class Principal(Struct, frozen=True):
     name: str
     scopes: frozenset[str]
     key_id: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def may(self, scope: Scope) -> bool:
         """Whether the principal has this scope, or one that implies it."""

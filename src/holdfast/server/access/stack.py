@@ -39,7 +39,7 @@ from holdfast.server.access.callers import (
 )
 from holdfast.server.access.cross_origin import CrossOrigin
 from holdfast.server.access.key_ring import KeyRing
-from holdfast.server.access.options import AccessOptions
+from holdfast.server.access.options import AccessOptions, check_bind
 from holdfast.server.access.origin_rules import (
     SAFE_METHODS,
     RequestHead,
@@ -94,6 +94,15 @@ class AccessControl:
         self.readiness = Readiness(monotonic)
         self.readiness.add_check("store", lambda: store.probe(now()))
 
+    async def check_bind(self, host: str) -> None:
+        """Refuse to listen on an address of other machines while there is no key; see `check_bind`.
+
+        Raises:
+            ConfigurationError: the service would be open to everybody.
+            JournalError: the keys cannot be read.
+        """
+        check_bind(host, self.options, has_keys=await self.keys.has_keys())
+
     async def _count_streams(self) -> dict[str, float]:
         return {"streams_open": float(self.usage.open_streams)}
 
@@ -140,7 +149,9 @@ class _Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = Caller(self._access.usage, None)
-        scope.setdefault("state", {})[STATE] = caller
+        state = scope.setdefault("state", {})
+        state.pop("principal", None)  # an outer application may have one of its own
+        state[STATE] = caller
         try:
             response = await self._answer(scope, receive, caller)
         except ProblemError as error:
@@ -176,7 +187,7 @@ class _Gate:
         if _is_public(*route):
             return None
         identity = await access.authenticator.identify(scope, is_local=is_local)
-        caller.principal = identity.principal
+        caller.principal = scope["state"]["principal"] = identity.principal
         if identity.by_cookie:
             _check_page(head)
         if route == ("GET", SESSION):
