@@ -158,6 +158,7 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
     "docs/how-to/come-from-pydantic-ai.md": {"openai": _compared},
     "docs/how-to/deploy.md": {"openai": _hello},
+    "docs/how-to/keys-and-access.md": {"openai": _hello},
     "docs/how-to/pass-a-database-to-tools.md": {"openai": _shop},
     "docs/how-to/run-a-batch.md": {"openai": _invoices},
     "docs/how-to/serve-with-fastapi.md": {"openai": _support},

@@ -22,7 +22,7 @@ class Metric:
 
     >>> turns = Metric("turns_total", "Turns.", ("agent",))
     >>> turns.add(("a",))
-    >>> print(*turns.write(), sep="")
+    >>> print("".join(turns.write()), end="")
     # HELP turns_total Turns.
     # TYPE turns_total counter
     turns_total{agent="a"} 1
