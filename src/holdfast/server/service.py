@@ -6,7 +6,7 @@ must never decide who may do something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
 from holdfast.core.errors import ConfigurationError
@@ -67,6 +67,15 @@ class TenantService:
             raise ConfigurationError("agent", f"there is no agent {name!r}", fix=f"Use: {known}")
         return agent
 
+    def find_agent(self, name: str) -> AnyAgent | None:
+        """Return an agent; None if there is none with this name."""
+        return self._agents.get(name)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of the agents."""
+        return tuple(self._agents)
+
     async def agent_of(self, session: str) -> AnyAgent:
         """Return the agent of the last turn of a session. Raises ConfigurationError."""
         for entry in await self.journal.find_runs(session, session):
@@ -111,11 +120,23 @@ class TenantService:
             AnswerTypeError: the question asks for another type.
             ConfigurationError: there is no such session, or the arguments do not fit the tool.
         """
-        agent = await self.agent_of(session)
-        receipt = await agent.answer(session, answer)
-        if receipt:
-            await self.runner.note_answer(session, agent)
-        return receipt
+        return (await self.answer_all(session, [answer]))[0]
+
+    async def answer_all(self, session: str, answers: Sequence[AnyAnswer]) -> list[Receipt]:
+        """Answer questions. The turn goes on once all answers are saved, if one was accepted.
+
+        Raises:
+            AnswerTypeError: a question asks for another type; the answers after it are not saved.
+            ConfigurationError: as for `answer`.
+        """
+        agent, receipts = await self.agent_of(session), list[Receipt]()
+        try:
+            for answer in answers:
+                receipts.append(await agent.answer(session, answer))
+        finally:
+            if any(receipts):
+                await self.runner.note_answer(session, agent)
+        return receipts
 
     async def resume(self, session: str) -> None:
         """Continue the last turn of a session, as `Agent.resume` does."""

@@ -1,0 +1,4 @@
+"""OpenAI's Responses protocol: `POST /v1/responses` and what belongs to it.
+
+A response is a part of a turn: from its beginning, or from a wait, to the next wait or the end.
+"""

@@ -1,0 +1,211 @@
+"""Tells a segment of a turn as events of Responses, with sequence numbers that the journal repeats.
+
+A sequence number is a step times 2^20. An event takes one step; text takes one for each character, and
+then the 20 bits below are a digest of the message so far. So numbers grow, a reader may come back
+with any of them to any process, and a reader whose text does not count any more is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from holdfast.server.event_log.positions import TextDigest
+from holdfast.server.protocols.openai_shapes import SegmentName, describe_withdrawal
+from holdfast.server.protocols.responses.response_object import (
+    Json,
+    ResponseHead,
+    ResponseStatus,
+    describe_end,
+    make_message,
+    make_question_item,
+    make_text_part,
+)
+from holdfast.server.protocols.segments import (
+    SegmentBegun,
+    SegmentEnded,
+    SegmentEvent,
+    TextAdded,
+    TextEnded,
+    TextWithdrawn,
+)
+
+STEP = 2**20
+"""What one step adds to a sequence number."""
+
+_DIGITS = 5  # of a digest, 4 bits each
+_CHANGED = "The text after which this stream was to go on is not the text of the response."
+
+
+class ResponseProjection:
+    """Tells one response.
+
+    Args:
+        name: the segment.
+        after: tell only what follows this sequence number; None tells everything.
+    """
+
+    __slots__ = (
+        "_after",
+        "_digest",
+        "_head",
+        "_key",
+        "_name",
+        "_step",
+        "_text",
+        "is_over",
+        "output",
+        "response",
+    )
+
+    def __init__(self, name: SegmentName, after: int | None = None) -> None:
+        self._name = name
+        self._after = -1 if after is None else after
+        self._head: ResponseHead | None = None
+        self._step = -1  # of the last event
+        self._key = ""  # of the message in progress
+        self._text: list[str] = []
+        self._digest = TextDigest()
+        self.output: list[Json] = []
+        """The items that are complete."""
+        self.response: Json | None = None
+        """The response as it stands; None before it has begun."""
+        self.is_over = False
+        """Whether the last event was told."""
+
+    def feed(self, event: SegmentEvent) -> Iterator[Json]:
+        """Yield the events of the protocol for what a segment tells."""
+        if self.is_over:
+            return
+        if isinstance(event, SegmentBegun):
+            self._head = ResponseHead(self._name, event)
+            self.response = self._head.build("in_progress", [])
+            yield from self._add("response.created", response=self.response)
+            yield from self._add("response.in_progress", response=self.response)
+        elif isinstance(event, TextAdded):
+            if self._key != event.key:
+                yield from self._begin_message(event.key)
+            yield from self._add_text(event.text)
+        elif isinstance(event, TextEnded):
+            yield from self._end_message()
+        elif isinstance(event, TextWithdrawn):
+            yield from self._fail("text_withdrawn", describe_withdrawal(event.reason, self._name))
+        elif isinstance(event, SegmentEnded):
+            yield from self._end(event)
+
+    def _add(self, kind: str, **fields: object) -> Iterator[Json]:
+        """Yield an event that takes one step, unless the reader has it."""
+        if self.is_over:
+            return
+        self._step += 1
+        number = self._step * STEP
+        if self._after // STEP == self._step and self._after != number:
+            yield from self._fail_changed()
+        elif number > self._after:
+            yield {"type": kind, "sequence_number": number, **fields}
+
+    def _begin_message(self, key: str) -> Iterator[Json]:
+        if self._key:
+            yield from self._end_message()
+        self._key, self._text, self._digest = key, [], TextDigest()
+        item = make_message(self._name, key, "", "in_progress")
+        at = len(self.output)
+        yield from self._add("response.output_item.added", output_index=at, item=item)
+        yield from self._add(
+            "response.content_part.added", **self._place(), part=make_text_part("")
+        )
+
+    def _place(self) -> Json:
+        item = make_message(self._name, self._key, "", "in_progress")
+        return {"item_id": item["id"], "output_index": len(self.output), "content_index": 0}
+
+    def _add_text(self, text: str) -> Iterator[Json]:
+        """Yield the text that the reader does not have, if what it has is the beginning of it."""
+        if self.is_over:
+            return
+        self._text.append(text)
+        known = self._after // STEP - self._step
+        if 0 < known <= len(text):
+            self._digest.add(text[:known])
+            self._step += known
+            if self._number_text() != self._after:
+                yield from self._fail_changed()
+                return
+            text = text[known:]
+        self._digest.add(text)
+        self._step += len(text)
+        number = self._number_text()
+        if text and number > self._after:
+            yield {
+                "type": "response.output_text.delta",
+                "sequence_number": number,
+                **self._place(),
+                "delta": text,
+                "logprobs": [],
+            }
+
+    def _number_text(self) -> int:
+        return self._step * STEP + int(str(self._digest)[:_DIGITS], 16)
+
+    def _end_message(self) -> Iterator[Json]:
+        if not self._key:
+            return
+        text, place = "".join(self._text), self._place()
+        item = make_message(self._name, self._key, text, "completed")
+        yield from self._add("response.output_text.done", **place, text=text, logprobs=[])
+        yield from self._add("response.content_part.done", **place, part=make_text_part(text))
+        yield from self._end_item(item)
+        self._key = ""
+
+    def _end_item(self, item: Json) -> Iterator[Json]:
+        at = len(self.output)
+        self.output.append(item)
+        yield from self._add("response.output_item.done", output_index=at, item=item)
+
+    def _add_question(self, item: Json) -> Iterator[Json]:
+        at = len(self.output)
+        if item["type"] != "function_call":
+            yield from self._add("response.output_item.added", output_index=at, item=item)
+            yield from self._end_item(item)
+            return
+        begun = {**item, "status": "in_progress", "arguments": ""}
+        place: Json = {"item_id": item["id"], "output_index": at}
+        arguments = item["arguments"]
+        yield from self._add("response.output_item.added", output_index=at, item=begun)
+        yield from self._add("response.function_call_arguments.delta", **place, delta=arguments)
+        done: Json = {**place, "name": item["name"], "arguments": arguments}
+        yield from self._add("response.function_call_arguments.done", **done)
+        yield from self._end_item(item)
+
+    def _end(self, event: SegmentEnded) -> Iterator[Json]:
+        if self._head is None:
+            return
+        yield from self._end_message()
+        for asked in event.questions:
+            yield from self._add_question(make_question_item(self._name.session, asked))
+        status, fields = describe_end(self._head, event)
+        yield from self._tell_end(status, fields)
+
+    def _fail_changed(self) -> Iterator[Json]:
+        yield from self._fail("text_withdrawn", describe_withdrawal(_CHANGED, self._name))
+
+    def _fail(self, code: str, message: str) -> Iterator[Json]:
+        """Yield the end of a stream that cannot go on; the response itself does."""
+        self._after = -1
+        error: Json = {"error": {"code": code, "message": message}}
+        yield from self._tell_end("failed", error)
+
+    def _tell_end(self, status: ResponseStatus, fields: Json) -> Iterator[Json]:
+        if self._head is None or self.is_over:
+            return
+        self.response = self._head.build(status, list(self.output), fields)
+        yield from self._add(_name_end(status), response=self.response)
+        self.is_over = True
+
+
+def _name_end(status: ResponseStatus) -> str:
+    """Return the event of an end. The protocol has none for a cancellation."""
+    kind: Literal["completed", "failed", "incomplete"] = "incomplete"
+    if status in ("completed", "failed"):
+        kind = "completed" if status == "completed" else "failed"
+    return f"response.{kind}"

@@ -1,0 +1,230 @@
+"""The response object: what a segment of a turn is in the words of Responses.
+
+Everything in it comes from the journal, so a response reads the same whoever asks, whenever.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.events import QuestionAsked, Status
+from holdfast.core.json_strict import dump_json
+from holdfast.core.messages import FinishReason
+from holdfast.core.model_request import ModelSettings
+from holdfast.core.question_log import ASKED
+from holdfast.core.questions import ContinuationQuestion, PermissionQuestion
+from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
+from holdfast.server.protocols.names import make_name
+from holdfast.server.protocols.openai_shapes import (
+    REQUEST_KEY,
+    SegmentName,
+    describe_failure,
+    make_call_id,
+    name_error,
+    to_client_call,
+    to_responses_usage,
+)
+from holdfast.server.protocols.segments import SegmentBegun, SegmentEnded, question_fields
+
+RESPONSE = "resp_"
+APPROVAL = "mcpr_"
+
+Json: TypeAlias = dict[str, object]
+ResponseStatus: TypeAlias = Literal[
+    "queued", "in_progress", "completed", "failed", "incomplete", "cancelled"
+]
+
+_STATUSES: dict[Status, ResponseStatus] = {
+    Status.COMPLETED: "completed",
+    Status.WAITING: "completed",
+    Status.STOPPED: "completed",
+    Status.LIMIT: "incomplete",
+    Status.CANCELLED: "cancelled",
+}
+
+
+class ResponseHead(Struct, frozen=True):
+    """What is known of a response from its beginning.
+
+    Args:
+        name: the segment.
+        begun: its beginning.
+    """
+
+    name: SegmentName
+    begun: SegmentBegun
+
+    @property
+    def id(self) -> str:
+        """The id of the response."""
+        return self.name.to_id(RESPONSE)
+
+    def build(self, status: ResponseStatus, output: list[Json], ended: Json | None = None) -> Json:
+        """Return the response object.
+
+        Args:
+            status: its status.
+            output: its items.
+            ended: the fields that its end sets.
+        """
+        opened = self.begun.opened
+        options = opened.options or NO_OPTIONS
+        request = _read_request(options)
+        fields: Json = {
+            "id": self.id,
+            "object": "response",
+            "created_at": int(self.begun.at),
+            "completed_at": None,
+            "status": status,
+            "background": request.get("background", False),
+            "error": None,
+            "incomplete_details": None,
+            "instructions": options.instructions or None,
+            "max_tool_calls": None,
+            "model": opened.agent,
+            "output": output,
+            "previous_response_id": self._find_previous(request),
+            "conversation": {"id": self.name.session} if request.get("conversation") else None,
+            "store": request.get("store", True),
+            "service_tier": "default",
+            "truncation": "disabled",
+            "usage": None,
+            "user": None,
+            "safety_identifier": None,
+            "prompt_cache_key": None,
+            "metadata": {k: v for k, v in options.metadata.items() if k != REQUEST_KEY},
+            **_describe_settings(options, request),
+        }
+        return {**fields, **(ended or {})}
+
+    def _find_previous(self, request: Json) -> object:
+        if self.name.segment:
+            name = self.name
+            return SegmentName(name.session, name.turn, name.segment - 1).to_id(RESPONSE)
+        return request.get("previous_response_id")
+
+
+def _read_request(options: TurnOptions) -> Json:
+    request = options.metadata.get(REQUEST_KEY)
+    return request if isinstance(request, dict) else {}
+
+
+def _describe_settings(options: TurnOptions, request: Json) -> Json:
+    """Return the settings of the request as the response repeats them."""
+    settings = options.settings or ModelSettings()
+    parallel, choice = settings.parallel_tool_calls, settings.tool_choice or "auto"
+    named = choice not in ("auto", "none", "required")
+    return {
+        "max_output_tokens": settings.max_tokens,
+        "parallel_tool_calls": True if parallel is None else parallel,
+        "reasoning": {"effort": settings.reasoning_effort, "summary": None},
+        "temperature": 1.0 if settings.temperature is None else settings.temperature,
+        "top_p": 1.0 if settings.top_p is None else settings.top_p,
+        "top_logprobs": 0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "text": {"format": _describe_format(options, request)},
+        "tool_choice": {"type": "function", "name": choice} if named else choice,
+        "tools": [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description or None,
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for tool in options.client_tools
+        ],
+    }
+
+
+def _describe_format(options: TurnOptions, request: Json) -> Json:
+    if options.output is None:
+        return {"type": "text"}
+    if request.get("json_object"):
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "name": options.output.name or "answer",
+        "description": options.output.description or None,
+        "schema": options.output.schema,
+        "strict": options.output.strict,
+    }
+
+
+def make_message(
+    name: SegmentName, key: str, text: str, status: Literal["in_progress", "completed"]
+) -> Json:
+    """Return a message of the model. While it is written, its text is not in it.
+
+    Args:
+        name: the segment.
+        key: the model call that writes it.
+        text: its text.
+        status: whether it is complete.
+    """
+    return {
+        "id": make_name("msg_", name.session, key),
+        "type": "message",
+        "status": status,
+        "role": "assistant",
+        "content": [] if status == "in_progress" else [make_text_part(text)],
+    }
+
+
+def make_text_part(text: str) -> Json:
+    """Return the part of a message that has its text."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def make_question_item(session: str, asked: QuestionAsked) -> Json:
+    """Return the item of a question for which a turn waits.
+
+    A call of the client's own tool is a function call, a permission or a continuation is a request for
+    an approval, and any other question is a call of the function `answer_question`.
+
+    Args:
+        session: the session.
+        asked: the question.
+    """
+    key, fields = asked.key.removesuffix(ASKED), question_fields(asked)
+    if asked.kind in (PermissionQuestion.__name__, ContinuationQuestion.__name__):
+        is_tool = asked.kind == PermissionQuestion.__name__
+        return {
+            "id": make_name(APPROVAL, session, key),
+            "type": "mcp_approval_request",
+            "server_label": "holdfast",
+            "name": str(fields["tool"]) if is_tool else "continue",
+            "arguments": dump_json(fields["arguments"] if is_tool else fields),
+        }
+    call = to_client_call(session, asked)
+    return {
+        "id": make_name("fc_", session, key),
+        "type": "function_call",
+        "status": "completed",
+        "call_id": make_call_id(session, asked),
+        "name": "answer_question" if call is None else call.name,
+        "arguments": dump_json(fields) if call is None else call.arguments,
+    }
+
+
+def describe_end(head: ResponseHead, ended: SegmentEnded) -> tuple[ResponseStatus, Json]:
+    """Return the status of a response that has ended, and the fields that its end sets."""
+    fields: Json = {"usage": to_responses_usage(ended.usage)}
+    status = _STATUSES.get(ended.status, "failed")
+    if status == "completed" and ended.error is not None:
+        status = "failed"
+    if status == "failed":
+        message = describe_failure(ended.error, head.name)
+        fields["error"] = {"code": name_error(ended.error), "message": message}
+        return status, fields
+    if status == "completed" and ended.finish is FinishReason.LENGTH:
+        status = "incomplete"
+    if status == "incomplete":
+        reason = "max_output_tokens" if ended.finish is FinishReason.LENGTH else "limit"
+        fields["incomplete_details"] = {"reason": reason}
+    if status == "completed":
+        fields["completed_at"] = int(ended.at)
+    return status, fields

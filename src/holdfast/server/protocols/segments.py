@@ -1,0 +1,343 @@
+"""The segments of a turn: what a protocol with requests and responses tells between two waits.
+
+A turn has a segment from its beginning to its first wait or its end, and one after each wait. Which
+one an event belongs to follows from the journal alone, so any process can tell a response again. This
+module must never know a protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.events import (
+    Event,
+    ModelFailed,
+    ModelReplied,
+    OutputChecked,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionUnanswered,
+    Status,
+    ToolFinished,
+    TurnClosed,
+    TurnInterrupted,
+    TurnOpened,
+    TurnStopped,
+)
+from holdfast.core.messages import FinishReason, Reply, Usage
+from holdfast.core.question_log import ASKED, asker_key
+from holdfast.server.event_log.stream_items import (
+    EndItem,
+    EventItem,
+    StreamItem,
+    TextItem,
+    WithdrawnItem,
+)
+
+_TOOL = ".tool."
+
+
+class SegmentBegun(Struct, frozen=True):
+    """The segment begins.
+
+    Args:
+        opened: the event that opened the turn.
+        at: when the segment began, in seconds since the epoch.
+    """
+
+    opened: TurnOpened
+    at: float
+
+
+class TextAdded(Struct, frozen=True):
+    """Text of a message, which is streamed before it is accepted.
+
+    Args:
+        key: the model call that writes it.
+        text: what follows the text so far.
+    """
+
+    key: str
+    text: str
+
+
+class TextEnded(Struct, frozen=True):
+    """The message is complete. All of its text was added before.
+
+    Args:
+        key: the model call that wrote it.
+        is_partial: whether the model call did not end well.
+    """
+
+    key: str
+    is_partial: bool = False
+
+
+class TextWithdrawn(Struct, frozen=True):
+    """Text that was added is void, and the run goes on. Nothing follows in this telling of the segment.
+
+    Args:
+        reason: why, in words for a person.
+    """
+
+    reason: str
+
+
+class SegmentEnded(Struct, frozen=True):
+    """The segment has ended: the turn waits, or has ended.
+
+    Args:
+        status: how.
+        at: when, in seconds since the epoch.
+        usage: the tokens of the segment.
+        questions: the questions for which the turn waits, in the order in which they were asked.
+        finish: why the last reply ended.
+        error: why the turn failed.
+    """
+
+    status: Status
+    at: float
+    usage: Usage
+    questions: tuple[QuestionAsked, ...] = ()
+    finish: FinishReason = FinishReason.STOP
+    error: ErrorInfo | None = None
+
+
+class StreamCut(Struct, frozen=True):
+    """The stream ends here, and not because the segment did.
+
+    Args:
+        reason: "too_slow" or "shutting_down".
+    """
+
+    reason: str
+
+
+Hold: TypeAlias = Literal["no", "accepted", "output"]
+"""When text is told: at once, when its reply was accepted, or when it was accepted as the output."""
+
+SegmentEvent: TypeAlias = (
+    SegmentBegun | TextAdded | TextEnded | TextWithdrawn | SegmentEnded | StreamCut
+)
+
+
+class _Waits:
+    """The questions of a turn, and whether everything that is in progress waits for one."""
+
+    __slots__ = ("open", "unfinished")
+
+    def __init__(self) -> None:
+        self.open: dict[str, QuestionAsked] = {}
+        self.unfinished: set[str] = set()
+
+    def add(self, event: Event) -> bool:
+        """Apply an event; return whether it ended a wait of the whole turn."""
+        if isinstance(event, ModelReplied):
+            place = event.key.removesuffix(".model")
+            self.unfinished = {f"{place}{_TOOL}{at}" for at in range(len(event.reply.calls))}
+        elif isinstance(event, ToolFinished):
+            self.unfinished.discard(event.key)
+        elif isinstance(event, QuestionAsked):
+            if event.wait == "suspend":
+                self.open[event.key.removesuffix(ASKED)] = event
+        elif isinstance(event, QuestionAnswered | QuestionUnanswered):
+            return event.deferred and event.key in self.open and self.is_waiting()
+        return False
+
+    def is_waiting(self) -> bool:
+        """Whether nothing is in progress that does not wait."""
+        askers = {asker_key(key) for key in self.open}
+        if any(_TOOL not in key for key in askers):
+            return True  # a hook asks between effects, when no tool is in progress
+        return bool(askers) and self.unfinished <= askers
+
+    def close(self, event: Event) -> None:
+        """Forget the question that an event ended."""
+        if isinstance(event, QuestionAnswered | QuestionUnanswered):
+            self.open.pop(event.key, None)
+
+
+class SegmentFold:
+    """Tells one segment of a turn from the items of its stream, beginning with the turn's first.
+
+    Args:
+        number: the number of the segment, from 0; None tells all segments, one after the other.
+        hold: when text is told: at once, when its reply was accepted, or when it was accepted as
+            the output of the turn.
+        void: the keys of replies that are known not to count.
+    """
+
+    __slots__ = (
+        "_at",
+        "_error",
+        "_finish",
+        "_held",
+        "_hold",
+        "_key",
+        "_number",
+        "_opened",
+        "_usage",
+        "_void",
+        "_waits",
+        "current",
+        "is_over",
+    )
+
+    def __init__(
+        self, number: int | None, hold: Hold = "no", void: frozenset[str] = frozenset()
+    ) -> None:
+        self._number = number
+        self._hold = hold
+        self._void = void
+        self._opened: TurnOpened | None = None
+        self._at = 0.0
+        self._waits = _Waits()
+        self._usage = Usage()
+        self._finish = FinishReason.STOP
+        self._error: ErrorInfo | None = None
+        self._key = ""  # of the message whose text was added last
+        self._held: TextAdded | None = None
+        self.current = 0
+        """The number of the segment to which the next event belongs."""
+        self.is_over = False
+        """Whether everything of the segment was told."""
+
+    def feed(self, item: StreamItem) -> Iterator[SegmentEvent]:
+        """Yield what an item adds to the segment."""
+        if self.is_over:
+            return
+        if isinstance(item, EventItem):
+            yield from self._add_event(item.event)
+        elif isinstance(item, TextItem):
+            if not self._is_held and self._is_mine() and item.key not in self._void:
+                self._key = item.key
+                yield TextAdded(item.key, item.text)
+        elif isinstance(item, WithdrawnItem):
+            if self._key and item.key in (self._key, "") and self._is_mine():
+                self.is_over = True
+                yield TextWithdrawn(item.reason)
+        elif isinstance(item, EndItem):
+            yield from self._end_stream(item)
+
+    def _is_mine(self) -> bool:
+        return self._number is None or self.current == self._number
+
+    @property
+    def _is_held(self) -> bool:
+        return self._hold != "no"
+
+    @property
+    def open_questions(self) -> tuple[QuestionAsked, ...]:
+        """The questions without an answer, in the order in which they were asked."""
+        return tuple(self._waits.open.values())
+
+    def _add_event(self, event: Event) -> Iterator[SegmentEvent]:
+        if isinstance(event, TurnOpened):
+            self._opened, self._at = event, event.at
+            if self._is_mine():
+                yield SegmentBegun(event, event.at)
+        if self._held is not None:
+            yield from self._release_held(event)
+        self._count(event)
+        if self._waits.add(event):
+            yield from self._end_waiting(event.at)
+            self.current += 1
+            self._usage, self._error = Usage(), None
+            if self._is_mine() and self._opened is not None:
+                yield SegmentBegun(self._opened, event.at)
+        self._waits.close(event)
+        if self._is_mine():
+            yield from self._end_text(event)
+        if isinstance(event, TurnClosed) and self._is_mine():
+            self._error = event.error or self._error
+            yield self._make_end(event.status, event.at)
+
+    def _count(self, event: Event) -> None:
+        """Count the tokens of the segment, and note how its last reply ended."""
+        if isinstance(event, ModelReplied):
+            self._add_usage(event.reply, event.lost)
+            self._finish = event.reply.finish
+        elif isinstance(event, ModelFailed):
+            self._add_usage(event.partial, event.lost)
+            self._error = event.error
+        elif isinstance(event, ToolFinished):
+            self._usage += event.usage
+        elif isinstance(event, TurnInterrupted):
+            self._add_usage(event.partial, event.usage)
+
+    def _add_usage(self, reply: Reply | None, other: Usage | None) -> None:
+        if reply is not None:
+            self._usage += reply.usage
+        if other is not None:
+            self._usage += other
+
+    def _end_text(self, event: Event) -> Iterator[SegmentEvent]:
+        """Yield the end of the message that an event ends."""
+        if isinstance(event, ModelReplied) and self._is_held:
+            if event.reply.text and not (self._hold == "output" and event.reply.calls):
+                self._held = TextAdded(event.key, event.reply.text)
+        elif isinstance(event, ModelReplied) and self._key == event.key:
+            yield TextEnded(event.key)
+        elif isinstance(event, TurnStopped) and event.text:
+            if self._is_held:
+                yield TextAdded(event.key, event.text)
+            yield TextEnded(event.key if self._is_held else self._key)
+        elif self._key and isinstance(event, ModelFailed | TurnInterrupted):
+            yield from _end_partial(self._key, event.partial)
+
+    def _release_held(self, event: Event) -> Iterator[SegmentEvent]:
+        """Yield the text that was held, unless an event says that it does not fit."""
+        held, self._held = self._held, None
+        if held is None or (isinstance(event, OutputChecked) and not event.parsed_by):
+            return
+        yield held
+        yield TextEnded(held.key)
+
+    def _end_waiting(self, at: float) -> Iterator[SegmentEvent]:
+        if self._is_mine():
+            yield self._make_end(Status.WAITING, at, self.open_questions)
+            self.is_over = self._number is not None
+
+    def _make_end(
+        self, status: Status, at: float, questions: tuple[QuestionAsked, ...] = ()
+    ) -> SegmentEnded:
+        self.is_over = True
+        return SegmentEnded(status, at, self._usage, questions, self._finish, self._error)
+
+    def _end_stream(self, item: EndItem) -> Iterator[SegmentEvent]:
+        if item.reason != "turn_ended":
+            yield StreamCut(item.reason)
+        elif self._is_mine():
+            asked = self.open_questions
+            at = max((question.at for question in asked), default=self._at)
+            yield self._make_end(Status.WAITING, at, asked)
+        self.is_over = True
+
+
+def find_void_replies(events: Iterable[Event]) -> frozenset[str]:
+    """Return the keys of the replies whose text did not fit the type of the output."""
+    void: set[str] = set()
+    last = ""
+    for event in events:
+        if isinstance(event, ModelReplied):
+            last = event.key if event.reply.text else ""
+        elif isinstance(event, OutputChecked) and not event.parsed_by and last:
+            void.add(last)
+            last = ""
+    return frozenset(void)
+
+
+def _end_partial(key: str, reply: Reply | None) -> Iterator[SegmentEvent]:
+    if reply is not None and reply.text:
+        yield TextEnded(key, is_partial=True)
+
+
+def question_fields(asked: QuestionAsked) -> dict[str, object]:
+    """Return what a question shows, as JSON values."""
+    plain = msgspec.to_builtins(asked.question)
+    return plain if isinstance(plain, dict) else {}

@@ -1,0 +1,125 @@
+"""Reads a segment of a turn for a protocol: from the journal first, and then as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from holdfast.core.events import Event
+from holdfast.core.turn_options import NO_OPTIONS
+from holdfast.server.bound_agents import plan_of
+from holdfast.server.event_log.positions import Position
+from holdfast.server.event_log.stream_items import EndItem
+from holdfast.server.event_log.text_fold import turn_of_key
+from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.protocols.openai_shapes import SegmentName
+from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold
+from holdfast.server.protocols.told_turn import ToldTurn, tell_turn
+from holdfast.server.service import TenantService
+
+
+class SavedTurn(Struct, frozen=True):
+    """What the journal has of a turn.
+
+    Args:
+        before: the number of records of the session before it.
+        events: its events so far.
+        told: the turn as its caller was told it.
+        hold: when its text is told.
+    """
+
+    before: int
+    events: tuple[Event, ...]
+    told: ToldTurn
+    hold: Hold
+
+
+class TurnReading:
+    """Reads the turns of a tenant for protocols of requests and responses.
+
+    Args:
+        tenant: the tenant.
+        holding: the names of the agents whose text is told once it is accepted.
+    """
+
+    def __init__(self, tenant: TenantService, holding: Collection[str] = ()) -> None:
+        self._tenant = tenant
+        self._holding = holding
+
+    async def find_turn(self, session: str, turn: int) -> SavedTurn | None:
+        """Return what the journal has of a turn; None if there is no such turn."""
+        journal = self._tenant.journal
+        keys = list(await journal.keys(session))
+        before = next((at for at, key in enumerate(keys) if turn_of_key(key) == turn), None)
+        if before is None:
+            return None
+        records = await journal.read(session, before)
+        events = tuple(one.event for one in records if turn_of_key(one.event.key) == turn)
+        told = tell_turn(events, "accepted")
+        if told is None:
+            return None
+        hold = self._find_hold(told)
+        if hold == "output":
+            told = tell_turn(events, hold) or told
+        return SavedTurn(before, events, told, hold)
+
+    def _find_hold(self, told: ToldTurn) -> Hold:
+        """Return when text is told: that of a typed output once it fits."""
+        agent = told.opened.agent
+        options = told.opened.options or NO_OPTIONS
+        if options.output is not None or "output" in options.fingerprints:
+            return "output"
+        known = self._tenant.find_agent(agent)
+        if known is not None and plan_of(known).output is not None:
+            return "output"
+        return "accepted" if agent in self._holding else "no"
+
+    async def require_segment(self, name: SegmentName | None, field: str) -> SavedTurn:
+        """Return the turn of a segment. Raises ProblemError with 404 if there is no such segment."""
+        saved = None if name is None else await self.find_turn(name.session, name.turn)
+        if name is None or saved is None or name.segment >= len(saved.told.segments):
+            raise ProblemError(
+                make_problem(404, "not_found", "There is no such response.", field=field)
+            )
+        return saved
+
+    async def follow(
+        self, name: SegmentName, saved: SavedTurn, *, is_streamed: bool = True
+    ) -> AsyncIterator[SegmentEvent]:
+        """Yield what a segment tells until it ends.
+
+        Args:
+            name: the segment.
+            saved: its turn.
+            is_streamed: whether text is told before it is accepted.
+        """
+        hold = saved.hold if is_streamed or saved.hold != "no" else "accepted"
+        fold = SegmentFold(name.segment, hold, saved.told.void)
+        end = ReadingEnd(name.turn, TURN_RESTS)
+        entries = self._tenant.reader.follow(name.session, Position(saved.before), end)
+        async with aclosing(entries):  # type: ignore[type-var]  # REASON: it is a generator
+            async for entry in entries:
+                for told in fold.feed(entry.item):
+                    yield told
+                if fold.is_over:
+                    return
+
+    async def read(self, name: SegmentName, saved: SavedTurn) -> list[SegmentEvent]:
+        """Return what the journal has of a segment, and do not wait for more."""
+        hold = "accepted" if saved.hold == "no" else saved.hold
+        fold = SegmentFold(name.segment, hold, saved.told.void)
+        told: list[SegmentEvent] = []
+        latest = await self._tenant.last_turn(name.session)
+        async with aclosing(
+            self._tenant.reader.read_saved(name.session, Position(saved.before))  # type: ignore[type-var]  # REASON: it is a generator
+        ) as entries:
+            async for entry in entries:
+                told.extend(fold.feed(entry.item))
+                if fold.is_over:
+                    return told
+        if latest.turn == name.turn and latest.status == "waiting":
+            told.extend(fold.feed(EndItem("", "turn_ended")))
+        return told
