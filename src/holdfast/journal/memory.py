@@ -90,6 +90,12 @@ class MemoryJournal:
         """Return run and key of the turn that was opened with this request."""
         return self._requests.get(request)
 
+    async def tenants(self, *, turn_open: bool = False) -> Sequence[str]:
+        """Return the tenants that have runs, or only those with an open turn, sorted."""
+        views: list[MemoryJournal] = [self, *list(self._tenants.values())]
+        found = [view.tenant for view in views if await view.runs(turn_open=turn_open)]
+        return sorted(set(found))
+
     async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
         """Save whole runs. Raises ConflictError if one of them exists."""
         for run in runs:

@@ -241,9 +241,10 @@ class PostgresJournal:
         rows = await self._fetch_rows(sql.SIZES, {"tenant": self.tenant})
         return {str(run): int(str(size)) for run, size in rows}
 
-    async def tenants(self) -> Sequence[str]:
-        """Return the tenants that have runs, sorted."""
-        return [str(tenant) for (tenant,) in await self._fetch_rows(sql.TENANTS, {})]
+    async def tenants(self, *, turn_open: bool = False) -> Sequence[str]:
+        """Return the tenants that have runs, or only those with an open turn, sorted."""
+        statement = sql.TENANTS_WITH_OPEN_TURNS if turn_open else sql.TENANTS
+        return [str(tenant) for (tenant,) in await self._fetch_rows(statement, {})]
 
     async def names(self) -> Sequence[str]:
         """Return the names of all runs, sorted."""

@@ -257,6 +257,10 @@ WHERE digest IN (SELECT digest FROM holdfast_media_uses WHERE run_id = %(id)s)
 
 TENANTS: Final = "SELECT DISTINCT tenant FROM holdfast_runs WHERE records > 0 ORDER BY tenant"
 
+TENANTS_WITH_OPEN_TURNS: Final = (
+    "SELECT DISTINCT tenant FROM holdfast_runs WHERE turn_open ORDER BY tenant"
+)
+
 ORPHANS: Final = """
 SELECT count(*) FROM holdfast_records WHERE run_id NOT IN (SELECT id FROM holdfast_runs)
 """

@@ -216,9 +216,10 @@ class SqliteJournal:
         entries = {entry.run: entry for entry in [*self._to_entries(closed), *listed]}
         return select_recent(entries.values(), limit, before)
 
-    async def tenants(self) -> Sequence[str]:
-        """Return the tenants that have runs, sorted."""
-        return await self._read(sqlite_queries.select_tenants)
+    async def tenants(self, *, turn_open: bool = False) -> Sequence[str]:
+        """Return the tenants that have runs, or only those with an open turn, sorted."""
+        select = sqlite_queries.select_tenants
+        return await self._read(partial(select, turn_open=turn_open))
 
     async def names(self) -> Sequence[str]:
         """Return the names of all runs, sorted, also if a page of the table of runs is damaged."""

@@ -54,6 +54,9 @@ _RECENT_RUNS = (
 # The names are in the table and in an index.
 _PARTS = ("INDEXED BY sqlite_autoindex_runs_1", "NOT INDEXED")
 _TENANTS = "SELECT DISTINCT tenant FROM runs {} WHERE tenant NOT IN (?, ?) ORDER BY tenant"
+_TENANTS_WITH_OPEN_TURNS = (
+    "SELECT DISTINCT tenant FROM runs WHERE turn_open AND tenant NOT IN (?, ?) ORDER BY tenant"
+)
 _NAMES = "SELECT name FROM runs {} WHERE tenant = ? ORDER BY name"
 _ORPHANS = (
     "SELECT COUNT(*) FROM records"
@@ -178,10 +181,13 @@ def select_nothing(_: sqlite3.Connection) -> None:
     """Select nothing: whether there is a connection is all that a caller wants to know."""
 
 
-def select_tenants(connection: sqlite3.Connection) -> list[str]:
-    """Select the names of the tenants that have runs."""
+def select_tenants(connection: sqlite3.Connection, *, turn_open: bool) -> list[str]:
+    """Select the names of the tenants that have runs, or only those with an open turn."""
     read = partial(_fetch_all, connection, values=(DELETED, UNFINISHED))
-    rows = _select_undamaged(read, [_TENANTS.format(part) for part in _PARTS])
+    if turn_open:
+        rows = read(_TENANTS_WITH_OPEN_TURNS)
+    else:
+        rows = _select_undamaged(read, [_TENANTS.format(part) for part in _PARTS])
     return [str(name) for (name,) in rows]
 
 

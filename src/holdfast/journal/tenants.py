@@ -6,13 +6,26 @@ A journal object belongs to one tenant. Two objects of one store never see each 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 from weakref import WeakValueDictionary
 
 from holdfast.journal.journal_names import check_name
 
 J = TypeVar("J")
+
+
+@runtime_checkable
+class TenantList(Protocol):
+    """A journal that knows the tenants of its store."""
+
+    async def tenants(self, *, turn_open: bool = False) -> Sequence[str]:
+        """Return the tenants that have runs, sorted.
+
+        Args:
+            turn_open: return only the tenants with a run whose last turn has not ended.
+        """
+        ...
 
 
 class TenantViews(Generic[J]):

@@ -24,6 +24,7 @@ from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
+from holdfast.server.lifetime import ServiceLifetime, stop_on_signals
 from holdfast.server.problems import ProblemError, respond_problem, to_problem
 from holdfast.server.service import Service
 
@@ -33,6 +34,7 @@ def create_app(
     *,
     journal: Journal | str | None = None,
     access: AccessOptions | None = None,
+    grace: float = 60.0,
 ) -> Starlette:
     """Return an ASGI application that serves agents.
 
@@ -40,6 +42,7 @@ def create_app(
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent, or memory.
         access: who may call, and how much.
+        grace: how long a process that is told to stop waits for writing tools, in seconds.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -51,12 +54,15 @@ def create_app(
     service = Service(agents, journal)
     control = AccessControl(open_service_store(service.journal), access)
     control.readiness.add_check("journal", partial(service.journal.find_request, "ready?"))
+    lifetime = ServiceLifetime(service, grace)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             for agent in service.agents.values():
                 await stack.enter_async_context(agent)
+            await stack.enter_async_context(lifetime)
+            stack.enter_context(stop_on_signals(lifetime.begin_stop))
             yield
 
     app = Starlette(

@@ -15,6 +15,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
 from holdfast.runtime.bound_engine import bind_engine
 from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.streams.run_stream import RunStream
 
 AnyAgent: TypeAlias = Agent[Any, Any]
 
@@ -55,3 +56,8 @@ def plan_of(agent: AnyAgent) -> AgentPlan:
 def journal_of(agent: AnyAgent) -> Journal | None:
     """Return the journal that an agent was made with."""
     return agent._engine.journal  # noqa: SLF001  # REASON: the one place beside `bind_agent`
+
+
+def recover_stream(agent: AnyAgent, session: str) -> RunStream[Any]:
+    """Continue a turn as a stream if it was interrupted; any other has no items and no result."""
+    return agent._engine.recover_stream(session)  # noqa: SLF001  # REASON: as above

@@ -23,6 +23,7 @@ from holdfast.core.errors import (
 )
 from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_errors import JournalError
+from holdfast.server.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
 
 
 class Problem(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -107,6 +108,8 @@ def to_problem(error: HoldfastError) -> Problem:
         )
     if isinstance(error, AnswerTypeError):
         return make_problem(422, "answer_type", str(error), field="answer")
+    if isinstance(error, ShuttingDownError):
+        return make_wait_problem(503, "shutting_down", error.info.safe, SECONDS_TO_RESTART)
     return make_problem(500, error.info.category.value, error.info.safe)
 
 

@@ -6,16 +6,19 @@ must never decide who may do something.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.questions import AnyAnswer
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, SharedJournal
+from holdfast.journal.tenants import TenantList
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.runtime.open_runs.recovery import waits_for_answers
 from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt
@@ -24,6 +27,7 @@ from holdfast.server.event_log.text_fold import turn_of_key
 from holdfast.server.live.last_turn import LastTurn
 from holdfast.server.live.reading import SessionReader
 from holdfast.server.live.session_watch import SessionWatch
+from holdfast.server.turns.open_turns import OpenTurns
 from holdfast.server.turns.turn_runner import AcceptedTurn, TurnRunner
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
@@ -45,7 +49,8 @@ class TenantService:
         self.journal = to_index(journal)
         self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
         self.watch = SessionWatch()
-        self.runner = TurnRunner(self.journal, self.watch)
+        self.runner = TurnRunner(self.watch)
+        self.open_turns = OpenTurns(self.journal, self.runner, self._agents)
         poll = _POLL_SECONDS if isinstance(journal, SharedJournal) else None
         self.reader = SessionReader(self.journal, self.runner, self.watch, poll)
 
@@ -78,8 +83,11 @@ class TenantService:
 
     async def agent_of(self, session: str) -> AnyAgent:
         """Return the agent of the last turn of a session. Raises ConfigurationError."""
+        return self.agent(await self._find_agent(session))
+
+    async def _find_agent(self, session: str) -> str:
         for entry in await self.journal.find_runs(session, session):
-            return self.agent(entry.agent)
+            return entry.agent
         raise unknown_session(session)
 
     async def start(
@@ -100,10 +108,35 @@ class TenantService:
             ConfigurationError: an argument is wrong.
         """
         bound, request = self.agent(agent), keywords.get("request")
-        if request is not None and (known := await self._find_request(request)) is not None:
+        known = await self._find_request(request) if request is not None else None
+        if known is not None:
             return known
-        keywords["session"] = name = keywords.get("session") or new_run_id()
-        return await self.runner.start(name, lambda: bound.stream(message, **keywords), bound)
+        session = keywords.get("session")
+        if session is not None:
+            await self._refuse_open_turn(session)
+        keywords["session"] = name = session or new_run_id()
+        begun = await self.runner.start(name, lambda: bound.stream(message, **keywords), bound)
+        if begun is None and request is not None:  # another call with the request was first
+            begun = await self._find_request(request)
+        if begun is None:
+            raise SessionBusyError(name, "the turn did not begin")
+        return begun
+
+    async def _refuse_open_turn(self, session: str) -> None:
+        """Raise SessionBusyError for a turn that nobody drives, and continue it.
+
+        Otherwise the new message would close it.
+        """
+        for entry in await self.journal.find_runs(session, session):
+            if not entry.turn_open or entry.leased or self.runner.is_driven(session):
+                return
+            if entry.agent not in self._agents:
+                raise SessionBusyError(
+                    session, "its open turn belongs to an agent that is not here"
+                )
+            if not await waits_for_answers(self.journal, session):
+                self.open_turns.begin(entry)
+                raise SessionBusyError(session, "its last turn is being continued")
 
     async def _find_request(self, request: str) -> AcceptedTurn | None:
         found = await self.journal.find_request(request)
@@ -135,19 +168,35 @@ class TenantService:
                 receipts.append(await agent.answer(session, answer))
         finally:
             if any(receipts):
-                await self.runner.note_answer(session, agent)
+                self.runner.note_answer(session, agent)
+                self.watch.wake(session)
         return receipts
 
     async def resume(self, session: str) -> None:
         """Continue the last turn of a session, as `Agent.resume` does."""
-        await self.runner.resume(session, await self.agent_of(session))
+        self.runner.resume(session, await self.agent_of(session))
 
     async def cancel(self, session: str) -> None:
-        """Cancel the last turn of a session; one that nobody drives is closed as cancelled."""
-        agent = await self.agent_of(session)
-        if not self.runner.cancel(session):
+        """Cancel the last turn of a session; return when that is saved.
+
+        A turn that waits or that nobody drives is closed as cancelled. One that has ended stays.
+        """
+        turn = self.runner.find(session)
+        if turn is not None:
+            turn.cancel()
+            await self.runner.wait(session)
+        latest = await self.last_turn(session)
+        if latest.status in ("waiting", "open"):
+            name = await self._find_agent(session)
+            agent = self._agents.get(name) or next(iter(self._agents.values()))
             await agent.abandon(session)
             self.watch.wake(session)
+
+    def close_readers(self) -> None:
+        """End all streams, and accept no more turns."""
+        self.runner.is_closing = True
+        self.open_turns.close()
+        self.watch.close()
 
     async def last_turn(self, session: str) -> LastTurn:
         """Return the last turn of a session. Raises ConfigurationError if it does not exist."""
@@ -176,6 +225,7 @@ class Service:
     def __init__(
         self, agents: AnyAgent | Iterable[AnyAgent], journal: Journal | str | None = None
     ) -> None:
+        self.is_closing = False
         self.agents = name_agents(agents)
         first = next(iter(self.agents.values()))
         self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
@@ -187,9 +237,39 @@ class Service:
         if found is None:
             journal = self.journal.for_tenant(tenant)
             found = self._tenants[tenant] = TenantService(tenant, self.agents, journal)
+            if self.is_closing:
+                found.close_readers()
         return found
 
     @property
     def tenants(self) -> tuple[TenantService, ...]:
         """The tenants that were served by this process."""
         return tuple(self._tenants.values())
+
+    async def continue_open_turns(self) -> None:
+        """Continue the turns that no process drives, of all tenants; return when they were begun.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        names: Iterable[str] = [DEFAULT_TENANT, *self._tenants]
+        if isinstance(self.journal, TenantList):
+            names = await self.journal.tenants(turn_open=True)
+        for name in dict.fromkeys(names):
+            await self.for_tenant(name).open_turns.look()
+
+    @property
+    def has_unfinished_turns(self) -> bool:
+        """Whether a turn that could not be finished is to be tried again later."""
+        return any(tenant.open_turns.has_unfinished for tenant in self.tenants)
+
+    async def close(self, grace: float) -> None:
+        """Stop: accept no more turns, end the streams, and leave the turns in progress open.
+
+        Args:
+            grace: the longest time to wait for writing tools, in seconds.
+        """
+        self.is_closing = True
+        for tenant in self.tenants:
+            tenant.close_readers()
+        await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])

@@ -60,7 +60,7 @@ class TextFold:
         "_attempt",
         "_digest",
         "_is_replaced",
-        "_last_key",
+        "_is_stopped",
         "_parts",
         "_reasoned",
         "key",
@@ -77,7 +77,7 @@ class TextFold:
         self._reasoned = 0
         self._abandoned = ""
         self._is_replaced = False
-        self._last_key = ""
+        self._is_stopped = False
 
     @property
     def text(self) -> str:
@@ -92,7 +92,8 @@ class TextFold:
     def feed(self, item: Event | Notice) -> Iterator[StreamItem]:
         """Yield the items that an event or notice becomes."""
         if isinstance(item, TextDelta):
-            yield from self._add_text(item.text)
+            if not self._is_stopped:  # the words of a stopped turn are in its event
+                yield from self._add_text(item.text)
         elif is_event(item):
             yield from self._add_event(item)
         elif isinstance(item, ReasoningDelta):
@@ -110,6 +111,16 @@ class TextFold:
         """
         yield from self._show(key, text, NOT_ACCEPTED)
         self.key, self._attempt = key, attempt
+
+    def forget_text(self, key: str, attempt: int = 0) -> Iterator[StreamItem]:
+        """Yield the withdrawal of the text that a reader has, if it has any.
+
+        Args:
+            key: the model call that begins again.
+            attempt: its attempt.
+        """
+        self._attempt = attempt
+        yield from self._withdraw(key, NOT_ACCEPTED)
 
     def _add_text(self, text: str) -> Iterator[StreamItem]:
         if self._is_replaced or not text:
@@ -132,8 +143,9 @@ class TextFold:
     def _add_notice(self, notice: Notice) -> Iterator[StreamItem]:
         if isinstance(notice, AttemptAbandoned):
             self._abandoned = notice.error.safe
-        elif isinstance(notice, RetryScheduled) and notice.key == self.key:
-            yield from self._withdraw(notice.key, self._abandoned or ASKED_AGAIN)
+        elif isinstance(notice, RetryScheduled) and notice.key == self.key and self._abandoned:
+            # Otherwise the next attempt may continue the text.
+            yield from self._withdraw(notice.key, self._abandoned)
         elif isinstance(notice, AttemptStarted) and notice.key.endswith(".model"):
             if not notice.continues:
                 yield from self._withdraw(self.key or notice.key, self._abandoned or ASKED_AGAIN)
@@ -148,15 +160,15 @@ class TextFold:
         text = _find_text(event)
         if text is not None:
             yield from self._show(self.key or event.key, text, NOT_ACCEPTED)
-            self._last_key = event.key if text else ""
+        self._is_stopped = isinstance(event, TurnStopped)
         sequence, turn = self.position.sequence + 1, turn_of_key(event.key)
         if text is not None:
             self._end_reply()
         self.position = Position(sequence, self.position.offset, self.position.digest)
         yield EventItem(str(self.position), sequence, turn, event)
-        if isinstance(event, OutputChecked) and not event.parsed_by and self._last_key:
-            yield WithdrawnItem(str(self.position), self._last_key, NOT_FITTING)
-            self._last_key = ""
+        if isinstance(event, OutputChecked) and not event.parsed_by:
+            key = event.key.removesuffix(".output") + ".model"
+            yield WithdrawnItem(str(self.position), key, NOT_FITTING)
 
     def _show(self, key: str, text: str, reason: str) -> Iterator[StreamItem]:
         """Yield what is missing of a text, after a withdrawal if another one was shown."""

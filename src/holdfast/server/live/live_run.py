@@ -137,19 +137,9 @@ class LiveRun:
             self._readers.add(reader)
         return reader, self._fold
 
-    def correct_sequence(self, sequence: int) -> None:
-        """Set the number of records so far; readers begin again from the journal."""
-        self._fold.position = Position(
-            sequence, self._fold.position.offset, self._fold.position.digest
-        )
-        self._close_readers()
-
     def close(self) -> None:
         """End all subscriptions after the entries that wait."""
         self.is_closed = True
-        self._close_readers()
-
-    def _close_readers(self) -> None:
         for reader in tuple(self._readers):
             reader.close()
         self._readers.clear()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.core.events import TurnClosed
 from holdfast.server.event_log.encoding import encode_item
 from holdfast.server.event_log.positions import START, Position
+from holdfast.server.event_log.reader_state import ReaderState
 from holdfast.server.event_log.stream_items import (
     EndItem,
     EventItem,
@@ -24,7 +25,7 @@ from holdfast.server.event_log.stream_items import (
 )
 from holdfast.server.event_log.text_fold import TextFold
 from holdfast.server.live.last_turn import LastTurn, read_last_turn
-from holdfast.server.live.live_run import Entry, LiveRun
+from holdfast.server.live.live_run import Entry, LiveRun, Subscription
 from holdfast.server.live.session_watch import SessionWatch
 from holdfast.sessions.session_index import SessionIndex
 
@@ -39,6 +40,10 @@ TURN_RESTS: frozenset[SessionState] = TURN_ENDED | {"waiting"}
 
 class LiveRuns(Protocol):
     """Finds the run in progress of a session."""
+
+    def is_driven(self, session: str) -> bool:
+        """Whether this process drives the last turn of a session."""
+        ...
 
     def find_live(self, session: str) -> LiveRun | None:
         """Return the run in progress; None if there is none."""
@@ -78,7 +83,7 @@ class SessionReader:
 
     async def find_last_turn(self, session: str) -> LastTurn | None:
         """Return the last turn of a session; None if the session does not exist."""
-        is_driven = self._live.find_live(session) is not None
+        is_driven = self._live.is_driven(session)
         return await read_last_turn(self._journal, session, is_driven=is_driven)
 
     async def read_saved(self, session: str, position: Position) -> AsyncIterator[Entry]:
@@ -116,6 +121,9 @@ class SessionReader:
                 if end is not None and latest is not None and _is_over(latest, end, position):
                     yield _make_entry(EndItem(str(position), "turn_ended"), position)
                     return
+                if self._watch.is_closed:
+                    yield _make_entry(EndItem(str(position), "shutting_down"), position)
+                    return
                 if await self._has_news(session, position):
                     continue
                 await asyncio.wait([changed], timeout=self._poll)
@@ -124,7 +132,8 @@ class SessionReader:
 
     async def _has_news(self, session: str, position: Position) -> bool:
         """Whether something happened since the page was read."""
-        if self._live.find_live(session) is not None:
+        live = self._live.find_live(session)
+        if live is not None and not live.is_closed:
             return True
         entries = await self._journal.find_runs(session, session)
         return bool(entries) and entries[0].records > position.sequence
@@ -138,14 +147,15 @@ class SessionReader:
             return
         subscription, seen = live.subscribe()
         try:
-            # Read at the same moment as the subscription begins.
-            sequence, key, attempt, text = seen.position.sequence, seen.key, seen.attempt, seen.text
+            # Made at the same moment as the subscription begins.
+            sequence, state = seen.position.sequence, ReaderState(fold, seen)
+            if fold.position.sequence > sequence:
+                await _wait_for_sequence(subscription, fold.position.sequence)
+                return
             async for entry in self._read_journal(session, fold, sequence):
                 yield entry
-            for item in fold.show_live(key, attempt, text) if key else ():
-                yield _make_entry(item, fold.position)
             last = fold.position
-            async for entry in subscription:
+            async for entry in _join(state, subscription):
                 last = entry.position
                 yield entry
             if subscription.is_too_slow:
@@ -164,6 +174,25 @@ class SessionReader:
         for record in records:
             for entry in _make_entries(fold, fold.feed(record.event)):
                 yield entry
+
+
+async def _wait_for_sequence(subscription: Subscription, sequence: int) -> None:
+    """Wait until a run has shown what a reader has read in the journal already."""
+    async for entry in subscription:
+        if entry.position.sequence >= sequence:
+            return
+
+
+async def _join(state: ReaderState, subscription: Subscription) -> AsyncIterator[Entry]:
+    """Yield what a reader misses of the reply in progress, and then the items of the run."""
+    for item, position in state.begin():
+        yield _make_entry(item, position)
+    async for entry in subscription:
+        if not state.is_behind:
+            yield entry
+            continue
+        for item, position in state.catch_up(entry.item, entry.position):
+            yield _make_entry(item, position)
 
 
 def _make_entries(fold: TextFold, items: Iterator[StreamItem]) -> Iterator[Entry]:

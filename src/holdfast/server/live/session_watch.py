@@ -1,4 +1,4 @@
-"""Wakes the readers of a session when something about it changes in this process."""
+"""Wakes the readers of a session when something about it changes, and all readers at the end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,25 @@ class SessionWatch:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self.is_closed = False
+        """Whether the process stops, so that every stream ends."""
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The sessions for which somebody waits."""
+        return tuple(self._waiting)
 
     def wake(self, session: str) -> None:
         """Wake everyone who waits for a session."""
         for waiter in self._waiting.pop(session, ()):
             if not waiter.done():
                 waiter.set_result(None)
+
+    def close(self) -> None:
+        """Wake everyone, and let nobody wait again."""
+        self.is_closed = True
+        for session in self.sessions:
+            self.wake(session)
 
     def prepare(self, session: str) -> asyncio.Future[None]:
         """Return a future that is done after the next change; make it before looking."""

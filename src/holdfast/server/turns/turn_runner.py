@@ -1,4 +1,4 @@
-"""Starts and resumes turns as tasks of this process, and publishes what they do.
+"""Starts and continues turns as tasks of this process, and publishes what they do.
 
 A turn is accepted when its first record is saved. Whoever asked for it may leave then: nothing but an
 act or the end of the process stops it. This module must never answer a question.
@@ -14,16 +14,17 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from holdfast.core.errors import HoldfastError, SessionBusyError
-from holdfast.core.events import Status, TurnClosed
+from holdfast.core.events import Event, Status, TurnClosed, TurnOpened
+from holdfast.core.notices import Notice
 from holdfast.core.questions import Question
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.run_stream import RunStream
-from holdfast.server.bound_agents import AnyAgent
+from holdfast.server.bound_agents import AnyAgent, recover_stream
 from holdfast.server.event_log.encoding import encode_item
 from holdfast.server.event_log.text_fold import is_event, turn_of_key
 from holdfast.server.live.live_run import LiveRun
 from holdfast.server.live.session_watch import SessionWatch
-from holdfast.sessions.session_index import SessionIndex
+from holdfast.server.turns.shutting_down import ShuttingDownError
 
 _log = logging.getLogger("holdfast.server")
 
@@ -49,7 +50,6 @@ class DrivenTurn:
 
     Args:
         session: its session.
-        live: what readers see of it.
     """
 
     __slots__ = (
@@ -57,17 +57,20 @@ class DrivenTurn:
         "has_answers",
         "has_closed",
         "is_cancelled",
+        "is_left",
         "live",
         "session",
         "stream",
         "task",
     )
 
-    def __init__(self, session: str, live: LiveRun) -> None:
+    def __init__(self, session: str) -> None:
         self.session = session
-        self.live = live
-        self.accepted: asyncio.Future[AcceptedTurn] = asyncio.get_running_loop().create_future()
-        """The turn, once its first record is saved; or why it was not accepted."""
+        self.accepted: asyncio.Future[AcceptedTurn | None]
+        self.accepted = asyncio.get_running_loop().create_future()
+        """The new turn once its first record is saved, why it was not accepted, or None."""
+        self.live: LiveRun | None = None
+        """What readers see of it, from its first item on."""
         self.stream: RunStream[Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.has_answers = False
@@ -75,27 +78,52 @@ class DrivenTurn:
         self.has_closed = False
         """Whether the turn has ended in the journal, and only the task has not."""
         self.is_cancelled = False
+        self.is_left = False
+        """Whether the turn is to stay open, since the process stops."""
+
+    def cancel(self) -> None:
+        """Cancel the turn, also before it has begun."""
+        self.is_cancelled = True
+        if self.stream is not None:
+            self.stream.cancel()
+
+    async def leave(self, grace: float) -> None:
+        """Stop driving the turn and leave it open; return when that is done.
+
+        Args:
+            grace: the longest time to wait for writing tools, in seconds.
+        """
+        self.is_left = True
+        if self.live is not None:
+            self.live.close()
+        if self.stream is not None:
+            await self.stream.leave_open(grace=grace)
+        if self.task is not None:
+            await asyncio.wait([self.task])
 
 
 class TurnRunner:
     """The turns of one tenant that this process drives.
 
     Args:
-        journal: the journal of the tenant.
         watch: is told when a turn begins or ends.
     """
 
-    def __init__(self, journal: SessionIndex, watch: SessionWatch) -> None:
-        self._journal = journal
+    def __init__(self, watch: SessionWatch) -> None:
         self._watch = watch
         self._driven: dict[str, DrivenTurn] = {}
+        self.is_closing = False
 
     def find(self, session: str) -> DrivenTurn | None:
         """Return the turn of a session that is driven here; None if there is none."""
         return self._driven.get(session)
 
+    def is_driven(self, session: str) -> bool:
+        """Whether this process drives the last turn of a session."""
+        return session in self._driven
+
     def find_live(self, session: str) -> LiveRun | None:
-        """Return what readers see of the turn that is driven here; None if there is none."""
+        """Return what readers see of the turn that is driven here; None if there is nothing yet."""
         turn = self._driven.get(session)
         return None if turn is None else turn.live
 
@@ -104,8 +132,8 @@ class TurnRunner:
         """All turns that are driven here."""
         return tuple(self._driven.values())
 
-    async def start(self, session: str, begin: BeginStream, agent: AnyAgent) -> AcceptedTurn:
-        """Start a turn; return it once its first record is saved.
+    async def start(self, session: str, begin: BeginStream, agent: AnyAgent) -> AcceptedTurn | None:
+        """Start a turn; return it once its first record is saved, or None if it was not needed.
 
         Args:
             session: the session.
@@ -114,63 +142,65 @@ class TurnRunner:
 
         Raises:
             SessionBusyError: a turn of the session is in progress.
+            ShuttingDownError: this process stops.
             HoldfastError: the turn was not accepted; an argument may be wrong.
         """
         known = self._driven.get(session)
         if known is not None and known.has_closed and known.task is not None:
             await asyncio.wait([known.task])
-        turn = await self._drive(session, begin, agent)
+        if session in self._driven:
+            raise SessionBusyError(session, "a turn of it is in progress")
+        turn = self._drive(session, begin, agent)
         return await asyncio.shield(turn.accepted)
 
-    async def resume(self, session: str, agent: AnyAgent) -> None:
-        """Continue the last turn of a session, unless it is driven here already."""
+    def resume(self, session: str, agent: AnyAgent) -> None:
+        """Continue or try again the last turn of a session, unless it is driven here already."""
         if session not in self._driven:
-            await self._drive(session, lambda: agent.resume_stream(session), agent)
+            self._drive(session, lambda: agent.resume_stream(session), agent)
 
-    async def note_answer(self, session: str, agent: AnyAgent) -> None:
+    def recover(self, session: str, agent: AnyAgent) -> None:
+        """Continue the turn of a session if it was interrupted and is not driven here already."""
+        if session not in self._driven:
+            self._drive(session, lambda: recover_stream(agent, session), agent)
+
+    def note_answer(self, session: str, agent: AnyAgent) -> None:
         """Continue a turn after an answer was saved; a turn that is driven here looks again."""
         turn = self._driven.get(session)
-        if turn is None:
-            await self.resume(session, agent)
-        else:
+        if turn is not None:
             turn.has_answers = True
+        elif not self.is_closing:
+            self.recover(session, agent)
 
-    def cancel(self, session: str) -> bool:
-        """Cancel the turn of a session; return whether it is driven here."""
-        turn = self._driven.get(session)
-        if turn is None or turn.stream is None:
-            return False
-        turn.is_cancelled = True
-        turn.stream.cancel()
-        return True
-
-    async def wait(self, session: str, seconds: float) -> None:
+    async def wait(self, session: str, seconds: float | None = None) -> None:
         """Wait until the turn of a session is no longer driven here, at most for some seconds."""
         turn = self._driven.get(session)
         if turn is not None and turn.task is not None:
             await asyncio.wait([turn.task], timeout=seconds)
 
-    async def _drive(self, session: str, begin: BeginStream, agent: AnyAgent) -> DrivenTurn:
-        sequence = await self._count_records(session)
-        if session in self._driven:
-            raise SessionBusyError(session, "a turn of it is in progress")
-        turn = self._driven[session] = DrivenTurn(session, LiveRun(sequence, encode_item))
+    async def close(self, grace: float) -> None:
+        """Accept no more turns, and leave those open that are driven here.
+
+        Args:
+            grace: the longest time to wait for writing tools, in seconds.
+        """
+        self.is_closing = True
+        await asyncio.gather(*[turn.leave(grace) for turn in self.driven])
+
+    def _drive(self, session: str, begin: BeginStream, agent: AnyAgent) -> DrivenTurn:
+        if self.is_closing:
+            raise ShuttingDownError
+        turn = self._driven[session] = DrivenTurn(session)
         name = f"holdfast-turn-{session}"
         turn.task = asyncio.create_task(self._run(turn, begin, agent), name=name)
         self._watch.wake(session)
         return turn
-
-    async def _count_records(self, session: str) -> int:
-        for entry in await self._journal.find_runs(session, session):
-            return entry.records
-        return 0
 
     async def _run(self, turn: DrivenTurn, begin: BeginStream, agent: AnyAgent) -> None:
         session = turn.session
         try:
             result = await self._read_stream(turn, begin)
             while result is not None and await _has_new_answers(turn, result, agent):
-                result = await self._read_stream(turn, lambda: agent.resume_stream(session))
+                result = await self._read_stream(turn, lambda: recover_stream(agent, session))
         except HoldfastError as error:
             _refuse(turn, error)
         except Exception as error:  # noqa: BLE001  # REASON: an agent's own error ends its turn only
@@ -179,38 +209,41 @@ class TurnRunner:
         finally:
             del self._driven[session]
             if not turn.accepted.done():
-                turn.accepted.cancel()
-            turn.live.close()
+                _end_unaccepted(turn)
             self._watch.wake(session)
 
     async def _read_stream(self, turn: DrivenTurn, begin: BeginStream) -> Result[Any] | None:
-        """Publish a stream to its end; return the result, or None after a cancellation."""
-        is_located = False
+        """Publish a stream to its end; return the result, or None if it was cut short."""
         async with begin() as stream:
             turn.stream = stream
             stream.leave_questions()
-            async for item in stream:
-                if isinstance(item, Question):
-                    continue  # its event says that it was asked
-                if is_event(item):
-                    if not is_located:
-                        is_located = True
-                        await self._correct_sequence(turn, item.key)
-                    turn.has_closed = isinstance(item, TurnClosed)
-                    if not turn.accepted.done():
-                        accepted = AcceptedTurn(
-                            turn.session, turn_of_key(item.key), turn.live.sequence
-                        )
-                        turn.accepted.set_result(accepted)
-                turn.live.publish(item)
-            return None if turn.is_cancelled else stream.result
+            if turn.is_cancelled:
+                stream.cancel()
+            elif turn.is_left:
+                await stream.leave_open(grace=0)
+            try:
+                async for item in stream:
+                    if not isinstance(item, Question):  # its event says that it was asked
+                        self._publish(turn, stream, item)
+            finally:
+                turn.stream = None
+                if turn.live is not None:
+                    turn.live.close()
+                    turn.live = None
+            return None if turn.is_cancelled or turn.is_left else stream.result
 
-    async def _correct_sequence(self, turn: DrivenTurn, key: str) -> None:
-        """Find the number of the first event, since something may have been saved before it."""
-        saved = await self._journal.read(turn.session, turn.live.sequence)
-        before = next((at for at, record in enumerate(saved) if record.event.key == key), 0)
-        if before:
-            turn.live.correct_sequence(turn.live.sequence + before)
+    def _publish(self, turn: DrivenTurn, stream: RunStream[Any], item: Event | Notice) -> None:
+        live = turn.live
+        if live is None:
+            # The lease is held from now on, so nobody else saves anything in between.
+            live = turn.live = LiveRun(stream.saved_before, encode_item)
+            self._watch.wake(turn.session)
+        if is_event(item):
+            turn.has_closed = isinstance(item, TurnClosed)
+            if isinstance(item, TurnOpened) and not turn.accepted.done():
+                number = turn_of_key(item.key)
+                turn.accepted.set_result(AcceptedTurn(turn.session, number, live.sequence))
+        live.publish(item)
 
 
 def _refuse(turn: DrivenTurn, error: Exception) -> None:
@@ -220,9 +253,17 @@ def _refuse(turn: DrivenTurn, error: Exception) -> None:
         turn.accepted.exception()  # it may be that nobody waits any more
 
 
+def _end_unaccepted(turn: DrivenTurn) -> None:
+    """Tell whoever started a turn that it did not begin."""
+    if turn.is_left:
+        _refuse(turn, ShuttingDownError())
+    else:
+        turn.accepted.set_result(None)
+
+
 async def _has_new_answers(turn: DrivenTurn, result: Result[Any], agent: AnyAgent) -> bool:
     """Whether a turn that waits was given an answer meanwhile."""
-    while result.status is Status.WAITING:
+    while result.status is Status.WAITING and not turn.is_left:
         turn.has_answers = False
         still_open = {question.key for question in await agent.questions(turn.session)}
         if any(question.key not in still_open for question in result.questions):

@@ -1,0 +1,113 @@
+"""The lifetime of a service in a process: it continues open turns, and stops without closing any.
+
+A process that is told to stop ends its streams at once, so that the server closes its connections, and
+leaves its turns open for the next process. This module must never end the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Self
+
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import NonNegativeFloat
+from holdfast.core.errors import HoldfastError
+from holdfast.journal.port import SharedJournal
+from holdfast.server.service import Service
+
+SECONDS_BETWEEN_LOOKS = 5.0
+"""Seconds after which the journal is asked again for turns that no process drives."""
+
+_log = logging.getLogger("holdfast.server")
+
+
+class ServiceLifetime:
+    """Starts and stops a service: `async with ServiceLifetime(service):`.
+
+    Args:
+        service: the service.
+        grace: the longest time to wait for writing tools at the end, in seconds.
+
+    Raises:
+        ConfigurationError: `grace` is not a number from 0.
+    """
+
+    def __init__(self, service: Service, grace: float) -> None:
+        check_value("grace", grace, NonNegativeFloat)
+        self._service = service
+        self._grace = grace
+        self._looking: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._looking = asyncio.create_task(self._look_regularly(), name="holdfast-open-turns")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.begin_stop()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+
+    def begin_stop(self) -> asyncio.Task[None]:
+        """Begin to stop, on the event loop; return the task that does it."""
+        if self._stopping is None:
+            closing = self._service.close(self._grace)
+            self._stopping = asyncio.create_task(closing, name="holdfast-stop")
+        return self._stopping
+
+    async def _look_regularly(self) -> None:
+        is_shared = isinstance(self._service.journal, SharedJournal)
+        is_due = True
+        while self._stopping is None:
+            if is_due:
+                try:
+                    await self._service.continue_open_turns()
+                except HoldfastError as error:
+                    _log.warning("the open turns cannot be listed now: %s", error)
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            # In a journal of this process alone, a turn stays open only if it could not be finished.
+            is_due = is_shared or self._service.has_unfinished_turns
+
+
+@contextmanager
+def stop_on_signals(begin_stop: Callable[[], object]) -> Iterator[None]:
+    """Call a function on the event loop when the process is told to stop, before the server stops.
+
+    A server such as uvicorn waits for open streams before it ends the lifespan of an application. So
+    the streams must end at the signal. The handler of the server is called as before.
+
+    Args:
+        begin_stop: the function.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can handle signals
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(begin_stop)
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    replaced = [number for number, handler in before.items() if callable(handler)]
+    for number in replaced:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in replaced:
+            signal.signal(number, before[number])
