@@ -1,0 +1,40 @@
+// The building blocks of every view: elements as templates, hooks, and signals that redraw.
+import { h, render, Fragment } from "../vendor/preact.mjs";
+import {
+  useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState,
+} from "../vendor/hooks.mjs";
+import htm from "../vendor/htm.mjs";
+import { batch, computed, effect, signal } from "../vendor/signals-core.mjs";
+
+export const html = htm.bind(h);
+export {
+  batch, computed, effect, Fragment, render, signal,
+  useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState,
+};
+
+/** Return the value of a signal, and draw the component again when it changes. */
+export function useSignal(source) {
+  const [, redraw] = useState(0);
+  const seen = useRef(undefined);
+  seen.current = source.peek();
+  useLayoutEffect(() => effect(() => {
+    if (source.value !== seen.current) redraw((count) => count + 1);
+  }), [source]);
+  return seen.current;
+}
+
+/** Return the time in seconds, drawn again after each pause. */
+export function useNow(seconds = 1, enabled = true) {
+  const [now, setNow] = useState(() => Date.now() / 1000);
+  useEffect(() => {
+    if (!enabled) return undefined;
+    const timer = setInterval(() => setNow(Date.now() / 1000), seconds * 1000);
+    return () => clearInterval(timer);
+  }, [seconds, enabled]);
+  return enabled ? now : Date.now() / 1000;
+}
+
+/** Join the names of classes that apply. */
+export function classes(...names) {
+  return names.filter(Boolean).join(" ");
+}

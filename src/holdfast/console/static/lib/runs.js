@@ -1,0 +1,31 @@
+// The states of runs in words, and pages of runs. Pure.
+
+/** Each state: its name, what it means, and how it is coloured. */
+export const STATES = {
+  running: { name: "Running", tone: "live", sign: "\u25cf", about: "A process works on it." },
+  queued: { name: "Queued", tone: "calm", sign: "\u25cb", about: "It waits for a free place." },
+  waiting: { name: "Waiting for you", tone: "ask", sign: "?", about: "It waits for an answer." },
+  in_doubt: { name: "In doubt", tone: "doubt", sign: "!", about: "A tool may have taken effect, and nobody knows." },
+  open: { name: "Interrupted", tone: "doubt", sign: "\u25cc", about: "No process drives it. It can be resumed." },
+  failed: { name: "Failed", tone: "bad", sign: "\u00d7", about: "The turn ended with an error." },
+  limit: { name: "Limit reached", tone: "warn", sign: "\u2016", about: "The turn ended at a limit." },
+  cancelled: { name: "Cancelled", tone: "calm", sign: "\u2013", about: "Somebody cancelled the turn." },
+  stopped: { name: "Stopped", tone: "calm", sign: "\u25a0", about: "A middleware ended the turn." },
+  completed: { name: "Done", tone: "good", sign: "\u2713", about: "The turn is complete." },
+  idle: { name: "Empty", tone: "calm", sign: "\u00b7", about: "There is no turn yet." },
+};
+
+/** The state of a run in the list. What may have happened without anybody knowing comes first. */
+export function stateOf(run) {
+  const ended = !["running", "waiting", "open"].includes(run.turn_status);
+  if (run.in_doubt && ended) return "in_doubt";
+  return run.turn_status in STATES ? run.turn_status : "idle";
+}
+
+/** Put a new first page before the runs that are known; what is no longer in its range is gone. */
+export function mergePages(known, page) {
+  const fresh = new Set(page.sessions.map((one) => one.session));
+  const last = page.next ? page.sessions.at(-1)?.changed_at ?? 0 : -Infinity;
+  const rest = known.filter((one) => !fresh.has(one.session) && one.changed_at < last);
+  return [...page.sessions, ...rest];
+}

@@ -1,0 +1,148 @@
+// What several views share: who is signed in, the agents, the runs, the open questions. It asks the service
+// again while the page is seen, and at once after an act.
+import { computed, signal } from "./dom.js";
+import { ApiError, get, readPrincipal } from "./api.js";
+import { mergePages, stateOf } from "./runs.js";
+import { parseRoute } from "./routes.js";
+
+const PAGE = 100;
+const PAUSE = 2000;
+
+export const route = signal(parseRoute(location.hash));
+export const principal = signal(undefined); // undefined: not known yet; null: nobody
+export const agents = signal([]);
+export const questions = signal([]);
+export const runs = signal({ entries: [], next: "", loading: true, loaded: false });
+export const filter = signal({ q: "", agent: "", state: "" });
+export const messages = signal([]);
+export const reachable = signal(true);
+export const theme = signal(localStorage.getItem("holdfast-theme") ?? "");
+
+export const waitingCount = computed(() => questions.value.length);
+
+addEventListener("hashchange", () => { route.value = parseRoute(location.hash); });
+
+/** Whether the person who is signed in may do something. */
+export function may(scope) {
+  const scopes = principal.value?.scopes ?? [];
+  return scopes.includes("admin") || scopes.includes(scope);
+}
+
+/** Show a message for some seconds; of an error, what the service says. */
+export function tell(text, kind = "info", fix = "") {
+  const entry = { id: Math.random(), text, kind, fix };
+  messages.value = [...messages.value, entry].slice(-4);
+  setTimeout(() => {
+    messages.value = messages.value.filter((one) => one !== entry);
+  }, kind === "error" ? 9000 : 4000);
+}
+
+/** Do something, and tell why it failed. Returns undefined then. */
+export async function attempt(act) {
+  try {
+    return await act();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 401) principal.value = null;
+    else tell(error.message, "error", error.problem.fix ?? "");
+    return undefined;
+  }
+}
+
+/** Find out who is signed in, and begin. */
+export async function begin() {
+  try {
+    principal.value = await readPrincipal();
+    if (principal.value) agents.value = await get("agents");
+  } catch (error) {
+    reachable.value = false;
+    if (principal.value === undefined) setTimeout(begin, 1500);
+    if (!(error instanceof ApiError)) throw error;
+    return;
+  }
+  reachable.value = true;
+  await refresh();
+}
+
+let generation = 0;
+
+function queryOf(wanted) {
+  return { limit: PAGE, q: wanted.q, agent: wanted.agent, status: wanted.state === "in_doubt" ? "" : wanted.state };
+}
+
+/** Read the first page of the runs and the open questions again. */
+export async function refresh() {
+  if (!principal.value) return;
+  const wanted = filter.value;
+  const mine = generation;
+  try {
+    const [page, asked] = await Promise.all([get("sessions", queryOf(wanted)), get("questions", { limit: 200 })]);
+    reachable.value = true;
+    if (mine !== generation) return;
+    questions.value = asked;
+    const before = runs.value;
+    runs.value = {
+      entries: before.loaded ? mergePages(before.entries, page) : page.sessions,
+      next: before.loaded && before.entries.length > PAGE ? before.next : page.next ?? "",
+      loading: false, loaded: true,
+    };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 401) principal.value = null;
+    else if (error.status === 0 || error.status >= 500) reachable.value = false;
+    else runs.value = { ...runs.value, loading: false, error: error.message };
+  }
+}
+
+/** Choose which runs are listed. */
+export function setFilter(wanted) {
+  filter.value = { ...filter.value, ...wanted };
+  generation += 1;
+  runs.value = { entries: [], next: "", loading: true, loaded: false };
+  refresh();
+}
+
+let readsPage = false;
+
+/** Read the next page of the runs. */
+export async function readMore() {
+  const before = runs.value.next;
+  if (!before || readsPage) return;
+  readsPage = true;
+  const mine = generation;
+  try {
+    const page = await get("sessions", { ...queryOf(filter.value), before });
+    if (mine === generation) {
+      const known = new Set(runs.value.entries.map((one) => one.session));
+      const added = page.sessions.filter((one) => !known.has(one.session));
+      runs.value = { ...runs.value, entries: [...runs.value.entries, ...added], next: page.next ?? "" };
+    }
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  } finally {
+    readsPage = false;
+  }
+}
+
+/** The runs that the filter leaves. */
+export const shownRuns = computed(() => {
+  const wanted = filter.value.state;
+  return wanted ? runs.value.entries.filter((one) => stateOf(one) === wanted || one.turn_status === wanted) : runs.value.entries;
+});
+
+async function keepFresh() {
+  if (document.visibilityState === "visible") await refresh();
+  setTimeout(keepFresh, PAUSE);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible") refresh();
+});
+
+setTimeout(keepFresh, PAUSE);
+
+/** Use light, dark, or what the system says. */
+export function setTheme(name) {
+  theme.value = name;
+  localStorage.setItem("holdfast-theme", name);
+}

@@ -1,0 +1,58 @@
+// The health of the service: whether it is ready, and the breakers, limiters and retry budgets of each endpoint.
+import { html, useEffect, useState } from "../lib/dom.js";
+import { ApiError, get } from "../lib/api.js";
+import { count, duration, plural, visible } from "../lib/format.js";
+
+const PAUSE = 2000;
+
+function usePolled(path, query = {}) {
+  const [found, setFound] = useState({ value: null, error: "" });
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = 0;
+    const read = async () => {
+      try {
+        setFound({ value: await get(path, query, stop.signal), error: "" });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        setFound((before) => ({ ...before, error: error instanceof ApiError && error.status === 404 ? "This service does not tell." : error.message }));
+      }
+      timer = setTimeout(read, PAUSE);
+    };
+    read();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [path]);
+  return found;
+}
+
+export function Health() {
+  const endpoints = usePolled("endpoints");
+  const usage = usePolled("usage", { by: "agent" });
+  return html`<section class="page health" aria-label="Health"><h1>Health</h1>
+    <h2>Endpoints</h2>
+    ${endpoints.error ? html`<p class="quiet">${visible(endpoints.error)}</p>` : null}
+    ${endpoints.value && !endpoints.value.length ? html`<p class="quiet">No model was called since this process began.</p>` : null}
+    <div class="cards">${(endpoints.value ?? []).map((one) => html`<${Endpoint} key=${`${one.agent} ${one.target}`} endpoint=${one} />`)}</div>
+    <h2>Usage by agent</h2>
+    ${usage.error ? html`<p class="quiet">${visible(usage.error)}</p>` : null}
+    ${usage.value ? html`<div class="table" tabindex="0" role="region" aria-label="Usage by agent"><table><thead><tr><th scope="col">agent</th><th scope="col">turns</th><th scope="col">tokens in</th><th scope="col">tokens out</th></tr></thead>
+      <tbody>${usage.value.totals.map((one) => html`<tr key=${one.name}><td>${visible(one.name)}</td><td>${one.turns}</td><td>${count(one.usage.input ?? 0)}</td><td>${count(one.usage.output ?? 0)}</td></tr>`)}</tbody></table></div>` : null}
+  </section>`;
+}
+
+const BREAKERS = { closed: ["good", "closed", "requests are sent"], open: ["bad", "open", "requests are refused"], half_open: ["warn", "half open", "single requests test it"], isolated: ["bad", "isolated", "opened by hand"] };
+
+function Endpoint({ endpoint }) {
+  const { breaker, limiter, budget } = endpoint;
+  const [tone, word, about] = BREAKERS[breaker?.state] ?? ["calm", "none", "no circuit breaker"];
+  return html`<article class="card"><header><strong>${visible(endpoint.target)}</strong></header>
+    <dl class="facts">
+      <div><dt>circuit breaker</dt><dd><span class=${`state tone-${tone}`}><span class="sign" aria-hidden="true">\u25cf</span>${word}</span> <span class="quiet">${about}${breaker?.seconds ? `, for ${duration(breaker.seconds)} more` : ""}</span></dd></div>
+      ${breaker ? html`<div><dt>recent calls</dt><dd>${breaker.calls}${breaker.failures ? html`, <span class="bad">${breaker.failures} failed</span>` : ""}</dd></div>` : null}
+      <div><dt>rate limiter</dt><dd>${limiter ? html`${limiter.active} of ${limiter.limit ?? "any number"} at once${limiter.waiting ? `, ${plural(limiter.waiting, "call")} waiting` : ""}` : html`<span class="quiet">none</span>`}</dd></div>
+      <div><dt>retry budget</dt><dd>${budget ? html`${plural(Math.floor(budget.left), "retry").replace("retrys", "retries")} left` : html`<span class="quiet">none</span>`}</dd></div>
+    </dl></article>`;
+}

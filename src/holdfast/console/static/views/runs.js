@@ -1,0 +1,64 @@
+// The list of runs: by state, agent and text, newest first, live.
+import { classes, html, useEffect, useNow, useRef, useSignal, useState } from "../lib/dom.js";
+import { address } from "../lib/routes.js";
+import { useKeys } from "../lib/keys.js";
+import { STATES, stateOf } from "../lib/runs.js";
+import { oneLine, plural, visible } from "../lib/format.js";
+import { agents, filter, may, questions, readMore, runs, setFilter, shownRuns } from "../lib/store.js";
+import { Ago, Rows, State, Words } from "../parts/basics.js";
+
+const HEIGHT = 58;
+const CHOICES = ["", "running", "waiting", "in_doubt", "open", "failed", "completed", "limit", "cancelled"];
+
+export function RunList({ chosen }) {
+  const list = useSignal(shownRuns);
+  const page = useSignal(runs);
+  const wanted = useSignal(filter);
+  const now = useNow(5);
+  const [selected, setSelected] = useState(-1);
+  const search = useRef(null);
+  const at = selected >= 0 ? Math.min(selected, list.length - 1) : list.findIndex((one) => one.session === chosen);
+  const move = (step) => setSelected(Math.max(0, Math.min(list.length - 1, at + step)));
+  const open = () => { if (list[at]) location.hash = address(["runs", list[at].session]); };
+  useEffect(() => setSelected(-1), [wanted]);
+  useKeys("Runs", [
+    { keys: "/", label: "Search", run: () => search.current?.focus() },
+    { keys: "]", label: "Next run", run: () => { move(1); } },
+    { keys: "[", label: "Run before", run: () => { move(-1); } },
+    { keys: "o", label: "Open the run", run: open },
+  ], [at, list]);
+  return html`<section class="runs" aria-label="Runs">
+    <${Filters} wanted=${wanted} field=${search} />
+    <p class="summary" aria-live="polite">${page.loading ? "Loading" : page.error ? visible(page.error) : `${plural(list.length, "run")}${page.next ? " so far" : ""}`}</p>
+    <${Rows} rows=${list} height=${HEIGHT} className="runlist" label="Runs" selected=${at} onEnd=${readMore} render=${(run, index) => html`<${Run} key=${run.session} run=${run} now=${now} isChosen=${run.session === chosen} isSelected=${index === at} />`} />
+    ${!list.length && page.loaded ? html`<p class="quiet pad">${wanted.q || wanted.state || wanted.agent ? "No run fits this filter." : "There are no runs yet."} ${may("run") ? html`<a href="#/new">Start a chat</a>` : ""}</p>` : null}
+  </section>`;
+}
+
+function Filters({ wanted, field }) {
+  const known = useSignal(agents);
+  const waiting = useSignal(questions).length;
+  const [text, setText] = useState(wanted.q);
+  const timer = useRef(0);
+  const change = (value) => {
+    setText(value);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setFilter({ q: value.trim() }), 250);
+  };
+  return html`<div class="filters" role="search">
+    <input ref=${field} type="search" value=${text} placeholder="Search titles and messages  /" aria-label="Search titles and messages" onInput=${(event) => change(event.target.value)}
+      onKeyDown=${(event) => { if (event.key === "Escape") { change(""); event.target.blur(); } }} />
+    <select aria-label="Agent" value=${wanted.agent} onChange=${(event) => setFilter({ agent: event.target.value })}>
+      <option value="">all agents</option>${known.map((one) => html`<option key=${one.name} value=${one.name}>${visible(one.name)}</option>`)}
+    </select>
+    <div class="states" role="group" aria-label="State">${CHOICES.map((name) => html`<button key=${name} type="button" class=${classes("chip", name && `tone-${STATES[name].tone}`)} aria-pressed=${wanted.state === name} onClick=${() => setFilter({ state: wanted.state === name ? "" : name })}>
+      ${name ? STATES[name].name : "All"}${name === "waiting" && waiting ? html` <b>${waiting}</b>` : null}</button>`)}</div>
+  </div>`;
+}
+
+function Run({ run, now, isChosen, isSelected }) {
+  return html`<div role="listitem" style=${{ height: `${HEIGHT}px` }}><a class=${classes("run", isChosen && "chosen", isSelected && "selected")} href=${address(["runs", run.session])} aria-current=${isChosen ? "page" : null}>
+    <span class="line"><span class="title"><${Words} text=${oneLine(run.title || run.session, 140)} /></span><${Ago} at=${run.changed_at} now=${now} /></span>
+    <span class="line"><${State} name=${stateOf(run)} /><span class="quiet brief">${visible(run.agent)}${run.turns > 1 ? `, ${run.turns} turns` : ""}${typeof run.found === "string" ? html` \u2014 <${Words} text=${oneLine(run.found, 100)} />` : ""}</span></span>
+  </a></div>`;
+}
