@@ -24,6 +24,7 @@ from holdfast.cli.options import (
     add_model_arguments,
     add_schema_argument,
     build_chat_agent,
+    find_model,
     find_schema_type,
 )
 from holdfast.cli.prompt import ReadLine, hold_typed_text, make_prompt_reader
@@ -47,7 +48,7 @@ def main(args: argparse.Namespace) -> int:
     source = standard_input()
     terminal = source.isatty() and sys.stdout.isatty()
     if terminal:
-        print(f"{args.agent or args.model}. Ctrl-C stops a turn, Ctrl-D or /quit ends. /help")
+        print(f"{args.agent or find_model(args)}. Ctrl-C stops a turn, Ctrl-D or /quit ends. /help")
     lines = LineReader(source.fileno())
     markdown = MarkdownStream(sys.stdout) if terminal and find_spec("rich") else None
     talk = Conversation(agent, args.session, RunPrinter(sys.stdout, sys.stderr, markdown))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.agent import Agent
 from holdfast.agent_file.load_agent import load_agent
+from holdfast.agent_file.toml_source import read_agent_file
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.port import Journal
@@ -35,15 +36,13 @@ def add_model_arguments(sub: argparse.ArgumentParser) -> None:
     """Add `--model`, `--base-url`, `--instructions` and `--max-retries`."""
     sub.add_argument(
         "--model",
-        default=os.environ.get(MODEL_VARIABLE),
         help=f'"provider:model", for example openai:gpt-5.2; default: ${MODEL_VARIABLE}',
     )
     sub.add_argument("--base-url", metavar="URL", help="base URL of the provider's API")
-    sub.add_argument("--instructions", default="", metavar="TEXT", help="the system prompt")
+    sub.add_argument("--instructions", metavar="TEXT", help="the system prompt")
     sub.add_argument(
         "--max-retries",
         type=int,
-        default=3,
         metavar="N",
         help="retries after a failed first attempt; default: 3",
     )
@@ -61,7 +60,7 @@ def add_conversation_arguments(
     sub.add_argument(
         "--agent",
         metavar="FILE",
-        help="TOML file of an agent with its tools; replaces --model and its options",
+        help="TOML file of an agent with its tools; stands in place of the options above",
     )
     sub.add_argument(
         "--journal",
@@ -98,8 +97,22 @@ def find_schema_type(args: argparse.Namespace) -> type | None:
     return read_schema_type(args.schema)
 
 
+def find_model(args: argparse.Namespace) -> str | None:
+    """Return the model of `--model` or of the environment."""
+    return args.model or os.environ.get(MODEL_VARIABLE)
+
+
+def keeps_questions_open(args: argparse.Namespace) -> bool:
+    """Whether a question that nobody answers now can be answered by a later program."""
+    if args.journal or not args.agent:
+        return bool(args.journal)
+    return read_agent_file(Path(args.agent)).content.get("on_wait") == "suspend"
+
+
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
+    if args.agent:
+        _refuse_model_options(args)
     if not args.journal:
         if args.tenant is not None:
             raise ConfigurationError("--tenant", "is given without a journal", fix="Add --journal")
@@ -113,6 +126,15 @@ def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     return build_agent(args, journal)
 
 
+def _refuse_model_options(args: argparse.Namespace) -> None:
+    """Refuse what would have no effect beside the file of an agent."""
+    for option in ("model", "base_url", "instructions", "max_retries"):
+        if getattr(args, option) is not None:
+            name = f"--{option.replace('_', '-')}"
+            problem = "has no effect with --agent"
+            raise ConfigurationError(name, problem, fix=f"Write it into {args.agent}")
+
+
 def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Agent[str]:
     """Build an agent without a file. Raises ConfigurationError that names the option or variable.
 
@@ -120,7 +142,8 @@ def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Age
         args: the arguments.
         journal: saves the conversations and their open questions.
     """
-    if not args.model:
+    model = find_model(args)
+    if not model:
         raise ConfigurationError(
             "--model",
             "is missing",
@@ -128,10 +151,10 @@ def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Age
         )
     try:
         return Agent(
-            args.model,
-            instructions=args.instructions,
+            model,
+            instructions=args.instructions or "",
             base_url=args.base_url,
-            retry=RetryOptions(max_retries=args.max_retries),
+            retry=RetryOptions(max_retries=3 if args.max_retries is None else args.max_retries),
             journal=journal,
             on_wait="hold" if journal is None else "suspend",
         )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 import sys
+from typing import Any
 
 import msgspec
 
@@ -20,10 +22,21 @@ from holdfast.cli.options import (
     add_schema_argument,
     build_chat_agent,
     find_schema_type,
+    keeps_questions_open,
 )
-from holdfast.cli.run_printer import RunPrinter, describe_item, format_error, write_lines
-from holdfast.core.errors import ConfigurationError, HoldfastError
+from holdfast.cli.run_printer import (
+    RunPrinter,
+    describe_item,
+    format_error,
+    make_printable,
+    shorten,
+    write_lines,
+)
+from holdfast.cli.terminal_questions import format_question
+from holdfast.core.errors import ConfigurationError, HoldfastError, WaitingError
 from holdfast.core.events import Status
+from holdfast.core.questions import Question
+from holdfast.core.redaction import redact
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.tools.json_data import json_data
@@ -56,58 +69,86 @@ def main(args: argparse.Namespace) -> int:
         raise ConfigurationError("question", "is empty", fix="Pass the text of a question")
     kind = find_schema_type(args)
     ask = _ask_for_json if args.output == "json" else _ask_for_text
-    status = asyncio.run(ask(agent, question, args.session, kind))
-    if status is not Status.WAITING:
+    try:
+        result = asyncio.run(ask(agent, question, args, kind))
+    except WaitingError:  # an earlier turn of the session waits, and this one did not begin
+        _print_chat_command("the session", args, args.session)
+        return WAITS
+    if result.status is not Status.WAITING:
         return 0
-    place = f"--session {args.session}" if args.session else "--session of this run"
-    place += f" --schema {args.schema}" if args.schema else ""
-    print(f"holdfast: the run waits for an answer: holdfast chat {place}", file=sys.stderr)
+    _print_chat_command("the run", args, result.run_id)
     return WAITS
 
 
+def _print_chat_command(what: str, args: argparse.Namespace, session: str) -> None:
+    """Print the command that asks the open question and continues the turn."""
+    words = ["holdfast", "chat", "--session", session]
+    for option in ("agent", "journal", "tenant", "schema"):
+        value = getattr(args, option)
+        words += [f"--{option}", str(value)] if value is not None else []
+    command = make_printable(redact(shlex.join(words)))
+    print(f"holdfast: {what} waits for an answer: {command}", file=sys.stderr)
+
+
 async def _ask_for_text(
-    agent: Agent[str], question: str, session: str | None, kind: type | None
-) -> Status:
+    agent: Agent[str], question: str, args: argparse.Namespace, kind: type | None
+) -> Result[str] | Result[object]:
+    keeps_open = keeps_questions_open(args)
     if kind is not None:
-        return await _ask_for_value(agent.stream(question, session=session, output=kind))
+        stream: RunStream[object] = agent.stream(question, session=args.session, output=kind)
+        return await _ask_for_value(stream, keeps_open=keeps_open)
     show = RunPrinter(sys.stdout, sys.stderr)
     try:
-        async with agent.stream(question, session=session) as run:
+        async with agent.stream(question, session=args.session) as run:
             async for item in run:
                 show.print_item(item)
+                if isinstance(item, Question) and not keeps_open:
+                    show.finish_line()
+                    _dismiss_question(run, item)
     finally:
         show.finish_line()
-    return run.result.status
+    return run.result
 
 
-async def _ask_for_value(stream: RunStream[object]) -> Status:
+async def _ask_for_value(stream: RunStream[object], *, keeps_open: bool) -> Result[object]:
     """Print the output as JSON, and not the text around it."""
     async with stream as run:
         async for item in run:
             line = describe_item(item)
             if line is not None:
                 print(f"  {line}", file=sys.stderr, flush=True)
+            if isinstance(item, Question) and not keeps_open:
+                _dismiss_question(run, item)
     if run.result.status is Status.COMPLETED:
         _print_object(json_data(run.result.output))
-    return run.result.status
+    return run.result
+
+
+def _dismiss_question(run: RunStream[str] | RunStream[object], question: Question[Any]) -> None:
+    """Let a question count as no, because no later program could answer it."""
+    asked = shorten(format_question(question)[0], 40)
+    note = "nobody can answer it here, which counts as no; --journal keeps it open"
+    print(f"  {asked}: {note}", file=sys.stderr, flush=True)
+    run.dismiss(question)
 
 
 async def _ask_for_json(
-    agent: Agent[str], question: str, session: str | None, kind: type | None
-) -> Status:
+    agent: Agent[str], question: str, args: argparse.Namespace, kind: type | None
+) -> Result[str] | Result[object]:
     """Print one object also for a run that fails, and raise its error."""
     try:
         result: Result[str] | Result[object]
         if kind is None:
-            result = await agent.run(question, session=session)
+            result = await agent.run(question, session=args.session)
         else:
-            result = await agent.run(question, session=session, output=kind)
+            result = await agent.run(question, session=args.session, output=kind)
     except HoldfastError as error:
+        status = Status.WAITING if isinstance(error, WaitingError) else Status.FAILED
         failure = {"category": error.info.category.value, "message": format_error(error)}
-        _print_object({**_describe(error.result), "status": "failed", "error": failure})
+        _print_object({**_describe(error.result), "status": status.value, "error": failure})
         raise
     _print_object(_describe(result))
-    return result.status
+    return result
 
 
 def _describe(result: object) -> dict[str, object]:
