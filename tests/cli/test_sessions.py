@@ -54,7 +54,7 @@ def out(*words: object, said: str = "") -> str:
 
 def test_list_shows_the_latest_first_and_in_pages(path: Path) -> None:
     first, second = out("list", path).splitlines()
-    assert first == "2023-11-14 22:16:20Z  closed      1 turns      2 messages  bob  Hi"
+    assert first == "2023-11-14 22:16:20Z  closed       1 turn      2 messages  bob  Hi"
     assert second.startswith(
         "2023-11-14 22:15:20Z  closed      3 turns      8 messages  ada  I am Ada"
     )
@@ -65,7 +65,7 @@ def test_list_shows_the_latest_first_and_in_pages(path: Path) -> None:
 def test_show_gives_the_numbers_and_what_was_said(path: Path) -> None:
     text = out("show", path, "ada")
     assert "   2  2023-11-14 22:14:20Z  completed: Weather in Porto?" in text
-    assert 'you: Weather\nin Porto?\n[calls look with {"place": "Porto"}]\n[1 results]\n' in text
+    assert 'you: Weather\nin Porto?\n[calls look with {"place": "Porto"}]\n[1 result]\n' in text
 
 
 def test_search_names_session_and_effect(path: Path) -> None:

@@ -177,7 +177,7 @@ def test_commands_change_the_conversation(screen: Screen, tmp_path: Path) -> Non
     screen.type("/tools")
     screen.shows("tools: pay, look")
     screen.type("/sessions")
-    screen.shows("1 turns")
+    screen.shows("1 turn ")
     screen.type("/nothing")
     screen.shows("/nothing: is not a command")
     screen.type("/etc/hosts is a file")

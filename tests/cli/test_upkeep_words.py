@@ -51,7 +51,7 @@ def test_stats_counts_runs_records_and_bytes(
     assert largest[1] == "ada"
     assert int(largest[0]) > 1000
     assert main(["journal", "stats", str(path), "--tenant", "acme"]) == 0
-    assert "1 runs, 1 of them" in capsys.readouterr().out
+    assert "1 run, 1 of them" in capsys.readouterr().out
     assert main(["journal", "stats", str(path), "--tenant", "nobody"]) == 0
     assert "0 runs" in capsys.readouterr().out
 
@@ -61,7 +61,7 @@ def test_stats_of_a_server(postgres: PostgresServer, capsys: pytest.CaptureFixtu
     with PostgresJournal(url) as journal:
         asyncio.run(journal.append("ada", make_turn_opened(1, "x" * 1000)))
     assert main(["journal", "stats", url]) == 0
-    assert "1 runs, 1 of them" in capsys.readouterr().out
+    assert "1 run, 1 of them" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("word", ["backup", "restore"])

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 
 from holdfast.cli import terminal_questions, waiting_turns
-from holdfast.cli.chat_commands import Conversation, find_command
+from holdfast.cli.chat_commands import QUIT, Conversation, find_command
 from holdfast.cli.input_lines import LineReader, standard_input
 from holdfast.cli.markdown_stream import MarkdownStream
 from holdfast.cli.options import (
@@ -31,6 +31,7 @@ from holdfast.cli.prompt import ReadLine, hold_typed_text, make_prompt_reader
 from holdfast.cli.run_printer import RunPrinter, format_error
 from holdfast.core.errors import HoldfastError, WaitingError
 from holdfast.core.events import Status
+from holdfast.core.messages import Message
 from holdfast.core.questions import Question
 from holdfast.runtime.streams.run_stream import RunStream
 
@@ -101,7 +102,7 @@ class _ChatLoop:
             and not await self._resume_waiting()
         ):
             return
-        while (line := await self.read()) is not None and line.strip() not in ("/quit", "/exit"):
+        while (line := await self.read()) is not None and line.strip() not in QUIT:
             if line.strip():
                 await self._take_line(line)
 
@@ -149,7 +150,7 @@ class _ChatLoop:
                 raise
             self._show.print_note("■ stopped")
 
-    async def _take_turn(self, line: str, *, has_waited: bool = False) -> None:
+    async def _take_turn(self, line: str | Message, *, has_waited: bool = False) -> None:
         try:
             await self._watch_turn(self._talk.stream(line))
         except WaitingError:

@@ -12,12 +12,15 @@ from uuid import uuid4
 from msgspec import Struct
 
 from holdfast.agent import Agent
+from holdfast.cli.counts import format_count
 from holdfast.cli.run_printer import RunPrinter, make_printable, shorten
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Message, ToolResult, Usage
+from holdfast.core.messages import Message, ToolResult, Usage, user
 from holdfast.runtime.streams.run_stream import RunStream
-from holdfast.sessions.session_history import Point
+
+QUIT = ("/quit", "/exit")
+"""The lines that end the program."""
 
 _SPEAKERS = {"user": "You", "assistant": "Agent", "tool": "Results of tools"}
 
@@ -41,7 +44,7 @@ class Conversation(Struct):
     model: str | None = None
     kind: type | None = None
 
-    def stream(self, message: str) -> RunStream[str] | RunStream[object]:
+    def stream(self, message: str | Message) -> RunStream[str] | RunStream[object]:
         """Return the stream of a turn of the current conversation."""
         if self.kind is None:
             return self.agent.stream(message, session=self.session, model=self.model)
@@ -64,21 +67,25 @@ class ChatCommand(Struct, frozen=True):
 
     argument: str
     about: str
-    run: Callable[[Conversation, str], Awaitable[str | None]]
+    run: Callable[[Conversation, str], Awaitable[Message | None]]
 
 
 def find_command(line: str) -> tuple[ChatCommand, str] | None:
     """Return the command of a typed line and its argument; None if the line is a message.
 
     Raises:
-        ConfigurationError: the line looks like a command, and there is none of that name.
+        ConfigurationError: the line looks like a command, and there is none of that name, or it
+            takes no argument.
     """
     word, _, rest = line.strip().partition(" ")
     if not word.startswith("/") or not word[1:].isalpha():
         return None
-    if word[1:] not in COMMANDS:
+    command = COMMANDS.get(word[1:])
+    if command is None and word not in QUIT:
         raise ConfigurationError(word, "is not a command", fix="/help lists the commands")
-    return COMMANDS[word[1:]], rest.strip()
+    if command is None or (rest.strip() and not command.argument):
+        raise ConfigurationError(word, "takes no argument", fix=f"Type {word} alone")
+    return command, rest.strip()
 
 
 async def _print_help(talk: Conversation, argument: str) -> None:  # noqa: ARG001  # REASON: one signature for all commands
@@ -119,28 +126,33 @@ async def _list_sessions(talk: Conversation, argument: str) -> None:
         return
     for info in await talk.agent.sessions.list(limit=20):
         mark = "*" if info.session == talk.session else " "
-        about = f"{mark} {info.session}  {format_time(info.changed_at)}  {info.turns} turns"
+        turns = format_count(info.turns, "turn")
+        about = f"{mark} {info.session}  {format_time(info.changed_at)}  {turns}"
         talk.show.print_note(shorten(f"{about}  {info.title}"))
 
 
 async def _undo_turn(talk: Conversation, argument: str) -> None:  # noqa: ARG001
-    turn = await _rewind_last_turn(talk)
-    talk.show.print_note(shorten(f"forgot: {turn.text}"))
+    message = await _rewind_last_turn(talk)
+    talk.show.print_note(shorten(f"forgot: {message.text}"))
 
 
-async def _retry_turn(talk: Conversation, argument: str) -> str | None:  # noqa: ARG001
-    return (await _rewind_last_turn(talk)).text
+async def _retry_turn(talk: Conversation, argument: str) -> Message | None:  # noqa: ARG001
+    return await _rewind_last_turn(talk)
 
 
-async def _rewind_last_turn(talk: Conversation) -> Point:
-    """Go back to before the last message of the user that counts, and return its turn."""
+async def _rewind_last_turn(talk: Conversation) -> Message:
+    """Go back to before the last message of the user that counts, and return that message."""
     history = await talk.agent.sessions.read(talk.session)
     turns = [point for point in history.points if point.kind == "turn" and point.counts]
     said = [turn for turn in turns if turn.text]
     if not said:
         raise ConfigurationError("the conversation", "has no message that could be undone")
+    text = said[-1].text
+    # The message with this text, because a message of another program may also have pictures.
+    sent = (one for one in reversed(history.messages) if one.role == "user" and one.text == text)
+    message = next(sent, user(text))
     await talk.agent.sessions.rewind(talk.session, said[-1].number - 1)
-    return said[-1]
+    return message
 
 
 async def _save_conversation(talk: Conversation, argument: str) -> None:
@@ -152,7 +164,8 @@ async def _save_conversation(talk: Conversation, argument: str) -> None:
     except OSError as error:
         problem = f"cannot be written: {error.strerror}"
         raise ConfigurationError(str(path), problem, fix="/save NAME takes another name") from error
-    talk.show.print_note(f"saved {len(history.messages)} messages in {make_printable(str(path))}")
+    messages = format_count(len(history.messages), "message")
+    talk.show.print_note(f"saved {messages} in {make_printable(str(path))}")
 
 
 def _write_new_file(path: Path, text: str) -> None:

@@ -11,9 +11,10 @@ import asyncio
 from pathlib import Path
 
 from holdfast.agent import Agent
+from holdfast.cli.counts import format_count
 from holdfast.cli.demo_folder import FolderCounts, count_folder, folder_tools, text_files
 from holdfast.cli.demo_report import Timeline, format_table
-from holdfast.cli.demo_script import QUESTION, WORD, choose_reply, format_conclusion, plural
+from holdfast.cli.demo_script import QUESTION, WORD, choose_reply, format_conclusion
 from holdfast.cli.run_printer import shorten
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.resilience.retry.options import RetryOptions
@@ -64,7 +65,7 @@ async def _run_demo(folder: Path) -> int:
 def _print_summary(timeline: Timeline, result: Result[str]) -> None:
     print(f"\n{format_table(timeline.build_rows())}\n")
     print(
-        f"{plural(timeline.requests, 'request')} for {result.iterations} model replies, "
+        f"{format_count(timeline.requests, 'request')} for {result.iterations} model replies, "
         f"{result.usage.total} tokens by the emulator's count, {timeline.elapsed_seconds():.2f} s"
     )
 
@@ -72,7 +73,9 @@ def _print_summary(timeline: Timeline, result: Result[str]) -> None:
 def _check_answer(answer: str, before: FolderCounts, folder: Path) -> bool:
     after = count_folder(folder, WORD)
     if not text_files(folder).complete:
-        print(f"The folder has more: only the first {plural(before.files, 'text file')} were read.")
+        print(
+            f"The folder has more: only the first {format_count(before.files, 'text file')} were read."
+        )
     is_right = answer in (format_conclusion(before), format_conclusion(after))
     if is_right:
         print("The answer is right: a count without the agent gives the same result.")

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
+from holdfast.cli.counts import format_count
 from holdfast.cli.demo_folder import SECRET
-from holdfast.cli.demo_script import TROUBLES, plural, trouble_for
+from holdfast.cli.demo_script import TROUBLES, trouble_for
 from holdfast.cli.run_printer import LINE_WIDTH, describe_item, make_printable, shorten
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied, ToolFinished
@@ -177,10 +178,10 @@ def _describe_response(items: list[Item]) -> str:
     ended = [item for item in items if isinstance(item, ToolFinished)]
     refused = sum(item.result.is_error for item in ended)
     if refused:
-        return f"{refused} of {plural(len(ended), 'call')} not run"
+        return f"{refused} of {format_count(len(ended), 'call')} not run"
     if not waits:
         return "nothing was needed"
     if abandoned and words:
-        return f"{plural(words, 'word')} discarded, retried"
+        return f"{format_count(words, 'word')} discarded, retried"
     reason = " as asked" if waits[0].error.retry_after is not None else ""
     return f"waited {waits[0].delay:.1f} s{reason}, retried"

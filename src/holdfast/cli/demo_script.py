@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from holdfast.cli.counts import format_count
 from holdfast.cli.demo_folder import FolderCounts
 from holdfast.core.messages import Part, Text, ToolCall, ToolResult
 from holdfast.testing.emulator import (
@@ -78,19 +79,10 @@ def format_conclusion(known: FolderCounts) -> str:
     if not known.files:
         return NO_FILES
     return (
-        f"{plural(known.files, 'text file')} with {plural(known.lines, 'line')}.\n"
-        f"The longest is {known.longest} with {plural(known.longest_lines, 'line')}.\n"
-        f"{plural(known.mentions, 'line')} with '{WORD}'."
+        f"{format_count(known.files, 'text file')} with {format_count(known.lines, 'line')}.\n"
+        f"The longest is {known.longest} with {format_count(known.longest_lines, 'line')}.\n"
+        f"{format_count(known.mentions, 'line')} with '{WORD}'."
     )
-
-
-def plural(number: int, noun: str) -> str:
-    """Format a number and its noun.
-
-    >>> plural(1, "line"), plural(2, "line")
-    ('1 line', '2 lines')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _make_search_call(request: EmulatedRequest) -> ToolCall:

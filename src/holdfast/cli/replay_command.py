@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from holdfast.cli.counts import format_count
 from holdfast.cli.run_printer import LINE_WIDTH, shorten, write_lines
 from holdfast.cli.times import format_time
 from holdfast.cli.upkeep_words import add_tenant
@@ -76,7 +77,9 @@ def _render_timeline(recording: Recording, args: argparse.Namespace) -> Iterator
     if args.json:
         yield _encode_json({"run": recording.run, "turns": turns})
         return
-    yield shorten(f"run {recording.run}: {counted} turns, {len(recording.records)} records")
+    yield shorten(
+        f"run {recording.run}: {format_count(counted, 'turn')}, {format_count(len(recording.records), 'record')}"
+    )
     for turn in turns:
         yield ""
         yield from _render_turn(turn)
@@ -161,7 +164,7 @@ def _render_state(recording: Recording, key: str, *, as_json: bool) -> Iterator[
         yield _format_row(f"result {index}", f"{result.name}: {result.text}")
     if state.error is not None:
         yield _format_row("error", _format_error(state.error), 2 * LINE_WIDTH)
-    yield f"  {len(state.messages)} messages"
+    yield f"  {format_count(len(state.messages), 'message')}"
     for message in state.messages:
         yield _format_row(f"  {message.role}", _render_message(message))
 

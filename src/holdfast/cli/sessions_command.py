@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.cli.counts import format_count
 from holdfast.cli.input_lines import LineReader, standard_input
 from holdfast.cli.journal_command import Access, open_journal_at
 from holdfast.cli.run_printer import make_printable, shorten, write_lines
@@ -176,7 +177,9 @@ def _open_sessions(args: argparse.Namespace) -> Iterator[Sessions]:
 async def _list_sessions(sessions: Sessions, args: argparse.Namespace) -> int:
     before = await sessions.info(args.before) if args.before else None
     for info in await sessions.list(limit=args.limit, before=before):
-        counts = f"{info.turns:4} turns  {info.messages:5} messages"
+        counts = (
+            f"{format_count(info.turns, 'turn'):>10}  {format_count(info.messages, 'message'):>14}"
+        )
         print(
             f"{format_time(info.changed_at)}  {info.status:7}  {counts}  {shorten(info.session, 40)}"
             f"  {shorten(info.title, 60)}"
@@ -193,7 +196,7 @@ async def _show_session(sessions: Sessions, args: argparse.Namespace) -> int:
         for part in message.calls:
             print(f"[calls {shorten(part.name, 30)} with {shorten(part.arguments, 60)}]")
         if message.role == "tool":
-            print(f"[{len(message.parts)} results]")
+            print(f"[{format_count(len(message.parts), 'result')}]")
         elif message.text:
             print(f"{_ROLES.get(message.role, message.role)}: {make_printable(message.text)}")
     return 0
@@ -240,7 +243,7 @@ async def _rename_session(sessions: Sessions, args: argparse.Namespace) -> int:
 async def _delete_session(sessions: Sessions, args: argparse.Namespace) -> int:
     info = await sessions.info(args.session)
     if not args.yes:
-        about = f"{shorten(info.session, 40)} ({shorten(info.title, 60)}, {info.turns} turns)"
+        about = f"{shorten(info.session, 40)} ({shorten(info.title, 60)}, {format_count(info.turns, 'turn')})"
         print(f"Delete {about} permanently? Type yes: ", end="", file=sys.stderr, flush=True)
         answer = await LineReader(standard_input().fileno()).read_line()
         if answer is None or answer.strip().lower() != "yes":

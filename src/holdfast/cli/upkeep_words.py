@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.cli.counts import format_count
 from holdfast.cli.run_printer import shorten
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
@@ -77,7 +78,8 @@ def print_stats(journal: OpenedJournal, _: argparse.Namespace) -> int:
     sizes = asyncio.run(journal.sizes())
     open_turns = sum(entry.turn_open for entry in entries)
     records = sum(entry.records for entry in entries)
-    print(f"{len(entries)} runs, {open_turns} of them with an open turn; {records} records")
+    runs = format_count(len(entries), "run")
+    print(f"{runs}, {open_turns} of them with an open turn; {format_count(records, 'record')}")
     if entries:
         first = min(entry.opened_at for entry in entries)
         last = max(entry.changed_at for entry in entries)

@@ -104,7 +104,8 @@ class Script:
         if self._rule is not None:
             return EmulatedTurn(self._rule, None)
         if not self._remaining:
-            raise LookupError(f"the script has {self._total} replies, and all were delivered")
+            replies = "1 reply" if self._total == 1 else f"{self._total} replies"
+            raise LookupError(f"the script has {replies}, and all were delivered")
         return EmulatedTurn(self._remaining.pop(0), self._remaining)
 
 
