@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 from conformance.conftest import Serve
+from conformance.node_clients import needs_node, run_node
 
-FOLDER = Path(__file__).parent / "node"
-NODE = shutil.which("node")
 CLIENTS = [
     pytest.param("openai", "chat", id="openai-chat"),
     pytest.param("openai", "responses", id="openai-responses"),
@@ -22,23 +17,14 @@ CLIENTS = [
 TEXT = "You said: one two three four five six seven eight nine ten"
 
 pytestmark = [
-    pytest.mark.skipif(
-        NODE is None or not (FOLDER / "node_modules").is_dir(),
-        reason="NODE OR THE VENDORS' CLIENTS ARE NOT INSTALLED: ./run conformance installs them",
-    ),
+    needs_node,
     pytest.mark.parametrize(("client", "api"), CLIENTS),
 ]
 
 
 def drive(client: str, api: str, scenario: str, url: str) -> dict[str, Any]:
     """Return what happened in a scenario of a client."""
-    assert NODE is not None
-    command = [NODE, f"{client}.mjs", api, scenario, url]
-    done = subprocess.run(
-        command, cwd=FOLDER, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    happened: dict[str, Any] = json.loads(done.stdout)
+    happened: dict[str, Any] = run_node(f"{client}.mjs", api, scenario, url)
     return happened
 
 
