@@ -26,6 +26,7 @@ from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
 from holdfast.server.lifetime import ServiceLifetime, stop_on_signals
 from holdfast.server.problems import ProblemError, respond_problem, to_problem
+from holdfast.server.protocols.vercel import routes as vercel
 from holdfast.server.service import Service
 
 
@@ -70,6 +71,7 @@ def create_app(
             Mount("/api/v1", NativeApi(service, OPERATIONS)),
             Route("/console", redirect_to_console),
             Mount("/console", routes=console_routes()),
+            Mount("/vercel", routes=vercel.routes()),
         ],
         middleware=[Middleware(protect, access=control)],
         lifespan=lifespan,

@@ -108,7 +108,7 @@ class TenantService:
             ConfigurationError: an argument is wrong.
         """
         bound, request = self.agent(agent), keywords.get("request")
-        known = await self._find_request(request) if request is not None else None
+        known = await self.find_request(request) if request is not None else None
         if known is not None:
             return known
         session = keywords.get("session")
@@ -117,7 +117,7 @@ class TenantService:
         keywords["session"] = name = session or new_run_id()
         begun = await self.runner.start(name, lambda: bound.stream(message, **keywords), bound)
         if begun is None and request is not None:  # another call with the request was first
-            begun = await self._find_request(request)
+            begun = await self.find_request(request)
         if begun is None:
             raise SessionBusyError(name, "the turn did not begin")
         return begun
@@ -138,7 +138,8 @@ class TenantService:
                 self.open_turns.begin(entry)
                 raise SessionBusyError(session, "its last turn is being continued")
 
-    async def _find_request(self, request: str) -> AcceptedTurn | None:
+    async def find_request(self, request: str) -> AcceptedTurn | None:
+        """Return the turn that was started with an idempotency key; None if none was."""
         found = await self.journal.find_request(request)
         if found is None:
             return None

@@ -109,7 +109,8 @@ class TextFold:
             attempt: its attempt.
             text: its text so far.
         """
-        yield from self._show(key, text, NOT_ACCEPTED)
+        for item in self._show(key, text, NOT_ACCEPTED):
+            yield msgspec.structs.replace(item, attempt=attempt)
         self.key, self._attempt = key, attempt
 
     def forget_text(self, key: str, attempt: int = 0) -> Iterator[StreamItem]:

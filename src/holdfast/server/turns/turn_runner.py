@@ -171,6 +171,12 @@ class TurnRunner:
         elif not self.is_closing:
             self.recover(session, agent)
 
+    async def wait_accepted(self, session: str) -> None:
+        """Wait until the turn of a session that is driven here is accepted or refused."""
+        turn = self._driven.get(session)
+        if turn is not None:
+            await asyncio.wait([turn.accepted])
+
     async def wait(self, session: str, seconds: float | None = None) -> None:
         """Wait until the turn of a session is no longer driven here, at most for some seconds."""
         turn = self._driven.get(session)

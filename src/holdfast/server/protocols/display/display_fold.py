@@ -1,0 +1,304 @@
+"""Turns the event log of one turn into what it shows, the same live and from the journal.
+
+Live text and reasoning are shown as they come. The record of a reply decides: where it is not what
+was shown, the step is withdrawn and shown again. This fold must never show a step twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import get_args
+
+from holdfast.core.errors import AnswerTypeError, ConfigurationError
+from holdfast.core.events import (
+    ModelFailed,
+    ModelReplied,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionUnanswered,
+    ToolFinished,
+    TurnClosed,
+    TurnInterrupted,
+    TurnOpened,
+    TurnStopped,
+)
+from holdfast.core.messages import Media, Reasoning, Refusal, Reply, Text, ToolResult, Usage
+from holdfast.core.notices import CustomNotice, Notice
+from holdfast.core.question_log import ASKED, asker_key
+from holdfast.core.questions import Denied, restore_answer
+from holdfast.core.recorded_questions import restore_question
+from holdfast.server.event_log.stream_items import (
+    EndItem,
+    EventItem,
+    NoticeItem,
+    ReasoningItem,
+    StreamItem,
+    TextItem,
+    WithdrawnItem,
+)
+from holdfast.server.event_log.text_fold import notice_name
+from holdfast.server.protocols.display.display_items import (
+    CallReady,
+    DisplayItem,
+    MediaShown,
+    NoticeShown,
+    QuestionClosed,
+    QuestionShown,
+    ReasoningShown,
+    ResultShown,
+    StepFinished,
+    StepStarted,
+    StepWithdrawn,
+    StreamCut,
+    TextShown,
+    TurnEnded,
+    TurnWaits,
+    UserShown,
+)
+from holdfast.server.protocols.display.shown_reply import ShownReply
+
+NO_RESULT = "The turn ended before this tool had a result."
+_ASKED_AGAIN = "The model is asked again for this reply."
+_CORRECTED = "The record of the reply differs from what was streamed."
+
+
+class DisplayFold:
+    """What one reader was shown of one turn.
+
+    Args:
+        session: the session.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_denied",
+        "_questions",
+        "_reply",
+        "_session",
+        "_step",
+        "position",
+        "usage",
+    )
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._step = ""
+        self._reply = ShownReply("")
+        self._calls: dict[str, str] = {}
+        """The calls without a result, with the names of their tools."""
+        self._denied: set[str] = set()
+        self._questions: dict[str, QuestionShown] = {}
+        self.position = ""
+        """The place of the reader, as text."""
+        self.usage: dict[str, Usage] = {}
+
+    @property
+    def questions(self) -> tuple[QuestionShown, ...]:
+        """The open questions, in the order in which they were asked."""
+        return tuple(self._questions.values())
+
+    def feed(self, item: StreamItem) -> Iterator[DisplayItem]:
+        """Yield what an item of the event log shows."""
+        if isinstance(item, TextItem):
+            self.position = item.position
+            # Without an attempt it comes from a record, which is the next item and has it whole.
+            if item.attempt:
+                yield from self._begin_step(step_of(item.key))
+                yield from self._reply.add_text(item.text)
+        elif isinstance(item, ReasoningItem):
+            yield from self._begin_step(step_of(item.key))
+            yield from self._reply.add_reasoning(item.text, item.offset)
+        elif isinstance(item, NoticeItem):
+            yield from self._show_notice(item.name, item.fields)
+        elif isinstance(item, EventItem):
+            self.position = item.position
+            yield from self._show_event(item)
+        elif isinstance(item, WithdrawnItem):
+            self.position = item.position
+            if step_of(item.key) == self._step:
+                yield from self._withdraw(item.reason)
+        elif isinstance(item, EndItem):
+            yield from self._end(item)
+        elif not self.position:  # the state, at the beginning
+            self.position = item.position
+
+    def _show_notice(self, name: str, fields: Mapping[str, object]) -> Iterator[DisplayItem]:
+        key = str(fields.get("key", ""))
+        if name == "attempt_started" and key.endswith(".model"):
+            yield from self._begin_step(step_of(key))
+            if not fields.get("continues"):
+                yield from self._withdraw(_ASKED_AGAIN)
+        elif name == "tool_call_delta":
+            if self._step:
+                yield from self._reply.add_call(fields)
+        elif name == "retry_scheduled":
+            if key == f"{self._step}.model":
+                yield from self._withdraw(_ASKED_AGAIN)
+            yield NoticeShown(name, _describe_retry(fields))
+        elif name == "from_agent":
+            inner = fields.get("item")
+            if isinstance(inner, dict) and inner.get("name") not in _built_in_notices():
+                yield from self._show_notice(str(inner.get("name")), inner.get("fields", {}))
+        elif name not in _built_in_notices():
+            shown = {field: value for field, value in fields.items() if field not in _PLACE}
+            yield NoticeShown(name, shown)
+
+    def _show_event(self, item: EventItem) -> Iterator[DisplayItem]:
+        event = item.event
+        if isinstance(event, TurnOpened):
+            metadata = event.options.metadata if event.options is not None else {}
+            yield UserShown(item.turn, event.message, metadata)
+        elif isinstance(event, ModelReplied):
+            yield from self._show_reply(step_of(event.key), event.reply)
+        elif isinstance(event, ModelFailed | TurnInterrupted | TurnStopped):
+            yield from self._show_last_text(event)
+        elif isinstance(event, ToolFinished):
+            yield from self._show_result(event)
+        elif isinstance(event, QuestionAsked):
+            yield self._show_question(event)
+        elif isinstance(event, QuestionAnswered | QuestionUnanswered):
+            yield from self._close_question(event)
+        elif isinstance(event, TurnClosed):
+            yield from self._drop_open()
+            yield from self._finish_step()
+            yield TurnEnded(event.status, event.error, dict(self.usage))
+
+    def _show_reply(self, step: str, reply: Reply) -> Iterator[DisplayItem]:
+        yield from self._begin_step(step)
+        reasoning = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
+        if not self._reply.fits(reply, reasoning):
+            yield from self._withdraw(_CORRECTED)
+        if not self._reply.reasoned and reasoning:
+            yield ReasoningShown(step, reasoning)
+            self._reply.is_reasoning = True
+        yield from self._reply.end_reasoning()
+        yield from self._show_rest(reply.text or _refusal_of(reply))
+        for part in reply.parts:
+            if isinstance(part, Media):
+                yield MediaShown(step, part)
+        for index, call in enumerate(reply.calls):
+            key = f"{step}.tool.{index}"
+            self._calls[key] = call.name
+            streamed = self._reply.streamed_arguments(index)
+            yield CallReady(step, key, call.name, call.arguments, streamed)
+        self._reply.is_complete = True
+        self.usage[reply.model] = self.usage.get(reply.model, Usage()) + reply.usage
+
+    def _show_last_text(
+        self, event: ModelFailed | TurnInterrupted | TurnStopped
+    ) -> Iterator[DisplayItem]:
+        """Yield the text that stays of a reply that did not come to its end."""
+        if isinstance(event, TurnStopped):
+            text = event.text
+        else:
+            text = event.partial.text if event.partial is not None else ""
+        if text and (self._reply.is_complete or not self._step):
+            yield from self._begin_step(step_of(event.key))
+        yield from self._reply.end_reasoning()
+        yield from self._show_rest(text)
+        self._reply.is_complete = True
+
+    def _show_rest(self, text: str) -> Iterator[DisplayItem]:
+        rest = text[self._reply.shown :]
+        if rest:
+            yield TextShown(self._step, rest)
+            self._reply.shown += len(rest)
+            self._reply.is_writing = True
+        yield from self._reply.end_text()
+
+    def _show_result(self, event: ToolFinished) -> Iterator[DisplayItem]:
+        # Unknown are the functions that make an output; they are no calls of the model.
+        if self._calls.pop(event.key, None) is not None:
+            yield ResultShown(event.key, event.result, event.key in self._denied)
+
+    def _drop_open(self) -> Iterator[DisplayItem]:
+        """Yield the ends of questions and calls that the turn has left open."""
+        for shown in self._questions.values():
+            yield QuestionClosed(shown.question, shown.call, None, "cancelled")
+        for key, name in self._calls.items():
+            yield ResultShown(key, ToolResult(key, name, (Text(NO_RESULT),), is_error=True))
+        self._questions.clear()
+        self._calls.clear()
+
+    def _show_question(self, event: QuestionAsked) -> DisplayItem:
+        key = event.key.removesuffix(ASKED)
+        asker = asker_key(key)
+        question = restore_question(event, self._session)
+        shown = QuestionShown(question, asker if ".tool." in asker else "", event.until)
+        self._questions[key] = shown
+        return shown
+
+    def _close_question(
+        self, event: QuestionAnswered | QuestionUnanswered
+    ) -> Iterator[DisplayItem]:
+        shown = self._questions.pop(event.key, None)
+        if shown is None:
+            return
+        if isinstance(event, QuestionUnanswered):
+            yield QuestionClosed(shown.question, shown.call, None, event.why)
+            return
+        try:
+            answer = restore_answer(shown.question, event.answer)
+        except (AnswerTypeError, ConfigurationError):
+            answer = event.answer
+        if isinstance(answer, Denied):
+            self._denied.add(shown.call)
+        yield QuestionClosed(shown.question, shown.call, answer)
+
+    def _begin_step(self, step: str) -> Iterator[DisplayItem]:
+        if step != self._step:
+            yield from self._finish_step()
+            self._step, self._reply = step, ShownReply(step)
+            yield StepStarted(step)
+
+    def _finish_step(self) -> Iterator[DisplayItem]:
+        if self._step:
+            yield from self._reply.end_all()
+            yield StepFinished(self._step)
+            self._step = ""
+
+    def _withdraw(self, reason: str) -> Iterator[DisplayItem]:
+        """Yield a withdrawal if anything of the step was shown."""
+        if self._step and self._reply.is_anything:
+            for key in [key for key in self._calls if key.startswith(f"{self._step}.")]:
+                del self._calls[key]
+            self._reply = ShownReply(self._step)
+            yield StepWithdrawn(self._step, reason)
+
+    def _end(self, item: EndItem) -> Iterator[DisplayItem]:
+        self.position = item.position
+        if item.reason != "turn_ended":
+            yield StreamCut(item.reason)
+        elif self._questions:
+            yield TurnWaits(self.questions, dict(self.usage))
+
+
+_PLACE = frozenset({"run_id", "key"})
+
+
+def _describe_retry(fields: Mapping[str, object]) -> dict[str, object]:
+    error = fields.get("error")
+    reason = error.get("safe", "") if isinstance(error, dict) else ""
+    shown = {name: fields.get(name) for name in ("attempt", "max_retries", "delay", "tool")}
+    return {**shown, "reason": reason}
+
+
+@cache
+def _built_in_notices() -> frozenset[str]:
+    return frozenset(notice_name(kind) for kind in get_args(Notice) if kind is not CustomNotice) | {
+        "event"
+    }
+
+
+def _refusal_of(reply: Reply) -> str:
+    return "".join(part.text for part in reply.parts if isinstance(part, Refusal))
+
+
+def step_of(key: str) -> str:
+    """Return the step to which the key of an effect belongs.
+
+    >>> step_of("t1.i0.model"), step_of("t1.stopped")
+    ('t1.i0', 't1.stopped')
+    """
+    return key.removesuffix(".model")

@@ -1,0 +1,224 @@
+"""The items that a turn shows to a person. A protocol for user interfaces words each of them.
+
+A *step* is one iteration of a turn: a reply of the model and the tools that it calls. Its key is such
+as `t1.i0`. A *call* is named by the key of its effect, such as `t1.i0.tool.2`, because ids of
+providers repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.errors import ErrorInfo, UnansweredReason
+from holdfast.core.events import Status
+from holdfast.core.messages import Media, Message, ToolResult, Usage
+from holdfast.core.questions import AnyQuestion
+
+
+class UserShown(Struct, frozen=True):
+    """The message with which a turn begins; None for a turn that tries the last one again.
+
+    Args:
+        turn: the number of the turn.
+        message: the message.
+        metadata: what the caller passed with the turn.
+    """
+
+    turn: int
+    message: Message | None
+    metadata: Mapping[str, object] = {}
+
+
+class StepStarted(Struct, frozen=True):
+    """A step begins."""
+
+    step: str
+
+
+class StepFinished(Struct, frozen=True):
+    """A step has ended: its reply and the results of its tools were shown."""
+
+    step: str
+
+
+class StepWithdrawn(Struct, frozen=True):
+    """Everything that was shown of a step is void. What counts instead follows."""
+
+    step: str
+    reason: str
+
+
+class TextShown(Struct, frozen=True):
+    """More text of the reply of a step."""
+
+    step: str
+    text: str
+
+
+class TextEnded(Struct, frozen=True):
+    """The text of a step is complete."""
+
+    step: str
+
+
+class ReasoningShown(Struct, frozen=True):
+    """More reasoning of the reply of a step."""
+
+    step: str
+    text: str
+
+
+class ReasoningEnded(Struct, frozen=True):
+    """A piece of reasoning is complete."""
+
+    step: str
+
+
+class MediaShown(Struct, frozen=True):
+    """A picture, a sound or a file of the reply of a step."""
+
+    step: str
+    media: Media
+
+
+class CallStarted(Struct, frozen=True):
+    """The model begins to write a call of a tool."""
+
+    step: str
+    call: str
+    name: str
+
+
+class CallArguments(Struct, frozen=True):
+    """More of the JSON text of the arguments of a call."""
+
+    call: str
+    text: str
+
+
+class CallReady(Struct, frozen=True):
+    """A call as the model wrote it. `CallStarted` may have come before it.
+
+    Args:
+        step: its step.
+        call: the call.
+        name: the tool.
+        arguments: all arguments, as JSON text.
+        streamed: the number of characters of them that were shown before.
+    """
+
+    step: str
+    call: str
+    name: str
+    arguments: str
+    streamed: int = 0
+
+
+class ResultShown(Struct, frozen=True):
+    """A call has its result.
+
+    Args:
+        call: the call.
+        result: the result, as the model reads it.
+        is_denied: a person did not allow the call.
+    """
+
+    call: str
+    result: ToolResult
+    is_denied: bool = False
+
+
+class QuestionShown(Struct, frozen=True):
+    """A person is asked a question.
+
+    Args:
+        question: the question, with its key and its binding.
+        call: the call that asks; "" if no call does.
+        until: after this time, in seconds since the epoch, an answer is too late.
+    """
+
+    question: AnyQuestion
+    call: str
+    until: float | None = None
+
+
+class QuestionClosed(Struct, frozen=True):
+    """A question is no longer open.
+
+    Args:
+        question: the question.
+        call: the call that asked; "" if no call did.
+        answer: the answer; None if there is none.
+        why: why there is none.
+    """
+
+    question: AnyQuestion
+    call: str
+    answer: object = None
+    why: UnansweredReason | None = None
+
+
+class NoticeShown(Struct, frozen=True):
+    """A notice that a hook or a tool streams, or an announced retry. It is not saved.
+
+    Args:
+        name: its class name in snake case.
+        fields: its fields, as JSON values.
+    """
+
+    name: str
+    fields: Mapping[str, object]
+
+
+class TurnEnded(Struct, frozen=True):
+    """The turn has ended.
+
+    Args:
+        status: how.
+        error: why it failed.
+        usage: the tokens of its replies, by the model.
+    """
+
+    status: Status
+    error: ErrorInfo | None = None
+    usage: Mapping[str, Usage] = {}
+
+
+class TurnWaits(Struct, frozen=True):
+    """The turn waits for answers, and nothing else happens before."""
+
+    questions: tuple[QuestionShown, ...]
+    usage: Mapping[str, Usage] = {}
+
+
+class StreamCut(Struct, frozen=True):
+    """The stream ends here, and the turn goes on. The reader may come back."""
+
+    reason: Literal["too_slow", "shutting_down"]
+
+
+DisplayItem: TypeAlias = (
+    UserShown
+    | StepStarted
+    | StepFinished
+    | StepWithdrawn
+    | TextShown
+    | TextEnded
+    | ReasoningShown
+    | ReasoningEnded
+    | MediaShown
+    | CallStarted
+    | CallArguments
+    | CallReady
+    | ResultShown
+    | QuestionShown
+    | QuestionClosed
+    | NoticeShown
+    | TurnEnded
+    | TurnWaits
+    | StreamCut
+)
+"""Everything that a turn shows."""

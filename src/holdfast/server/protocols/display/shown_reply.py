@@ -1,0 +1,139 @@
+"""What was shown of the reply of one step so far, while it is streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.core.messages import Reply
+from holdfast.server.protocols.display.display_items import (
+    CallArguments,
+    CallStarted,
+    DisplayItem,
+    ReasoningEnded,
+    ReasoningShown,
+    TextEnded,
+    TextShown,
+)
+
+
+class _StreamedCall:
+    """A call that the model is writing."""
+
+    __slots__ = ("arguments", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.arguments = ""
+
+
+class ShownReply:
+    """What was shown of a reply.
+
+    Args:
+        step: its step.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_step",
+        "is_complete",
+        "is_reasoning",
+        "is_writing",
+        "reasoned",
+        "shown",
+    )
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._calls: dict[int, _StreamedCall] = {}
+        self.shown = 0
+        """The number of characters of text."""
+        self.reasoned = 0
+        """The number of characters of reasoning."""
+        self.is_writing = False
+        self.is_reasoning = False
+        self.is_complete = False
+        """Whether the reply was accepted."""
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether anything was shown."""
+        return bool(self.shown or self.reasoned or self._calls or self.is_complete)
+
+    def fits(self, reply: Reply, reasoning: str) -> bool:
+        """Whether what was shown is the beginning of a reply.
+
+        Args:
+            reply: the reply.
+            reasoning: its reasoning.
+        """
+        if len(self._calls) > len(reply.calls):
+            return False
+        for streamed, call in zip(self._calls.values(), reply.calls, strict=False):
+            if streamed.name != call.name or not call.arguments.startswith(streamed.arguments):
+                return False
+        has_other = bool(self.shown or self._calls)
+        return self.reasoned == len(reasoning) or not (self.reasoned or has_other)
+
+    def add_text(self, text: str) -> Iterator[DisplayItem]:
+        """Yield more text."""
+        yield from self.end_reasoning()
+        yield TextShown(self._step, text)
+        self.shown += len(text)
+        self.is_writing = True
+
+    def add_reasoning(self, text: str, offset: int) -> Iterator[DisplayItem]:
+        """Yield more reasoning, unless its beginning was not seen."""
+        if offset == self.reasoned:
+            yield ReasoningShown(self._step, text)
+            self.reasoned += len(text)
+            self.is_reasoning = True
+
+    def add_call(self, fields: Mapping[str, object]) -> Iterator[DisplayItem]:
+        """Yield a piece of a call that the model is writing, unless its beginning was not seen.
+
+        Args:
+            fields: those of a `ToolCallDelta`.
+        """
+        index, name = fields.get("index"), str(fields.get("name", ""))
+        if not isinstance(index, int):
+            return
+        known = self._calls.get(index)
+        if known is None and not name:
+            return
+        call = f"{self._step}.tool.{list(self._calls).index(index) if known else len(self._calls)}"
+        if known is None:
+            yield from self.end_reasoning()
+            yield from self.end_text()
+            known = self._calls[index] = _StreamedCall(name)
+            yield CallStarted(self._step, call, name)
+        text = str(fields.get("arguments", ""))
+        if text:
+            known.arguments += text
+            yield CallArguments(call, text)
+
+    def streamed_arguments(self, index: int) -> int:
+        """Return how many characters of the arguments of a call were shown; -1 if it was not begun.
+
+        Args:
+            index: its index in the reply.
+        """
+        calls = list(self._calls.values())
+        return len(calls[index].arguments) if index < len(calls) else -1
+
+    def end_text(self) -> Iterator[DisplayItem]:
+        """Yield the end of the text, if some is open."""
+        if self.is_writing:
+            self.is_writing = False
+            yield TextEnded(self._step)
+
+    def end_reasoning(self) -> Iterator[DisplayItem]:
+        """Yield the end of the reasoning, if some is open."""
+        if self.is_reasoning:
+            self.is_reasoning = False
+            yield ReasoningEnded(self._step)
+
+    def end_all(self) -> Iterator[DisplayItem]:
+        """Yield the ends of all that is open."""
+        yield from self.end_reasoning()
+        yield from self.end_text()

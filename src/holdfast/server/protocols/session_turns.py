@@ -1,0 +1,163 @@
+"""Finds and starts turns for protocols that name messages by ids of the client.
+
+A message starts one turn, however often and from wherever it is sent: the request of the turn is a
+digest of the message, and the journal accepts one turn for each request. This module must never take
+a history from a client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from hashlib import blake2b
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConflictError, SessionBusyError
+from holdfast.core.events import TurnOpened
+from holdfast.core.messages import Message
+from holdfast.server.event_log.positions import Position
+from holdfast.server.event_log.stream_items import EventItem
+from holdfast.server.live.live_run import Entry
+from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.server.protocols.display.display_fold import DisplayFold
+from holdfast.server.protocols.display.display_items import DisplayItem
+from holdfast.server.service import TenantService
+from holdfast.server.turns.turn_runner import AcceptedTurn
+
+MESSAGE_ID = "message_id"
+"""The name of the client's id of the message in the metadata of its turn."""
+
+_SECONDS_TO_CANCEL = 30.0
+_TURN = re.compile(r"t(\d+)")
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class OpenedTurn(Struct, frozen=True):
+    """The beginning of a turn.
+
+    Args:
+        number: its number in the session.
+        sequence: the number of records of the session before it.
+        message: the message of the user.
+        message_id: the client's id of the message; "" if there is none.
+    """
+
+    number: int
+    sequence: int
+    message: Message | None
+    message_id: str = ""
+
+
+class NewTurn(Struct, frozen=True, kw_only=True):
+    """What starts a turn.
+
+    Args:
+        agent: the name of the agent.
+        session: the session.
+        message: the message of the user.
+        message_id: the client's id of the message.
+        replaces: the number of the turn that this one replaces; 0 if it replaces none.
+        metadata: more metadata of the turn.
+    """
+
+    agent: str
+    session: str
+    message: Message
+    message_id: str
+    replaces: int = 0
+    metadata: Mapping[str, object] = {}
+
+    @property
+    def request(self) -> str:
+        """The idempotency key of the turn."""
+        parts = (self.session, self.message_id, self.message, self.replaces)
+        return f"message-{blake2b(_encode(parts), digest_size=16).hexdigest()}"
+
+
+async def list_turns(tenant: TenantService, session: str) -> list[OpenedTurn]:
+    """Return the turns of a session, in order; also those that were rewound."""
+    keys = await tenant.journal.keys(session)
+    places = {key: place for place, key in enumerate(keys) if _TURN.fullmatch(key)}
+    found = []
+    for record in await tenant.journal.read_by_keys(session, list(places)):
+        event = record.event
+        if isinstance(event, TurnOpened):
+            metadata = event.options.metadata if event.options is not None else {}
+            name, number = metadata.get(MESSAGE_ID), int(event.key.removeprefix("t"))
+            known = name if isinstance(name, str) else ""
+            found.append(OpenedTurn(number, places[event.key], event.message, known))
+    return found
+
+
+def find_message(turns: Sequence[OpenedTurn], message_id: str) -> OpenedTurn | None:
+    """Return the latest turn that a message with this id of the client began."""
+    for turn in reversed(turns):
+        if turn.message_id == message_id:
+            return turn
+    return None
+
+
+async def start_once(tenant: TenantService, new: NewTurn) -> AcceptedTurn:
+    """Start a turn, or return the one that this message has started before.
+
+    Raises:
+        SessionBusyError: another turn of the session is in progress.
+        ConfigurationError: an argument is wrong.
+    """
+    request = new.request
+    if new.replaces:
+        known = await tenant.find_request(request)
+        if known is not None:
+            return known
+        await _go_back(tenant, new.session, new.replaces)
+    metadata = {**new.metadata, MESSAGE_ID: new.message_id}
+    try:
+        return await tenant.start(
+            new.agent, new.message, session=new.session, request=request, metadata=metadata
+        )
+    except (SessionBusyError, ConflictError):
+        # The same message may have come twice at the same time.
+        await tenant.runner.wait_accepted(new.session)
+        known = await tenant.find_request(request)
+        if known is None:
+            raise
+        return known
+
+
+async def _go_back(tenant: TenantService, session: str, number: int) -> None:
+    """Rewind a session to before a turn. A turn in progress is cancelled first."""
+    latest = await tenant.last_turn(session)
+    if latest.status in ("running", "open", "waiting"):
+        await tenant.cancel(session)
+        await tenant.runner.wait(session, _SECONDS_TO_CANCEL)
+    await tenant.sessions.rewind(session, number - 1)
+
+
+async def show_turn(
+    tenant: TenantService, session: str, turn: OpenedTurn, after: int | None = None
+) -> AsyncGenerator[tuple[DisplayItem, str, bool]]:
+    """Yield what a turn shows until it rests, with the position, and whether it is new to the reader.
+
+    Args:
+        tenant: the tenant.
+        session: the session.
+        turn: the turn.
+        after: the number of records that the reader has seen; None shows the turn from its beginning.
+    """
+    fold, end = DisplayFold(session), ReadingEnd(turn.number, TURN_RESTS)
+    entries = cast(
+        "AsyncGenerator[Entry]", tenant.reader.follow(session, Position(turn.sequence), end)
+    )
+    async with aclosing(entries):
+        async for entry in entries:
+            place = entry.position.sequence
+            # At the place itself only its record was seen, and not what follows it live.
+            is_seen = after is not None and (
+                place < after or (place == after and isinstance(entry.item, EventItem))
+            )
+            for item in fold.feed(entry.item):
+                yield item, fold.position, not is_seen

@@ -1,0 +1,311 @@
+"""Words what a turn shows as chunks of a UI message stream.
+
+This module is pure. It must never emit a delta of a part that it has not begun.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Collection, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core.events import Status
+from holdfast.core.messages import Media, ToolResult
+from holdfast.core.questions import (
+    Approved,
+    ContinuationQuestion,
+    Denied,
+    PermissionQuestion,
+    plain_form,
+    question_content,
+)
+from holdfast.server.event_log.text_fold import notice_name
+from holdfast.server.protocols.display.display_items import (
+    CallArguments,
+    CallReady,
+    CallStarted,
+    DisplayItem,
+    MediaShown,
+    NoticeShown,
+    QuestionClosed,
+    QuestionShown,
+    ReasoningEnded,
+    ReasoningShown,
+    ResultShown,
+    StepFinished,
+    StepStarted,
+    StepWithdrawn,
+    StreamCut,
+    TextEnded,
+    TextShown,
+    TurnEnded,
+    TurnWaits,
+)
+from holdfast.server.protocols.display.question_ids import question_id
+from holdfast.server.protocols.display.tool_values import parse_arguments, read_result
+
+Chunk: TypeAlias = dict[str, object]
+"""One chunk of a UI message stream, as JSON values."""
+
+_STEPS: dict[type, str] = {
+    StepStarted: "start-step",
+    StepFinished: "finish-step",
+    StepWithdrawn: "reset-step",
+}
+
+_REASONS = {
+    Status.COMPLETED: "stop",
+    Status.STOPPED: "stop",
+    Status.LIMIT: "other",
+    Status.FAILED: "error",
+}
+
+
+class VercelProjection:
+    """The chunks of one turn.
+
+    Args:
+        session: the session, which is the id of the chat.
+        turn: the number of the turn.
+        static: the tools that the agent always has. The parts of others are dynamic.
+        client: the tools that the client runs itself.
+    """
+
+    __slots__ = (
+        "_approvals",
+        "_client",
+        "_names",
+        "_open",
+        "_reasonings",
+        "_static",
+        "_turn",
+        "session",
+    )
+
+    def __init__(
+        self,
+        session: str,
+        turn: int,
+        static: Collection[str] = (),
+        client: Collection[str] = (),
+    ) -> None:
+        self.session = session
+        self._turn = turn
+        self._static = static
+        self._client = client
+        self._names: dict[str, str] = {}
+        self._open: set[str] = set()  # ids of text and reasoning that have begun
+        self._reasonings: dict[str, int] = {}
+        self._approvals: dict[str, str] = {}  # call -> id of its open approval
+
+    def start(self) -> Chunk:
+        """Return the first chunk of a stream."""
+        return {
+            "type": "start",
+            "messageId": message_id(self.session, self._turn),
+            "messageMetadata": {"session": self.session, "turn": self._turn},
+        }
+
+    def feed(self, item: DisplayItem, position: str) -> Iterator[Chunk]:
+        """Yield the chunks of an item.
+
+        Args:
+            item: the item.
+            position: the place of the reader after it.
+        """
+        if isinstance(item, StepStarted | StepFinished | StepWithdrawn):
+            self._open.clear()
+            yield {"type": _STEPS[type(item)]}
+        elif isinstance(item, TextShown | TextEnded | ReasoningShown | ReasoningEnded):
+            yield from self._word_text(item)
+        elif isinstance(item, CallStarted | CallArguments | CallReady | ResultShown):
+            yield from self._word_call(item)
+        elif isinstance(item, MediaShown):
+            yield word_media(item.media)
+        elif isinstance(item, QuestionShown):
+            yield {"type": "message-metadata", "messageMetadata": {"position": position}}
+            yield from self._word_question(item)
+        elif isinstance(item, QuestionClosed):
+            yield from self._word_answer(item)
+        elif isinstance(item, NoticeShown):
+            data = dict(item.fields)
+            yield {"type": f"data-{item.name}", "data": data, "transient": True}
+        elif isinstance(item, TurnEnded | TurnWaits | StreamCut):
+            yield from _word_end(item, position)
+
+    def _word_text(
+        self, item: TextShown | TextEnded | ReasoningShown | ReasoningEnded
+    ) -> Iterator[Chunk]:
+        is_text = isinstance(item, TextShown | TextEnded)
+        kind = "text" if is_text else "reasoning"
+        part = f"{item.step}.{kind}"
+        if not is_text and part not in self._open and isinstance(item, ReasoningShown):
+            self._reasonings[part] = self._reasonings.get(part, -1) + 1
+        number = self._reasonings.get(part, 0)
+        shown = f"{part}.{number}" if number else part
+        if isinstance(item, TextShown | ReasoningShown):
+            if part not in self._open:
+                self._open.add(part)
+                yield {"type": f"{kind}-start", "id": shown}
+            yield {"type": f"{kind}-delta", "id": shown, "delta": item.text}
+        elif part in self._open:
+            self._open.discard(part)
+            yield {"type": f"{kind}-end", "id": shown}
+
+    def _word_call(
+        self, item: CallStarted | CallArguments | CallReady | ResultShown
+    ) -> Iterator[Chunk]:
+        if isinstance(item, CallStarted):
+            self._names[item.call] = item.name
+            yield {"type": "tool-input-start", **self._describe_call(item.call, item.name)}
+        elif isinstance(item, CallArguments):
+            yield {
+                "type": "tool-input-delta",
+                "toolCallId": item.call,
+                "inputTextDelta": item.text,
+            }
+        elif isinstance(item, CallReady):
+            self._names[item.call] = item.name
+            yield self._word_input(item)
+        else:
+            self._approvals.pop(item.call, None)
+            yield from _word_result(item.call, item.result, is_denied=item.is_denied)
+
+    def _describe_call(self, call: str, name: str) -> Chunk:
+        described: Chunk = {"toolCallId": call, "toolName": name}
+        if name not in self._static and name not in self._client:
+            described["dynamic"] = True
+        if name not in self._client:
+            described["providerExecuted"] = True  # and not by the page
+        return described
+
+    def _word_input(self, item: CallReady) -> Chunk:
+        described = self._describe_call(item.call, item.name)
+        value = parse_arguments(item.arguments)
+        if value is None:
+            text = "The arguments are not a JSON object."
+            return {
+                "type": "tool-input-error",
+                **described,
+                "input": item.arguments,
+                "errorText": text,
+            }
+        return {"type": "tool-input-available", **described, "input": value}
+
+    def _word_question(self, item: QuestionShown) -> Iterator[Chunk]:
+        question, name = item.question, question_id(item.question)
+        call = item.call
+        is_approval = isinstance(question, PermissionQuestion | ContinuationQuestion)
+        if is_approval and call in self._names and call not in self._approvals:
+            self._approvals[call] = name
+        elif self._is_for_client(item.call):
+            return  # its call says it all
+        else:
+            call = name
+            yield {
+                "type": "tool-input-available",
+                "toolCallId": name,
+                "toolName": notice_name(type(question)),
+                "input": question_content(question),
+                "dynamic": True,
+            }
+        if is_approval:
+            chunk: Chunk = {"type": "tool-approval-request", "approvalId": name, "toolCallId": call}
+            yield {**chunk, "approvalDescriptor": question_content(question)}
+
+    def _is_for_client(self, call: str) -> bool:
+        name = self._names.get(call)
+        return name is not None and name in self._client
+
+    def _word_answer(self, item: QuestionClosed) -> Iterator[Chunk]:
+        question, name = item.question, question_id(item.question)
+        if isinstance(question, PermissionQuestion | ContinuationQuestion):
+            yield from self._word_decision(item, name)
+        if self._approvals.get(item.call) == name:
+            del self._approvals[item.call]
+        elif not self._is_for_client(item.call):
+            if item.why is None:
+                output = plain_form(item.answer)
+                yield {"type": "tool-output-available", "toolCallId": name, "output": output}
+            else:
+                text = f"Nobody answered: {item.why}."
+                yield {"type": "tool-output-error", "toolCallId": name, "errorText": text}
+
+    def _word_decision(self, item: QuestionClosed, name: str) -> Iterator[Chunk]:
+        answer = item.answer
+        is_yes = item.why is None and not isinstance(answer, Denied)
+        chunk: Chunk = {"type": "tool-approval-response", "approvalId": name, "approved": is_yes}
+        reason = answer.reason if isinstance(answer, Denied) else item.why
+        yield {**chunk, "reason": reason} if reason else chunk
+        if isinstance(answer, Approved) and answer.arguments is not None and item.call:
+            described = self._describe_call(item.call, self._names.get(item.call, ""))
+            edited = dict(answer.arguments)
+            yield {"type": "tool-input-available", **described, "input": edited}
+
+
+def message_id(session: str, turn: int) -> str:
+    """Return the id of the assistant's message of a turn.
+
+    >>> message_id("ada", 2)
+    'ada.t2'
+    """
+    return f"{session}.t{turn}"
+
+
+def turn_of_message(session: str, message: str) -> int:
+    """Return the number of the turn whose message of the assistant has this id; 0 if none has.
+
+    >>> turn_of_message("ada", "ada.t2"), turn_of_message("ada", "msg-1")
+    (2, 0)
+    """
+    before, between, number = message.rpartition(".t")
+    is_ours = between and before == session and number.isascii() and number.isdecimal()
+    return int(number) if is_ours and len(number) < 10 else 0
+
+
+def word_media(media: Media) -> Chunk:
+    """Return the chunk of a picture, a sound or a file."""
+    if media.url is not None:
+        url = media.url
+    else:
+        url = f"data:{media.media_type};base64,{b64encode(media.data or b'').decode()}"
+    return {"type": "file", "mediaType": media.media_type, "url": url}
+
+
+def _word_result(call: str, result: ToolResult, *, is_denied: bool) -> Iterator[Chunk]:
+    if is_denied:
+        yield {"type": "tool-output-denied", "toolCallId": call}
+    elif result.is_error:
+        yield {"type": "tool-output-error", "toolCallId": call, "errorText": result.text}
+    else:
+        yield {"type": "tool-output-available", "toolCallId": call, "output": read_result(result)}
+        for part in result.content:
+            if isinstance(part, Media):
+                yield word_media(part)
+
+
+def _word_end(item: TurnEnded | TurnWaits | StreamCut, position: str) -> Iterator[Chunk]:
+    metadata: dict[str, object] = {"position": position}
+    if isinstance(item, StreamCut):
+        metadata["end"] = item.reason
+        yield {"type": "finish", "finishReason": "interrupted", "messageMetadata": metadata}
+        return
+    if item.usage:
+        metadata["usage"] = msgspec.to_builtins(dict(item.usage))
+    if isinstance(item, TurnWaits):
+        metadata["status"] = Status.WAITING.value
+        yield {"type": "finish", "finishReason": "tool-calls", "messageMetadata": metadata}
+        return
+    metadata["status"] = item.status.value
+    if item.status is Status.CANCELLED:
+        yield {"type": "message-metadata", "messageMetadata": metadata}
+        yield {"type": "abort", "reason": "The turn was cancelled."}
+    elif item.status is Status.FAILED:
+        yield {"type": "message-metadata", "messageMetadata": metadata}
+        text = item.error.safe if item.error is not None else "The turn failed."
+        yield {"type": "error", "errorText": text}
+    else:
+        reason = _REASONS.get(item.status, "other")
+        yield {"type": "finish", "finishReason": reason, "messageMetadata": metadata}

@@ -1,0 +1,213 @@
+"""The routes of a chat: `POST /vercel/{agent}/chat`, and those below it.
+
+A connection that ends cancels nothing; `POST .../stop` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from holdfast.core.questions import (
+    AnyAnswer,
+    AnyQuestion,
+    ContinuationQuestion,
+    PermissionQuestion,
+    restore_answer,
+)
+from holdfast.journal.encoding import to_json
+from holdfast.server.api.event_stream import HEADERS, keep_alive
+from holdfast.server.bound_agents import plan_of
+from holdfast.server.live.reading import TURN_ENDED
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.protocols.answering import find_asked, give_answers
+from holdfast.server.protocols.display.display_items import StreamCut
+from holdfast.server.protocols.entering import Entered, enter, read_json
+from holdfast.server.protocols.session_turns import (
+    NewTurn,
+    OpenedTurn,
+    find_message,
+    list_turns,
+    show_turn,
+    start_once,
+)
+from holdfast.server.protocols.vercel.chat_history import read_history
+from holdfast.server.protocols.vercel.chat_request import (
+    ChatRequest,
+    ContinueTurn,
+    GivenAnswer,
+    SendMessage,
+    read_chat,
+)
+from holdfast.server.protocols.vercel.projection import Chunk, VercelProjection
+from holdfast.server.service import TenantService, unknown_session
+
+_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+_DONE = b"data: [DONE]\n\n"
+
+
+async def post_chat(request: Request) -> Response:
+    """`POST /{agent}/chat`: send a message, ask for another answer, or answer questions."""
+    entered, body = enter(request), await read_json(request, ChatRequest)
+    agent = request.path_params["agent"]
+    act = read_chat(body)
+    if isinstance(act, SendMessage):
+        turn = await _send_message(entered.tenant, agent, body.id, act)
+        return _stream(entered.tenant, agent, body.id, turn)
+    turn = await _find_turn(entered.tenant, body.id, act.turn)
+    await _answer(entered, body.id, act)
+    after = turn.sequence if act.sequence is None else act.sequence
+    return _stream(entered.tenant, agent, body.id, turn, after)
+
+
+async def get_stream(request: Request) -> Response:
+    """`GET /{agent}/chat/{id}/stream`: the turn in progress from its beginning; 204 if there is none.
+
+    With `?ended=replay`, the last turn is sent also if it has ended.
+    """
+    entered, session = enter(request), request.path_params["id"]
+    entered.tenant.agent(request.path_params["agent"])
+    latest = await entered.tenant.reader.find_last_turn(session)
+    wants_ended = request.query_params.get("ended") == "replay"
+    if latest is None or not latest.turn or (latest.status in TURN_ENDED and not wants_ended):
+        return Response(status_code=204)
+    turn = await _find_turn(entered.tenant, session, latest.turn)
+    return _stream(entered.tenant, request.path_params["agent"], session, turn)
+
+
+async def get_chat(request: Request) -> Response:
+    """`GET /{agent}/chat/{id}`: the messages of a chat, as `useChat({messages})` takes them."""
+    entered, session = enter(request), request.path_params["id"]
+    static = static_tools(entered.tenant, request.path_params["agent"])
+    records = await entered.tenant.journal.read(session)
+    if not records:
+        raise unknown_session(session)
+    messages = read_history(session, records, static)
+    return Response(to_json({"id": session, "messages": messages}), media_type="application/json")
+
+
+async def post_stop(request: Request) -> Response:
+    """`POST /{agent}/chat/{id}/stop`: cancel the turn in progress."""
+    entered, session = enter(request), request.path_params["id"]
+    entered.tenant.agent(request.path_params["agent"])
+    latest = await entered.tenant.last_turn(session)
+    if latest.status not in TURN_ENDED:
+        await entered.tenant.cancel(session)
+    return Response(status_code=204)
+
+
+async def _send_message(
+    tenant: TenantService, agent: str, session: str, act: SendMessage
+) -> OpenedTurn:
+    """Start a turn, or find the one that the message has started."""
+    tenant.agent(agent)
+    turns = await list_turns(tenant, session)
+    known = find_message(turns, act.message_id)
+    replaces = 0
+    if known is not None:
+        is_last = known is turns[-1]
+        latest = await tenant.last_turn(session)
+        is_over = latest.status in TURN_ENDED
+        if act.regenerates:
+            # It is answered again already, or is being answered again by the same wish.
+            is_done = known.number > act.turn if act.turn else is_last and not is_over
+        else:
+            is_done = known.message == act.message and (is_last or not act.is_edit)
+        if is_done:
+            return known
+        replaces = known.number
+    new = NewTurn(
+        agent=agent,
+        session=session,
+        message=act.message,
+        message_id=act.message_id,
+        replaces=replaces,
+    )
+    accepted = await start_once(tenant, new)
+    return OpenedTurn(accepted.number, accepted.sequence, act.message, act.message_id)
+
+
+async def _find_turn(tenant: TenantService, session: str, number: int) -> OpenedTurn:
+    for turn in await list_turns(tenant, session):
+        if turn.number == number:
+            return turn
+    raise unknown_session(session)
+
+
+async def _answer(entered: Entered, session: str, act: ContinueTurn) -> None:
+    def make(questions: dict[str, AnyQuestion]) -> list[AnyAnswer]:
+        found = [(find_asked(questions, given.id), given) for given in act.answers]
+        return [
+            _make_answer(asked, given, entered.name) for asked, given in found if asked is not None
+        ]
+
+    await give_answers(entered.tenant, session, make)
+
+
+def _make_answer(question: AnyQuestion, given: GivenAnswer, by: str) -> AnyAnswer:
+    if isinstance(question, PermissionQuestion | ContinuationQuestion):
+        if given.kind != "approval":
+            problem = make_problem(422, "answer_type", "the answer is yes or no", field=given.id)
+            raise ProblemError(problem)
+        if given.approved:
+            return question.approve(by=by)
+        return question.deny(given.reason, by=by) if given.reason else question.deny(by=by)
+    return question.answer(restore_answer(question, given.value), by=by)
+
+
+def static_tools(tenant: TenantService, agent: str) -> frozenset[str]:
+    """Return the names of the tools that an agent always has."""
+    return frozenset(spec.name for spec in plan_of(tenant.agent(agent)).registry.specs)
+
+
+def _stream(
+    tenant: TenantService, agent: str, session: str, turn: OpenedTurn, after: int | None = None
+) -> Response:
+    """Return the response that streams a turn.
+
+    Args:
+        tenant: the tenant.
+        agent: the name of the agent.
+        session: the session.
+        turn: the turn.
+        after: the number of records that the client has seen; None sends the turn from its beginning.
+    """
+    projection = VercelProjection(session, turn.number, static_tools(tenant, agent))
+    chunks = _word_turn(tenant, projection, turn, after)
+    pieces = keep_alive(_encode(chunks))
+    return StreamingResponse(pieces, media_type="text/event-stream", headers=_HEADERS)
+
+
+async def _word_turn(
+    tenant: TenantService, projection: VercelProjection, turn: OpenedTurn, after: int | None
+) -> AsyncIterator[Chunk]:
+    yield projection.start()
+    async with aclosing(show_turn(tenant, projection.session, turn, after)) as shown:
+        async for item, position, is_new in shown:
+            for chunk in projection.feed(item, position):
+                if is_new:
+                    yield chunk
+            if isinstance(item, StreamCut):
+                return
+
+
+async def _encode(chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
+    encode = msgspec.json.Encoder().encode
+    async for chunk in chunks:
+        yield b"data: %s\n\n" % encode(chunk)
+    yield _DONE
+
+
+def routes() -> Sequence[BaseRoute]:
+    """Return the routes below `/vercel`."""
+    return [
+        Route("/{agent}/chat", post_chat, methods=["POST"]),
+        Route("/{agent}/chat/{id:path}/stream", get_stream, methods=["GET"]),
+        Route("/{agent}/chat/{id:path}/stop", post_stop, methods=["POST"]),
+        Route("/{agent}/chat/{id:path}", get_chat, methods=["GET"]),
+    ]

@@ -1,0 +1,54 @@
+"""An agent with tools, as a process that can be killed: `python -m tests.server.protocols.chat_program`.
+
+Arguments: the port, the journal and the address of the model, which `script` answers for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import uvicorn
+from tests.server.protocols.chatting import make_agent
+
+from holdfast.server import create_app
+from holdfast.testing.emulator import EmulatedRequest, call
+
+LONG = " ".join(f"word{number}" for number in range(60))
+
+
+def script(request: EmulatedRequest) -> object:
+    """Answer by what the last message of the user contains."""
+    text = request.text
+    if request.tool_results:
+        return f"Done: {request.tool_results[-1]}"
+    if "pay twice" in text:
+        return [call("pay", {"amount": 3}), call("pay", {"amount": 4})]
+    if "pay" in text:
+        return ["I ask first.", call("pay", {"amount": 3})]
+    if "weather" in text:
+        return ["I look.", call("weather", {"city": "Porto"})]
+    if "book" in text:
+        return [call("book", {"nights": 2})]
+    if "where am I" in text:
+        return [call("get_location", {"exact": True})]
+    if "long" in text:
+        return LONG
+    return f"You said: {text}"
+
+
+async def serve(port: str, journal: str, model: str) -> None:
+    """Serve the agent until the process ends."""
+    agent = make_agent("openai:m", base_url=model, api_key="k")
+    app = create_app(agent, journal=journal)
+    config = uvicorn.Config(app, host="127.0.0.1", port=int(port), log_level="warning")
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve())
+    while not server.started and not task.done():
+        await asyncio.sleep(0.01)
+    print(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", flush=True)
+    await task
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(*sys.argv[1:]))
