@@ -76,11 +76,6 @@ class TenantService:
         """Return an agent; None if there is none with this name."""
         return self._agents.get(name)
 
-    @property
-    def agents(self) -> tuple[str, ...]:
-        """The names of the agents."""
-        return tuple(self._agents)
-
     async def agent_of(self, session: str) -> AnyAgent:
         """Return the agent of the last turn of a session. Raises ConfigurationError."""
         return self.agent(await self._find_agent(session))
