@@ -16,8 +16,7 @@ RUNS: list[tuple[str, str]] = [
     ("max_output_tokens", f"is not an argument of Agent.run{SETTING}(max_tokens=...)"),
     ("max_turns", "; limits has it. Write limits=Limits(iterations=...)"),
     ("connect", "; timeouts has it. Write Agent(..., timeouts=Timeouts(connect=...))"),
-    ("instructions", ", but of Agent. Write Agent(..., instructions=...)"),
-    ("system_prompt", ", but of Agent. Write Agent(..., instructions=...)"),
+    ("system_prompt", "Agent.run. Write instructions=..."),
     ("retry", ", but of Agent. Write Agent(..., retry=...)"),
     ("model_settings", "Agent.run. Write settings=..."),
     ("message_history", "Agent.run. Write history=..."),
@@ -25,7 +24,7 @@ RUNS: list[tuple[str, str]] = [
     ("usage_limits", "Agent.run. Write limits=..."),
     ("sesion", "Agent.run. Did you mean session?"),
     ("metdata", "Agent.run. Did you mean metadata?"),
-    ("zzz", "Agent.run. It has deps, history, limits, metadata, model, output, request, session"),
+    ("zzz", "Agent.run. It has deps, history, instructions, limits, metadata, model, output, request"),
 ]
 
 

@@ -352,7 +352,7 @@ class TestProgress:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "rich.progress", None)
-        with pytest.raises(ConfigurationError, match=r"holdfast\[progress\]"):
+        with pytest.raises(ConfigurationError, match=r"\[progress\]"):
             Answers().agent().map(["a"], progress=True)
 
 
