@@ -118,6 +118,7 @@ class Client:
         self.sequences: list[int] = []
         self.position = ""
         self.status = ""
+        self.error: object = None
         self.ends: list[str] = []
         self.has_text = asyncio.Event()
         self.has_ended = asyncio.Event()
@@ -180,16 +181,17 @@ class Client:
             self.replies.append(self.shown)
             self.shown = ""
         elif event["type"] == "turn_closed":
-            self.status = event["status"]
+            self.status, self.error = event["status"], event.get("error")
             self.has_ended.set()
 
     def check(self) -> None:
         """Check that everything was shown once and exactly."""
-        assert self.replies[-1] == final_text(self.message)
-        assert self.replies[0] == f"I save {self.message}."
-        assert self.shown == ""
-        assert self.sequences == list(range(1, len(self.sequences) + 1))
-        assert self.status == "completed"
+        seen = (self.session, self.status, self.error, self.replies, self.sequences)
+        assert self.status == "completed", seen
+        assert self.replies[-1] == final_text(self.message), seen
+        assert self.replies[0] == f"I save {self.message}.", seen
+        assert self.shown == "", seen
+        assert self.sequences == list(range(1, len(self.sequences) + 1)), seen
 
 
 async def read_events(

@@ -158,7 +158,7 @@ class TextFold:
         yield to_notice_item(notice)
 
     def _add_event(self, event: Event) -> Iterator[StreamItem]:
-        text = _find_text(event)
+        text = find_text(event)
         if text is not None:
             yield from self._show(self.key or event.key, text, NOT_ACCEPTED)
         self._is_stopped = isinstance(event, TurnStopped)
@@ -196,7 +196,7 @@ class TextFold:
         self._parts, self._digest = [], None
 
 
-def _find_text(event: Event) -> str | None:
+def find_text(event: Event) -> str | None:
     """Return the text that stays of the reply in progress; None if the event does not end it."""
     if isinstance(event, ModelReplied):
         return event.reply.text
