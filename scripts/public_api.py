@@ -23,6 +23,7 @@ NAMESPACES = (
     "holdfast",
     "holdfast.batches",
     "holdfast.calls",
+    "holdfast.client",
     "holdfast.compat",
     "holdfast.errors",
     "holdfast.events",

@@ -112,6 +112,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "BudgetOptions": {},
     "CacheOptions": {},
     "CallOptions": {},
+    "Client": {"base_url": "http://127.0.0.1:8000"},
     "ClarificationQuestion": {"question": "Which?"},
     "ContinuationPermission": {},
     "ContinuationQuestion": {"iteration": 1, "limit": 1},
@@ -143,6 +144,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "Replace": {"result": "done"},
     "Resilience": {},
     "ResponseHandler": {},
+    "SyncClient": {"base_url": "http://127.0.0.1:8000"},
     "Rule": {"tool": "pay"},
     "Sessions": {"journal": holdfast.MemoryJournal()},
     "SkillInstructions": {"skills": ()},
@@ -197,6 +199,10 @@ MADE_BY_RUNS = {
     ),
     *("History", "Point", "SearchHit", "Skill", "ReplayResult", "SimulatedCrash", "Ticket"),
     *("Line", "Record", "RunEntry", "Tool", "ToolContext"),
+    *("AgentView", "AnswerView", "HistoryView", "MediaView", "ProblemBody", "QuestionView"),
+    *("SessionPage", "SessionSummary", "ToolView", "TurnState", "TurnView", "ReplyText"),
+    *("EndItem", "EventItem", "NoticeItem", "ReasoningItem", "StatusItem", "TextItem"),
+    "WithdrawnItem",
 }
 """Records of runs, for users to read: nothing looks at them, for their speed."""
 

@@ -36,6 +36,7 @@ MEASURED_INSIDE = {
 """Program that measures an inner part -> why it must import it."""
 
 INNER = {
+    "SessionState": "the words of a status are a Literal; its name here is found in core first",
     "PostgresLease": "what PostgresJournal.claim gives is used as a Lease",
     "ErrorStreak": "the state of ErrorTracking is its own",
     "Preference": "the state of ToolPermission is its own",

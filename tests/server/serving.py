@@ -16,12 +16,14 @@ from yarl import URL
 
 
 @asynccontextmanager
-async def serve(app: Any, **options: Any) -> AsyncIterator[str]:
+async def serve(app: Any, *, to_port: int = 0, **options: Any) -> AsyncIterator[str]:
     """Serve an application; yield its address."""
-    config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none", **options)
+    options = {"log_level": "critical", "timeout_graceful_shutdown": 1, **options}
+    config = uvicorn.Config(app, lifespan="on", ws="none", **options)
     server = uvicorn.Server(config)
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", to_port))
     task = asyncio.create_task(server.serve([listener]))
     try:
         while not server.started:
@@ -30,7 +32,7 @@ async def serve(app: Any, **options: Any) -> AsyncIterator[str]:
             await asyncio.sleep(0.005)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = server.force_exit = True
+        server.should_exit = True
         await task
         listener.close()
 

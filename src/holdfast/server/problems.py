@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from http import HTTPStatus
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
@@ -23,32 +23,8 @@ from holdfast.core.errors import (
 )
 from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_errors import JournalError
+from holdfast.server.problem_body import ProblemBody as Problem
 from holdfast.server.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
-
-
-class Problem(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why a request was refused.
-
-    Args:
-        title: the name of the status.
-        status: the status code.
-        detail: what is wrong, in words.
-        kind: the kind of the error, for programs, such as "configuration".
-        field: the field that is wrong.
-        fix: what to do.
-        retryable: whether the same request may succeed later.
-        retry_after: seconds to wait before that.
-    """
-
-    type: str = "about:blank"
-    title: str
-    status: int
-    detail: str
-    kind: str
-    field: str | UnsetType = UNSET
-    fix: str | UnsetType = UNSET
-    retryable: bool
-    retry_after: float | UnsetType = UNSET
 
 
 class ProblemError(Exception):

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from holdfast.core.errors import HoldfastError
-from holdfast.server.access.principals import LOCAL, Principal
+from holdfast.server.access.callers import require
 from holdfast.server.api.operations import AnyOperation, Call
 from holdfast.server.api.request_reading import read_body, read_query, split_path
 from holdfast.server.problems import ProblemError, make_problem, respond_problem, to_problem
@@ -70,7 +70,7 @@ class NativeApi:
     async def _answer(self, request: Request) -> Response:
         operation, names = self._find(request.method, split_path(request.scope))
         request.scope["path_params"], request.scope["endpoint"] = names, operation.handle
-        principal = require(request, operation)
+        principal = require(request, operation.scope)
         query = read_query(request.query_params.multi_items(), operation.query)
         body = await read_body(request, operation)
         tenant = self._service.for_tenant(principal.tenant)
@@ -101,14 +101,3 @@ def _match(pattern: Sequence[str], path: Sequence[str]) -> dict[str, str] | None
         elif wanted != given:
             return None
     return names
-
-
-def require(request: Request, operation: AnyOperation) -> Principal:
-    """Return who calls. Raises ProblemError if it is somebody who may not do this."""
-    found = request.scope.get("state", {}).get("principal", LOCAL)
-    principal = found if isinstance(found, Principal) else LOCAL
-    if not principal.may(operation.scope):
-        detail = f"this key does not have the scope {operation.scope!r}"
-        fix = "Use a key that has it"
-        raise ProblemError(make_problem(403, "scope", detail, fix=fix))
-    return principal

@@ -32,8 +32,10 @@ WaitSeconds: TypeAlias = Annotated[float, Meta(ge=0, le=3600)]
 PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=200)]
 """How many entries a page has at most."""
 
-SessionName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000)]
-"""The name of a session. In a path, `/` in it is written `%2F`."""
+SessionName: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=1000, pattern=r"^(?!\.{1,2}$)")
+]
+"""The name of a session. In a path, `/` in it is written `%2F`; `.` and `..` cannot be written there."""
 
 
 class NoBody(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,79 @@
+"""The client of a service: the agents of another process, typed, async and sync.
+
+The client must never import the packages of the extra `[server]`, and must never show a text twice
+because a connection was lost.
+"""
+
+from __future__ import annotations
+
+from holdfast import lazy_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.client.client import Client as Client
+    from holdfast.client.reply_text import ReplyText as ReplyText
+    from holdfast.client.service_errors import AccessError as AccessError
+    from holdfast.client.service_errors import BusyError as BusyError
+    from holdfast.client.service_errors import InvalidRequestError as InvalidRequestError
+    from holdfast.client.service_errors import NotFoundError as NotFoundError
+    from holdfast.client.service_errors import RateLimitedError as RateLimitedError
+    from holdfast.client.service_errors import ServiceConflictError as ServiceConflictError
+    from holdfast.client.service_errors import ServiceError as ServiceError
+    from holdfast.client.service_errors import UnavailableError as UnavailableError
+    from holdfast.client.start_request import StartKeywords as StartKeywords
+    from holdfast.client.sync_client import SyncClient as SyncClient
+    from holdfast.server.api.views import AgentView as AgentView
+    from holdfast.server.api.views import AnswerView as AnswerView
+    from holdfast.server.api.views import HistoryView as HistoryView
+    from holdfast.server.api.views import MediaView as MediaView
+    from holdfast.server.api.views import QuestionView as QuestionView
+    from holdfast.server.api.views import SessionPage as SessionPage
+    from holdfast.server.api.views import SessionSummary as SessionSummary
+    from holdfast.server.api.views import ToolView as ToolView
+    from holdfast.server.api.views import TurnState as TurnState
+    from holdfast.server.api.views import TurnView as TurnView
+    from holdfast.server.event_log.stream_items import EndItem as EndItem
+    from holdfast.server.event_log.stream_items import EventItem as EventItem
+    from holdfast.server.event_log.stream_items import NoticeItem as NoticeItem
+    from holdfast.server.event_log.stream_items import ReasoningItem as ReasoningItem
+    from holdfast.server.event_log.stream_items import StatusItem as StatusItem
+    from holdfast.server.event_log.stream_items import TextItem as TextItem
+    from holdfast.server.event_log.stream_items import WithdrawnItem as WithdrawnItem
+    from holdfast.server.problem_body import ProblemBody as ProblemBody
+
+_HOME: dict[str, str] = {
+    "AccessError": "holdfast.client.service_errors",
+    "AgentView": "holdfast.server.api.views",
+    "AnswerView": "holdfast.server.api.views",
+    "BusyError": "holdfast.client.service_errors",
+    "Client": "holdfast.client.client",
+    "EndItem": "holdfast.server.event_log.stream_items",
+    "EventItem": "holdfast.server.event_log.stream_items",
+    "HistoryView": "holdfast.server.api.views",
+    "InvalidRequestError": "holdfast.client.service_errors",
+    "MediaView": "holdfast.server.api.views",
+    "NotFoundError": "holdfast.client.service_errors",
+    "NoticeItem": "holdfast.server.event_log.stream_items",
+    "ProblemBody": "holdfast.server.problem_body",
+    "QuestionView": "holdfast.server.api.views",
+    "RateLimitedError": "holdfast.client.service_errors",
+    "ReasoningItem": "holdfast.server.event_log.stream_items",
+    "ReplyText": "holdfast.client.reply_text",
+    "ServiceConflictError": "holdfast.client.service_errors",
+    "ServiceError": "holdfast.client.service_errors",
+    "SessionPage": "holdfast.server.api.views",
+    "SessionSummary": "holdfast.server.api.views",
+    "StartKeywords": "holdfast.client.start_request",
+    "StatusItem": "holdfast.server.event_log.stream_items",
+    "SyncClient": "holdfast.client.sync_client",
+    "TextItem": "holdfast.server.event_log.stream_items",
+    "ToolView": "holdfast.server.api.views",
+    "TurnState": "holdfast.server.api.views",
+    "TurnView": "holdfast.server.api.views",
+    "UnavailableError": "holdfast.client.service_errors",
+    "WithdrawnItem": "holdfast.server.event_log.stream_items",
+}
+"""Public name -> the module that defines it. Sorted."""
+
+if not TYPE_CHECKING:
+    __all__, __getattr__, __dir__ = lazy_names(globals(), _HOME)

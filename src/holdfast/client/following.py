@@ -1,0 +1,138 @@
+"""Follows the event log of a session over lost connections, restarts and busy services.
+
+A reader comes back with its position, and the service sends what it missed: so no item is shown
+twice, and text that does not count any more is withdrawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from holdfast.client.connection import Connection, Sending, Waits, with_key
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, TransportError
+from holdfast.core.events import TurnClosed
+from holdfast.server.event_log.stream_items import (
+    EndItem,
+    EventItem,
+    NoticeItem,
+    ReasoningItem,
+    StatusItem,
+    StreamItem,
+)
+
+_LOCATION = re.compile(r"/sessions/(?P<session>[^/]+)/turns/(?P<turn>\d+)$")
+
+
+class Beginning(Struct, frozen=True, kw_only=True):
+    """Where a stream begins: with a request that starts a turn, or at a place of a session.
+
+    Args:
+        path: the path of the events of a session; "" if `start` says it.
+        position: the place of the reader; None for that of `start`.
+        start: starts a turn.
+        until: "turn_end" to end with the last turn.
+    """
+
+    path: str = ""
+    position: str | None = None
+    start: Sending | None = None
+    until: str | None = None
+
+
+class Following:
+    """One reader of a session.
+
+    Args:
+        connection: the connection.
+        beginning: where it begins.
+    """
+
+    def __init__(self, connection: Connection, beginning: Beginning) -> None:
+        self._connection = connection
+        self._path = beginning.path
+        self._start = None if beginning.start is None else with_key(beginning.start)
+        self._until = beginning.until
+        self._turn = 0  # the turn that ends the stream; 0 for none
+        self._sequence = 0
+        self._status: StatusItem | None = None
+        self._is_over = False
+        self.session = ""
+        """The session, if this reader started its turn."""
+        self.position = beginning.position
+        """The place of the reader."""
+
+    async def read(self) -> AsyncIterator[StreamItem]:
+        """Yield the items; connect again when the connection is lost.
+
+        Raises:
+            ServiceError: the service refuses the reader.
+            TransportError: the service cannot be reached for too long.
+        """
+        waits = Waits(self._connection.patience)
+        while not self._is_over:
+            try:
+                async for item in self._read_once(waits):
+                    waits.note_success()
+                    yield item
+                if not self._is_over:
+                    await waits.wait_after(_lost_error())
+            except HoldfastError as error:
+                await waits.wait_after(error)
+
+    async def _read_once(self, waits: Waits) -> AsyncIterator[StreamItem]:
+        async with self._connection.stream(self._make_request()) as (response, items):
+            if self._start is not None and (place := response.headers.get("location")):
+                self._take_location(place)
+            async for item in items:
+                waits.note_contact()
+                if self._is_new(item):
+                    yield item
+                if self._is_over:
+                    return
+
+    def _make_request(self) -> Sending:
+        accept = "text/event-stream"
+        if self._start is not None and self.position is None:
+            return self._start
+        query = {"after": self.position, "until": self._until}
+        return Sending(method="GET", path=self._path, query=query, accept=accept)
+
+    def _take_location(self, location: str) -> None:
+        """Learn the session and the turn that a request has started."""
+        if found := _LOCATION.search(location):
+            self.session = unquote(found["session"])
+            self._path = f"/sessions/{found['session']}/events"
+            self._turn = int(found["turn"])
+
+    def _is_new(self, item: StreamItem) -> bool:
+        """Whether the reader has not had this item; also note its position."""
+        if isinstance(item, NoticeItem | ReasoningItem):
+            return True
+        self.position = item.position
+        if isinstance(item, EndItem):
+            self._is_over = item.reason == "turn_ended"
+            return False
+        if isinstance(item, StatusItem):
+            before, self._status = self._status, item
+            return before is None or (before.turn, before.status, before.questions) != (
+                item.turn,
+                item.status,
+                item.questions,
+            )
+        if isinstance(item, EventItem):
+            if item.sequence <= self._sequence:
+                return False
+            self._sequence = item.sequence
+            is_end = isinstance(item.event, TurnClosed) and item.turn == self._turn
+            self._is_over = self._is_over or is_end
+        return True
+
+
+def _lost_error() -> TransportError:
+    """Return the error of a stream that ended before what it tells."""
+    text = "the stream ended early"
+    return TransportError(text, info=ErrorInfo(category=ErrorCategory.TRANSIENT, safe=text))

@@ -1,0 +1,112 @@
+"""The calls of a client that are about questions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import UNSET
+
+from holdfast.client.connection import Connection
+from holdfast.client.session_calls import call, get, post, session_path
+from holdfast.core.questions import Remember
+from holdfast.server.api.request_bodies import NewAnswer
+from holdfast.server.api.views import AnswerView, QuestionList, QuestionView
+
+
+class QuestionCalls:
+    """What a client can do with questions: `client.questions`.
+
+    Args:
+        connection: the connection.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(self, *, agent: str | None = None, limit: int = 100) -> QuestionList:
+        """List the open questions of all sessions, the oldest first.
+
+        Args:
+            agent: only questions of turns with this agent.
+            limit: how many at most.
+        """
+        return await call(
+            self._connection, get("/questions", {"agent": agent, "limit": limit}), QuestionList
+        )
+
+    async def of(self, session: str) -> QuestionList:
+        """List the open questions of a session."""
+        return await call(self._connection, get(session_path(session, "/questions")), QuestionList)
+
+    async def approve(
+        self,
+        question: QuestionView,
+        *,
+        arguments: Mapping[str, object] | None = None,
+        remember: Remember = "once",
+    ) -> AnswerView:
+        """Answer yes. The turn goes on by itself.
+
+        Args:
+            question: the question.
+            arguments: the tool runs with these instead.
+            remember: how far the answer applies.
+        """
+        edited = UNSET if arguments is None else dict(arguments)
+        return await self._answer(
+            question,
+            NewAnswer(
+                key=question.key,
+                binding=question.binding,
+                answer="approve",
+                arguments=edited,
+                remember=remember,
+            ),
+        )
+
+    async def deny(
+        self, question: QuestionView, reason: str | None = None, *, remember: Remember = "once"
+    ) -> AnswerView:
+        """Answer no.
+
+        Args:
+            question: the question.
+            reason: why, in words that the model may read.
+            remember: how far the answer applies.
+        """
+        return await self._answer(
+            question,
+            NewAnswer(
+                key=question.key,
+                binding=question.binding,
+                answer="deny",
+                reason=reason or UNSET,
+                remember=remember,
+            ),
+        )
+
+    async def extend(self, question: QuestionView, iterations: int | None = None) -> AnswerView:
+        """Let a turn go on beyond its limit of iterations.
+
+        Args:
+            question: the question.
+            iterations: how many more; by default what is offered.
+        """
+        more = UNSET if iterations is None else iterations
+        return await self._answer(
+            question,
+            NewAnswer(
+                key=question.key, binding=question.binding, answer="continue", iterations=more
+            ),
+        )
+
+    async def answer(self, question: QuestionView, value: object) -> AnswerView:
+        """Answer with a value, of the type that the question asks for."""
+        return await self._answer(
+            question,
+            NewAnswer(key=question.key, binding=question.binding, answer="value", value=value),
+        )
+
+    async def _answer(self, question: QuestionView, body: NewAnswer) -> AnswerView:
+        sending = post(session_path(question.session, "/answers"), body)
+        return await call(self._connection, sending, AnswerView)

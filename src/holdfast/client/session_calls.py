@@ -1,0 +1,170 @@
+"""The calls of a client that are about sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import quote
+
+from msgspec import UNSET
+
+from holdfast.client.connection import Connection, Sending, decode, encode
+from holdfast.client.start_request import MessageParts, make_message
+from holdfast.server.api.request_bodies import (
+    Compact,
+    Fork,
+    ForkEdit,
+    NewSession,
+    Rewind,
+    SessionChange,
+)
+from holdfast.server.api.views import (
+    ChangeView,
+    ForkView,
+    HistoryView,
+    SessionPage,
+    SessionSummary,
+)
+from holdfast.server.event_log.stream_items import SessionState
+
+T = TypeVar("T")
+
+
+def session_path(session: str, rest: str = "") -> str:
+    """Return the path of a session.
+
+    >>> session_path("a/b", "/history")
+    '/sessions/a%2Fb/history'
+    """
+    return f"/sessions/{quote(session, safe='')}{rest}"
+
+
+async def call(connection: Connection, sending: Sending, kind: type[T]) -> T:
+    """Send a request and return its answer as a type."""
+    return decode((await connection.send(sending)).body, kind)
+
+
+def post(path: str, body: object = None, *, key: str = "") -> Sending:
+    """Return a POST of a body as JSON."""
+    data = b"{}" if body is None else encode(body)
+    return Sending(method="POST", path=path, body=data, key=key)
+
+
+def get(path: str, query: Mapping[str, object] | None = None, *, wait: float = 0.0) -> Sending:
+    """Return a GET."""
+    return Sending(method="GET", path=path, query=query or {}, wait=wait)
+
+
+class SessionCalls:
+    """What a client can do with sessions: `client.sessions`.
+
+    Args:
+        connection: the connection.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(
+        self,
+        *,
+        limit: int = 50,
+        before: str | None = None,
+        agent: str | None = None,
+        status: SessionState | None = None,
+        text: str | None = None,
+    ) -> SessionPage:
+        """List or search sessions, the latest change first.
+
+        Args:
+            limit: how many at most.
+            before: `next` of the page before.
+            agent: only sessions whose last turn had this agent.
+            status: only sessions whose last turn is in this state.
+            text: only sessions that contain this text.
+        """
+        query = {"limit": limit, "before": before, "agent": agent, "status": status, "q": text}
+        return await call(self._connection, get("/sessions", query), SessionPage)
+
+    async def info(self, session: str) -> SessionSummary:
+        """Describe a session. Raises NotFoundError."""
+        return await call(self._connection, get(session_path(session)), SessionSummary)
+
+    async def create(self, title: str, *, session: str | None = None) -> SessionSummary:
+        """Make an empty session. A turn makes its session itself.
+
+        Args:
+            title: its title.
+            session: its name; by default a new one.
+        """
+        body = NewSession(title=title, session=session or UNSET)
+        return await call(self._connection, post("/sessions", body), SessionSummary)
+
+    async def rename(self, session: str, title: str) -> SessionSummary:
+        """Give a session another title."""
+        body = encode(SessionChange(title=title))
+        sending = Sending(method="PATCH", path=session_path(session), body=body)
+        return await call(self._connection, sending, SessionSummary)
+
+    async def delete(self, session: str) -> None:
+        """Delete a session permanently. Raises BusyError while a turn of it is in progress."""
+        await self._connection.send(Sending(method="DELETE", path=session_path(session)))
+
+    async def history(self, session: str) -> HistoryView:
+        """Read the messages of a session, and its turns and changes with their numbers."""
+        return await call(self._connection, get(session_path(session, "/history")), HistoryView)
+
+    async def fork(self, session: str, at: int | None = None, *, to: str | None = None) -> str:
+        """Copy a session; return the name of the copy.
+
+        Args:
+            session: the session.
+            at: the number of the last turn or change to copy; by default all that have ended.
+            to: the name of the copy; by default a new one.
+        """
+        body = Fork(at=at or UNSET, to=to or UNSET)
+        made = await call(self._connection, post(session_path(session, "/fork"), body), ForkView)
+        return made.session
+
+    async def fork_with(
+        self, session: str, turn: int, message: MessageParts, *, to: str | None = None
+    ) -> str:
+        """Copy a session and go on with another message in place of one of its turns.
+
+        Args:
+            session: the session.
+            turn: the number of the turn.
+            message: the other message.
+            to: the name of the copy; by default a new one.
+
+        Returns:
+            The name of the copy, whose last turn is in progress.
+        """
+        edit = ForkEdit(turn=turn, message=make_message(message))
+        body = Fork(to=to or UNSET, edit=edit)
+        made = await call(self._connection, post(session_path(session, "/fork"), body), ForkView)
+        return made.session
+
+    async def rewind(self, session: str, to: int) -> int | None:
+        """Go back to an earlier turn; return the number of the change.
+
+        Args:
+            session: the session.
+            to: the number of the last turn or change that counts; 0 for none.
+        """
+        sending = post(session_path(session, "/rewind"), Rewind(to=to))
+        return (await call(self._connection, sending, ChangeView)).number
+
+    async def compact(
+        self, session: str, *, keep: int = 4, summary: str | None = None
+    ) -> int | None:
+        """Replace older turns by a summary; return the number of the change, or None.
+
+        Args:
+            session: the session.
+            keep: how many turns stay at the end.
+            summary: the summary; by default the model of the session's agent writes it.
+        """
+        body = Compact(keep=keep, summary=UNSET if summary is None else summary)
+        sending = post(session_path(session, "/compact"), body)
+        return (await call(self._connection, sending, ChangeView)).number
