@@ -23,27 +23,27 @@ from holdfast.core.errors import (
 )
 from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_errors import JournalError
-from holdfast.server.problem_body import ProblemBody as Problem
+from holdfast.server.problem_body import ProblemBody
 from holdfast.server.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
 
 
 class ProblemError(Exception):
     """A request is refused with this problem."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ProblemBody) -> None:
         super().__init__(problem.detail)
         self.problem = problem
 
 
 def make_problem(
     status: int, kind: str, detail: str, *, field: str = "", fix: str = "", retryable: bool = False
-) -> Problem:
+) -> ProblemBody:
     """Return a problem.
 
     >>> make_problem(404, "unknown", "There is no such session.").title
     'Not Found'
     """
-    return Problem(
+    return ProblemBody(
         title=HTTPStatus(status).phrase,
         status=status,
         detail=detail,
@@ -54,7 +54,7 @@ def make_problem(
     )
 
 
-def make_wait_problem(status: int, kind: str, detail: str, seconds: float) -> Problem:
+def make_wait_problem(status: int, kind: str, detail: str, seconds: float) -> ProblemBody:
     """Return the problem of a request that may succeed after some seconds.
 
     >>> make_wait_problem(429, "turns", "There were too many turns.", 2.5).retry_after
@@ -63,7 +63,7 @@ def make_wait_problem(status: int, kind: str, detail: str, seconds: float) -> Pr
     return replace(make_problem(status, kind, detail, retryable=True), retry_after=seconds)
 
 
-def to_problem(error: HoldfastError) -> Problem:
+def to_problem(error: HoldfastError) -> ProblemBody:
     """Return the problem that an error of the library is."""
     if isinstance(error, SessionBusyError):
         return make_problem(409, "busy", str(error), retryable=True)
@@ -89,7 +89,7 @@ def to_problem(error: HoldfastError) -> Problem:
     return make_problem(500, error.info.category.value, error.info.safe)
 
 
-def respond_problem(problem: Problem) -> Response:
+def respond_problem(problem: ProblemBody) -> Response:
     """Return the response for a problem."""
     headers = {}
     if not isinstance(problem.retry_after, UnsetType):

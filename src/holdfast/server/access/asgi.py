@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from starlette.responses import Response
 
-from holdfast.server.problems import Problem, respond_problem
+from holdfast.server.problem_body import ProblemBody
+from holdfast.server.problems import respond_problem
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -46,7 +47,7 @@ def has_body(headers: Headers) -> bool:
     )
 
 
-def refuse(problem: Problem) -> Response:
+def refuse(problem: ProblemBody) -> Response:
     """Return the response for a request that is not let through."""
     response = respond_problem(problem)
     if problem.status == 401:

@@ -13,7 +13,8 @@ from holdfast.server.access.origin_rules import SAFE_METHODS
 from holdfast.server.access.principals import LOCAL, Principal
 from holdfast.server.access.rates import Rate, RateTable
 from holdfast.server.access.sign_in_cookies import find_sign_in_secret, is_csrf_token
-from holdfast.server.problems import Problem, ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_body import ProblemBody
+from holdfast.server.problems import ProblemError, make_problem, make_wait_problem
 
 _BEARER = "bearer "
 
@@ -132,7 +133,7 @@ def _identify_local(scope: Scope) -> Identity:
     )
 
 
-def _csrf_problem() -> Problem:
+def _csrf_problem() -> ProblemBody:
     return make_problem(
         403,
         "csrf",

@@ -20,7 +20,8 @@ from holdfast.server.access.asgi import (
     refuse,
 )
 from holdfast.server.access.options import AccessLimits
-from holdfast.server.problems import Problem, ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_body import ProblemBody
+from holdfast.server.problems import ProblemError, make_problem, make_wait_problem
 
 UPLOADS = ("/media", "/sessions/import")
 """The ends of the paths that take longer bodies."""
@@ -117,17 +118,17 @@ def is_upload(scope: Scope) -> bool:
     return scope["method"] == "POST" and find_route_path(scope).endswith(UPLOADS)
 
 
-def _too_large(most: int) -> Problem:
+def _too_large(most: int) -> ProblemBody:
     return make_problem(
         413, "body_too_large", f"The body is longer than {most} bytes.", fix="Send a shorter one"
     )
 
 
-def _too_slow(seconds: float) -> Problem:
+def _too_slow(seconds: float) -> ProblemBody:
     return make_problem(
         408, "body_too_slow", f"The body did not arrive within {seconds:g} seconds.", retryable=True
     )
 
 
-def _too_busy() -> Problem:
+def _too_busy() -> ProblemBody:
     return make_wait_problem(503, "busy", "Too many bodies are arriving at the same time.", 1.0)

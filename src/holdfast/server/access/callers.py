@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from holdfast.server.access.options import AccessLimits
 from holdfast.server.access.principals import Principal, Scope
 from holdfast.server.access.rates import Rate, RateTable
-from holdfast.server.problems import Problem, ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_body import ProblemBody
+from holdfast.server.problems import ProblemError, make_problem, make_wait_problem
 
 STATE = "holdfast.caller"
 
@@ -155,7 +156,7 @@ def take_stream(request: HasScope) -> None:
         caller.usage.take_stream(caller, caller.principal)
 
 
-def make_key_problem(detail: str = "A key is needed.") -> Problem:
+def make_key_problem(detail: str = "A key is needed.") -> ProblemBody:
     """Return the problem of a request without a valid key."""
     return make_problem(
         401,

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from holdfast.server.access.addresses import is_loopback
-from holdfast.server.problems import Problem, make_problem
+from holdfast.server.problem_body import ProblemBody
+from holdfast.server.problems import make_problem
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -65,7 +66,7 @@ def split_host(host: str) -> str:
     return name.lower().rstrip(".")
 
 
-def check_host(host: str, allowed: Collection[str], *, is_local: bool) -> Problem | None:
+def check_host(host: str, allowed: Collection[str], *, is_local: bool) -> ProblemBody | None:
     """Judge the `Host` of a request: a page whose name suddenly means this machine sends its own name.
 
     Args:
@@ -88,7 +89,7 @@ def check_host(host: str, allowed: Collection[str], *, is_local: bool) -> Proble
     )
 
 
-def check_origin(head: RequestHead, allowed: Collection[str]) -> Problem | None:
+def check_origin(head: RequestHead, allowed: Collection[str]) -> ProblemBody | None:
     """Judge where a browser sends a request from: only pages of the service itself may.
 
     A navigation in a tab of its own is allowed, since the page that began it learns nothing of it.
@@ -147,7 +148,7 @@ def _split_origin(origin: str) -> tuple[str, str, int] | None:
     return parts.scheme, parts.hostname, port or _PORTS[parts.scheme]
 
 
-def check_content_type(head: RequestHead, *, is_media: bool) -> Problem | None:
+def check_content_type(head: RequestHead, *, is_media: bool) -> ProblemBody | None:
     """Judge the type of a body: a form of another page can send three types, and JSON is none of them.
 
     Args:
