@@ -5,7 +5,7 @@ This module must never run a turn: it connects routes with the service.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -26,6 +26,8 @@ from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
 from holdfast.server.lifetime import ServiceLifetime, stop_on_signals
 from holdfast.server.problems import ProblemError, respond_problem, to_problem
+from holdfast.server.protocols.openai_errors import OpenAIErrors
+from holdfast.server.protocols.openai_routes import make_openai_api
 from holdfast.server.protocols.vercel import routes as vercel
 from holdfast.server.service import Service
 
@@ -36,6 +38,7 @@ def create_app(
     journal: Journal | str | None = None,
     access: AccessOptions | None = None,
     grace: float = 60.0,
+    hold_text: Collection[str] = (),
 ) -> Starlette:
     """Return an ASGI application that serves agents.
 
@@ -44,6 +47,8 @@ def create_app(
         journal: the journal or its address; by default that of the first agent, or memory.
         access: who may call, and how much.
         grace: how long a process that is told to stop waits for writing tools, in seconds.
+        hold_text: the names of agents whose text OpenAI's protocols send once its reply is accepted.
+            These protocols cannot withdraw text that was sent.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -52,7 +57,7 @@ def create_app(
     >>> from holdfast.testing import ScriptedModel
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
-    service = Service(agents, journal)
+    service = Service(agents, journal, hold_text)
     control = AccessControl(open_service_store(service.journal), access)
     control.readiness.add_check("journal", partial(service.journal.find_request, "ready?"))
     lifetime = ServiceLifetime(service, grace)
@@ -69,11 +74,12 @@ def create_app(
     app = Starlette(
         routes=[
             Mount("/api/v1", NativeApi(service, OPERATIONS)),
+            Mount("/v1", make_openai_api(service)),
             Route("/console", redirect_to_console),
             Mount("/console", routes=console_routes()),
             Mount("/vercel", routes=vercel.routes()),
         ],
-        middleware=[Middleware(protect, access=control)],
+        middleware=[Middleware(OpenAIErrors), Middleware(protect, access=control)],
         lifespan=lifespan,
         exception_handlers={HoldfastError: _refuse, ProblemError: _refuse},
     )

@@ -7,10 +7,12 @@ must never decide who may do something.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
+from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError, SessionBusyError
+from holdfast.core.json_schema import JsonSchema
 from holdfast.core.questions import AnyAnswer
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.memory import MemoryJournal
@@ -42,10 +44,19 @@ class TenantService:
         tenant: the tenant.
         agents: the agents by name.
         journal: the journal of the tenant.
+        holding: the names of agents whose text is held until its reply is accepted.
     """
 
-    def __init__(self, tenant: str, agents: dict[str, AnyAgent], journal: Journal) -> None:
+    def __init__(
+        self,
+        tenant: str,
+        agents: dict[str, AnyAgent],
+        journal: Journal,
+        holding: Collection[str] = (),
+    ) -> None:
         self.tenant = tenant
+        self.holding = frozenset(holding)
+        """The agents whose text is told once its reply is accepted, where it cannot be withdrawn."""
         self.journal = to_index(journal)
         self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
         self.watch = SessionWatch()
@@ -76,6 +87,11 @@ class TenantService:
         """Return an agent; None if there is none with this name."""
         return self._agents.get(name)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the agents."""
+        return tuple(self._agents)
+
     async def agent_of(self, session: str) -> AnyAgent:
         """Return the agent of the last turn of a session. Raises ConfigurationError."""
         return self.agent(await self._find_agent(session))
@@ -89,6 +105,7 @@ class TenantService:
         self,
         agent: str,
         message: Prompt,
+        output: JsonSchema | None = None,
         **keywords: Unpack[RunKeywords[Any]],
     ) -> AcceptedTurn:
         """Start a turn; return it once it is accepted. With a known `request`, return that turn.
@@ -96,6 +113,7 @@ class TenantService:
         Args:
             agent: the name of the agent.
             message: the message.
+            output: the type of the output; None for that of the agent.
             keywords: as for `Agent.run`. Without `session`, a new one is made.
 
         Raises:
@@ -110,7 +128,10 @@ class TenantService:
         if session is not None:
             await self._refuse_open_turn(session)
         keywords["session"] = name = session or new_run_id()
-        begun = await self.runner.start(name, lambda: bound.stream(message, **keywords), bound)
+        wanted: dict[str, Any] = {} if output is None else {"output": output}
+        begun = await self.runner.start(
+            name, lambda: bound.stream(message, **wanted, **keywords), bound
+        )
         if begun is None and request is not None:  # another call with the request was first
             begun = await self.find_request(request)
         if begun is None:
@@ -213,16 +234,21 @@ class Service:
     Args:
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent, or memory.
+        hold_text: the names of agents whose text is held until its reply is accepted.
 
     Raises:
         ConfigurationError: an argument is wrong.
     """
 
     def __init__(
-        self, agents: AnyAgent | Iterable[AnyAgent], journal: Journal | str | None = None
+        self,
+        agents: AnyAgent | Iterable[AnyAgent],
+        journal: Journal | str | None = None,
+        hold_text: Collection[str] = (),
     ) -> None:
         self.is_closing = False
         self.agents = name_agents(agents)
+        self._holding = _check_holding(hold_text, self.agents)
         first = next(iter(self.agents.values()))
         self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
         self._tenants: dict[str, TenantService] = {}
@@ -232,7 +258,9 @@ class Service:
         found = self._tenants.get(tenant)
         if found is None:
             journal = self.journal.for_tenant(tenant)
-            found = self._tenants[tenant] = TenantService(tenant, self.agents, journal)
+            found = self._tenants[tenant] = TenantService(
+                tenant, self.agents, journal, self._holding
+            )
             if self.is_closing:
                 found.close_readers()
         return found
@@ -269,3 +297,13 @@ class Service:
         for tenant in self.tenants:
             tenant.close_readers()
         await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])
+
+
+def _check_holding(given: Collection[str], agents: Mapping[str, AnyAgent]) -> Collection[str]:
+    check_value("hold_text", given, Collection[str])
+    for name in () if isinstance(given, str) else given:
+        if name not in agents:
+            raise ConfigurationError("hold_text", f"there is no agent {name!r}")
+    if isinstance(given, str):
+        raise ConfigurationError("hold_text", "must be a list of names", fix=f"Write [{given!r}]")
+    return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -29,12 +29,14 @@ class SavedTurn(Struct, frozen=True):
         events: its events so far.
         told: the turn as its caller was told it.
         hold: when its text is told.
+        latest: the number of the last turn or change of the session.
     """
 
     before: int
     events: tuple[Event, ...]
     told: ToldTurn
     hold: Hold
+    latest: int
 
 
 class TurnReading:
@@ -42,12 +44,10 @@ class TurnReading:
 
     Args:
         tenant: the tenant.
-        holding: the names of the agents whose text is told once it is accepted.
     """
 
-    def __init__(self, tenant: TenantService, holding: Collection[str] = ()) -> None:
+    def __init__(self, tenant: TenantService) -> None:
         self._tenant = tenant
-        self._holding = holding
 
     async def find_turn(self, session: str, turn: int) -> SavedTurn | None:
         """Return what the journal has of a turn; None if there is no such turn."""
@@ -64,7 +64,7 @@ class TurnReading:
         hold = self._find_hold(told)
         if hold == "output":
             told = tell_turn(events, hold) or told
-        return SavedTurn(before, events, told, hold)
+        return SavedTurn(before, events, told, hold, max(map(turn_of_key, keys)))
 
     def _find_hold(self, told: ToldTurn) -> Hold:
         """Return when text is told: that of a typed output once it fits."""
@@ -75,7 +75,7 @@ class TurnReading:
         known = self._tenant.find_agent(agent)
         if known is not None and plan_of(known).output is not None:
             return "output"
-        return "accepted" if agent in self._holding else "no"
+        return "accepted" if agent in self._tenant.holding else "no"
 
     async def require_segment(self, name: SegmentName | None, field: str) -> SavedTurn:
         """Return the turn of a segment. Raises ProblemError with 404 if there is no such segment."""

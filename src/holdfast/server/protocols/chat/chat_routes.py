@@ -1,0 +1,209 @@
+"""The routes of Chat Completions: start or continue a run, and list the agents as models."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from holdfast.core.client_tools import ClientToolResult
+from holdfast.core.messages import Message, ToolResult
+from holdfast.resilience.system_clock import new_run_id
+from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
+from holdfast.server.api.request_bodies import NoBody, NoQuery
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.protocols.chat.chat_arguments import (
+    NOT_TAKEN,
+    make_client_tools,
+    make_output,
+    make_settings,
+)
+from holdfast.server.protocols.chat.chat_bodies import ChatRequest, ToolMessage
+from holdfast.server.protocols.chat.chat_messages import to_messages
+from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjection, find_failure
+from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
+from holdfast.server.protocols.content_parts import refuse
+from holdfast.server.protocols.continuation import find_segment, note_history, was_sent
+from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName, read_call_id
+from holdfast.server.protocols.request_arguments import (
+    check_output,
+    check_same_request,
+    check_supported,
+    digest_body,
+)
+from holdfast.server.protocols.streaming import DONE, encode_event, stream_events
+from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
+from holdfast.server.service import TenantService
+
+ChatCall = Call[NoQuery, ChatRequest]
+
+
+class Target(Struct, frozen=True):
+    """The segment that answers a request, and its turn."""
+
+    name: SegmentName
+    saved: SavedTurn
+
+
+async def complete_chat(call: ChatCall) -> Response:
+    """Answer with a run of its own, or with the continuation of the run that waits for results."""
+    request = call.body
+    check_supported(request, NOT_TAKEN)
+    messages = to_messages(request.messages)
+    reading = TurnReading(call.tenant)
+    if isinstance(request.messages[-1], ToolMessage):
+        target = await _continue_run(call, reading, messages)
+    else:
+        target = await _start_run(call, reading, messages)
+    options = request.stream_options
+    projection = ChatProjection(
+        target.name, has_usage=bool(options is not None and options.include_usage)
+    )
+    if request.stream:
+        return stream_events(_stream(reading, target, projection))
+    return await _complete(reading, target, projection)
+
+
+async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> Target:
+    request, tenant = call.body, call.tenant
+    agent = require_agent(tenant, request.model)
+    if messages[-1].role != "user":
+        raise refuse("messages", "must end with a message of the user, or with results of tools")
+    output = make_output(request.response_format)
+    check_output(agent, output, "response_format")
+    body = digest_body(await call.request.body())
+    noted = {"history": msgspec.to_builtins(note_history(messages)), "body": body}
+    key = call.request.headers.get("Idempotency-Key")
+    keywords: RunKeywords[Any] = {
+        "session": new_run_id(),
+        "history": messages[:-1],
+        "settings": make_settings(request),
+        "tools": make_client_tools(request.tools),
+        "metadata": {**(request.metadata or {}), REQUEST_KEY: noted},
+        "request": key and f"chat:{key}",
+    }
+    accepted = await tenant.start(request.model, messages[-1], output=output, **keywords)
+    name = SegmentName(accepted.session, accepted.number)
+    saved = await reading.require_segment(name, "model")
+    if key:
+        check_same_request(saved, body)
+    return Target(name, saved)
+
+
+async def _continue_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> Target:
+    """Give the results at the end of a request to the run that waits for them."""
+    results = [part for part in messages[-1].parts if isinstance(part, ToolResult)]
+    name, values = _read_results(results)
+    saved = await reading.find_turn(name.session, name.turn)
+    number = None if saved is None else find_segment(saved.told, frozenset(values))
+    if saved is None or number is None:
+        raise _refuse_results(call.tenant, "these are not the results that a run waits for")
+    if saved.told.opened.agent != call.body.model:
+        raise refuse("model", f"the run that waits is of {saved.told.opened.agent!r}")
+    if not was_sent(saved.told, name.session, number, messages[:-1]):
+        raise _refuse_results(
+            call.tenant, "the messages before the results are not those that were sent"
+        )
+    asked = SegmentName(name.session, name.turn, number)
+    given = GivenAnswers(asked, values, "messages", call.principal.name)
+    following, after = await give_answers(call.tenant, reading, given)
+    return Target(following, after)
+
+
+def _read_results(results: list[ToolResult]) -> tuple[SegmentName, dict[str, ClientToolResult]]:
+    """Return the turn that asked for results, and the results by the keys of the questions."""
+    found = [(read_call_id(one.call_id), one) for one in results]
+    sessions = {None if named is None else named.session for named, _ in found}
+    session = sessions.pop()
+    if session is None or sessions:
+        raise refuse("messages", "a tool_call_id is not known, or of another run", "unknown_call")
+    values = {named.place: ClientToolResult(one.text) for named, one in found if named is not None}
+    turns = {key.partition(".")[0].removeprefix("t") for key in values}
+    turn = turns.pop()
+    if turns or not turn.isdecimal():
+        raise refuse("messages", "the results are of several turns", "unknown_call")
+    return SegmentName(session, int(turn)), values
+
+
+def _refuse_results(_tenant: TenantService, detail: str) -> ProblemError:
+    return refuse("messages", detail, "unknown_call")
+
+
+async def _stream(
+    reading: TurnReading, target: Target, projection: ChatProjection
+) -> AsyncIterator[bytes]:
+    async for event in reading.follow(target.name, target.saved):
+        for told in projection.feed(event):
+            if isinstance(told, ChatFailure):
+                yield encode_event(told.to_json())
+                return
+            yield encode_event(told)
+    if projection.finish:
+        yield DONE
+
+
+async def _complete(reading: TurnReading, target: Target, projection: ChatProjection) -> Response:
+    async for event in reading.follow(target.name, target.saved, is_streamed=False):
+        failure = find_failure(projection.feed(event))
+        if failure is not None:
+            status = 429 if failure.code == "rate_limit_exceeded" else 500
+            return respond(failure.to_json(), status, {"x-should-retry": "false"})
+    if not projection.finish:
+        detail = "The service stops. The run goes on, and can be read."
+        raise ProblemError(make_problem(503, "shutting_down", detail, retryable=False))
+    return respond(projection.build_completion())
+
+
+async def list_models(call: Call[NoQuery, NoBody]) -> Response:
+    """List the agents as models."""
+    return respond({"object": "list", "data": [_to_model(name) for name in call.tenant.names]})
+
+
+async def read_model(call: Call[NoQuery, NoBody]) -> Response:
+    """Read one agent as a model."""
+    require_agent(call.tenant, call.names["model"])
+    return respond(_to_model(call.names["model"]))
+
+
+def _to_model(name: str) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "holdfast"}
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="complete_chat",
+        method="POST",
+        path="/chat/completions",
+        text="Complete a chat with an agent.",
+        scope="run",
+        handle=complete_chat,
+        query=NoQuery,
+        body=ChatRequest,
+        carries="json",
+    ),
+    Operation(
+        name="list_models",
+        method="GET",
+        path="/models",
+        text="List the agents as models.",
+        scope="read",
+        handle=list_models,
+        query=NoQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="read_model",
+        method="GET",
+        path="/models/{model}",
+        text="Read one agent as a model.",
+        scope="read",
+        handle=read_model,
+        query=NoQuery,
+        body=NoBody,
+    ),
+)
+"""What can be done with Chat Completions."""

@@ -1,0 +1,13 @@
+"""OpenAI's protocols below `/v1`."""
+
+from __future__ import annotations
+
+from holdfast.server.api.native_api import NativeApi
+from holdfast.server.protocols.chat import chat_routes
+from holdfast.server.protocols.responses import response_routes
+from holdfast.server.service import Service
+
+
+def make_openai_api(service: Service) -> NativeApi:
+    """Return the application that answers below `/v1`."""
+    return NativeApi(service, (*response_routes.OPERATIONS, *chat_routes.OPERATIONS))

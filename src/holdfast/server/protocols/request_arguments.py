@@ -1,0 +1,70 @@
+"""What the requests of OpenAI's APIs have in common: tools and output types of the caller.
+
+A caller is not the author of the agent: it may add tools and ask for a form of the text, and may not
+replace what the author chose. This module must never start a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from holdfast.core.client_tools import ClientTool
+from holdfast.core.json_schema import JsonSchema
+from holdfast.server.bound_agents import AnyAgent, plan_of
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.protocols.content_parts import refuse
+from holdfast.server.protocols.openai_shapes import REQUEST_KEY
+from holdfast.server.protocols.turn_reading import SavedTurn
+
+NotTaken: TypeAlias = Mapping[str, tuple[tuple[object, ...], str]]
+"""Fields that are not taken: the values that have no effect, and why others are refused."""
+
+JSON_OBJECT = JsonSchema({"type": "object"}, name="object", strict=False)
+"""The output type of a request for any JSON object."""
+
+
+def check_supported(request: Struct, not_taken: NotTaken) -> None:
+    """Raise ProblemError for a field that is not taken."""
+    for field, (harmless, why) in not_taken.items():
+        value = getattr(request, field)
+        if value is not None and value not in harmless:
+            raise refuse(field, why, "unsupported_parameter")
+
+
+def make_client_tool(
+    name: str, description: str | None, parameters: dict[str, Any] | None
+) -> ClientTool:
+    """Return a tool of the caller. Raises ConfigurationError."""
+    return ClientTool(name, description or "", parameters or {})
+
+
+def make_schema(
+    schema: dict[str, Any], name: str, description: str | None, *, strict: bool | None
+) -> JsonSchema:
+    """Return the type of an output. Raises ConfigurationError."""
+    return JsonSchema(schema, name, description or "", strict=bool(strict))
+
+
+def check_output(agent: AnyAgent, output: JsonSchema | None, field: str) -> None:
+    """Raise ProblemError if a request replaces the output type of an agent."""
+    if output is not None and plan_of(agent).output is not None:
+        raise refuse(field, "the agent has an output type of its own", "unsupported_value")
+
+
+def digest_body(body: bytes) -> str:
+    """Return a digest of the body of a request."""
+    return blake2b(body, digest_size=16).hexdigest()
+
+
+def check_same_request(saved: SavedTurn, digest: str) -> None:
+    """Raise ProblemError if an idempotency key was used for a request with another body."""
+    options = saved.told.opened.options
+    noted = None if options is None else options.metadata.get(REQUEST_KEY)
+    if isinstance(noted, dict) and noted.get("body") == digest:
+        return
+    detail = "was used for a request with another body"
+    raise ProblemError(make_problem(422, "idempotency", detail, field="Idempotency-Key"))

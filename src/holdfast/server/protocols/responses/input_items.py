@@ -1,0 +1,170 @@
+"""Turns the input of a Responses request into messages and answers, and names what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.client_tools import ClientToolResult
+from holdfast.core.messages import (
+    Media,
+    Message,
+    Part,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    tool_results,
+    user,
+)
+from holdfast.server.protocols.content_parts import (
+    guess_file_type,
+    make_media_from_data,
+    make_media_from_url,
+    refuse,
+)
+from holdfast.server.protocols.responses.response_bodies import (
+    ApprovalItem,
+    CallItem,
+    CallOutputItem,
+    ContentPart,
+    InputFile,
+    InputImage,
+    InputItem,
+    InputText,
+    MessageItem,
+    OutputText,
+    PlainText,
+    RefusalText,
+)
+
+
+class ResponseInput(Struct, frozen=True):
+    """What a request brings.
+
+    Args:
+        messages: the messages, without the answers at the end.
+        results: the results of tools at the end, by the ids of their calls.
+        approvals: the answers to requests for an approval at the end.
+    """
+
+    messages: tuple[Message, ...]
+    results: dict[str, ClientToolResult] = {}
+    approvals: tuple[ApprovalItem, ...] = ()
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether the input ends with answers for a turn that waits."""
+        return bool(self.results or self.approvals)
+
+
+def read_input(given: str | Sequence[dict[str, Any]] | None) -> ResponseInput:
+    """Return what the input of a request brings. Raises ProblemError that names the item."""
+    if isinstance(given, str):
+        return ResponseInput((user(given),))
+    if not given:
+        raise refuse("input", "is missing", "missing_required_parameter")
+    items = [_read_item(item, f"input[{at}]") for at, item in enumerate(given)]
+    end = len(items)
+    while end and isinstance(items[end - 1], CallOutputItem | ApprovalItem):
+        end -= 1
+    results: dict[str, ClientToolResult] = {}
+    approvals: list[ApprovalItem] = []
+    for at, item in enumerate(items[end:], end):
+        if isinstance(item, ApprovalItem):
+            approvals.append(item)
+        elif isinstance(item, CallOutputItem):
+            text = _read_output(item, f"input[{at}].output")
+            results[item.call_id] = ClientToolResult(text)
+    return ResponseInput(tuple(_to_messages(items[:end])), results, tuple(approvals))
+
+
+def _read_item(item: dict[str, Any], field: str) -> InputItem:
+    kind = item.get("type", "message" if "role" in item else None)
+    if kind == "item_reference":
+        raise refuse(
+            field, "is a reference, which is not taken; send the item", "unsupported_value"
+        )
+    try:
+        read: InputItem = msgspec.convert({**item, "type": kind}, InputItem)
+    except msgspec.ValidationError as error:
+        raise refuse(field, str(error)) from error
+    return read
+
+
+def _to_messages(items: Sequence[InputItem]) -> list[Message]:
+    """Return the messages of a history; calls and results that follow each other are one message."""
+    messages: list[Message] = []
+    names: dict[str, str] = {}
+    for at, item in enumerate(items):
+        field = f"input[{at}]"
+        if isinstance(item, MessageItem):
+            messages.append(_to_message(item, field))
+        elif isinstance(item, CallItem):
+            names[item.call_id] = item.name
+            call = ToolCall(item.call_id, item.name, item.arguments or "{}")
+            _join(messages, Message("assistant", (call,)))
+        elif isinstance(item, CallOutputItem):
+            if item.call_id not in names:
+                raise refuse(f"{field}.call_id", "no call with this id is before it")
+            text = Text(_read_output(item, f"{field}.output"))
+            result = ToolResult(item.call_id, names[item.call_id], (text,))
+            _join(messages, tool_results([result]))
+        elif isinstance(item, ApprovalItem):
+            raise refuse(field, "an approval must be at the end of the input")
+    return messages
+
+
+def _join(messages: list[Message], message: Message) -> None:
+    """Add a message, or its parts to the last one if that has the same role."""
+    if messages and messages[-1].role == message.role:
+        messages[-1] = Message(message.role, (*messages[-1].parts, *message.parts))
+    else:
+        messages.append(message)
+
+
+def _to_message(item: MessageItem, field: str) -> Message:
+    role = "system" if item.role == "developer" else item.role
+    if isinstance(item.content, str):
+        return Message(role, (Text(item.content),))
+    parts = [_to_part(part, f"{field}.content[{at}]") for at, part in enumerate(item.content)]
+    return Message(role, tuple(parts))
+
+
+def _to_part(part: ContentPart, field: str) -> Part:
+    if isinstance(part, InputText | OutputText | PlainText):
+        return Text(part.text)
+    if isinstance(part, RefusalText):
+        return Refusal(part.refusal)
+    if isinstance(part, InputImage):
+        if part.image_url is None:
+            raise refuse(f"{field}.image_url", "is missing; there is no store of files")
+        return make_media_from_url(part.image_url, f"{field}.image_url", "image/jpeg")
+    if isinstance(part, InputFile):
+        return _to_file(part, field)
+    audio = part.input_audio
+    kind = {"mp3": "audio/mpeg"}.get(audio.format, f"audio/{audio.format}")
+    return make_media_from_data(audio.data, kind, f"{field}.input_audio.data")
+
+
+def _to_file(part: InputFile, field: str) -> Media:
+    kind, name = guess_file_type(part.filename), part.filename
+    if part.file_data is not None:
+        return make_media_from_data(part.file_data, kind, f"{field}.file_data", name)
+    if part.file_url is not None:
+        return make_media_from_url(part.file_url, f"{field}.file_url", kind, name)
+    raise refuse(f"{field}.file_data", "is missing; there is no store of files")
+
+
+def _read_output(item: CallOutputItem, field: str) -> str:
+    if isinstance(item.output, str):
+        return item.output
+    texts = []
+    for at, part in enumerate(item.output):
+        if not isinstance(part, InputText | OutputText | PlainText):
+            raise refuse(f"{field}[{at}]", "is not a text; a result is a text", "unsupported_value")
+        texts.append(part.text)
+    return "".join(texts)

@@ -1,0 +1,189 @@
+"""The routes of Responses: create, read, stream from a number, cancel and delete; and conversations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+from starlette.responses import Response
+
+from holdfast.resilience.system_clock import new_run_id
+from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
+from holdfast.server.api.request_bodies import NoBody, NoQuery
+from holdfast.server.live.reading import TURN_ENDED
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.protocols.content_parts import refuse
+from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name
+from holdfast.server.protocols.request_arguments import check_supported
+from holdfast.server.protocols.responses.input_items import read_input
+from holdfast.server.protocols.responses.projection import ResponseProjection
+from holdfast.server.protocols.responses.response_arguments import NOT_TAKEN
+from holdfast.server.protocols.responses.response_bodies import (
+    NewConversation,
+    ResponseQuery,
+    ResponseRequest,
+)
+from holdfast.server.protocols.responses.response_object import RESPONSE
+from holdfast.server.protocols.responses.response_targets import (
+    ResponseCall,
+    Target,
+    choose_target,
+)
+from holdfast.server.protocols.streaming import encode_event, stream_events
+from holdfast.server.protocols.turn_reading import TurnReading
+
+ReadCall = Call[ResponseQuery, NoBody]
+PlainCall = Call[NoQuery, NoBody]
+
+_SECONDS_FOR_CANCEL = 10.0
+
+
+async def create_response(call: ResponseCall) -> Response:
+    """Answer with a turn, or with the continuation of one that waits."""
+    request = call.body
+    check_supported(request, NOT_TAKEN)
+    reading = TurnReading(call.tenant)
+    target = await choose_target(call, reading, read_input(request.input))
+    if request.stream:
+        return stream_events(_stream(reading, target, None))
+    if request.background:
+        return await _respond_now(reading, target)
+    projection = ResponseProjection(target.name)
+    async for event in reading.follow(target.name, target.saved, is_streamed=False):
+        for _ in projection.feed(event):
+            pass
+    if not projection.is_over:
+        detail = f"The service stops. The run goes on: read {target.name.to_id(RESPONSE)}."
+        raise ProblemError(make_problem(503, "shutting_down", detail))
+    return respond(projection.response)
+
+
+async def read_response(call: ReadCall) -> Response:
+    """Read a response as it stands, or stream it from its beginning or after a number."""
+    reading = TurnReading(call.tenant)
+    target = await _require_target(call, reading)
+    if call.query.stream:
+        return stream_events(_stream(reading, target, call.query.starting_after))
+    if call.query.starting_after is not None:
+        raise refuse("starting_after", "needs stream=true")
+    return await _respond_now(reading, target)
+
+
+async def cancel_response(call: PlainCall) -> Response:
+    """Cancel the turn of a response, if this response is in progress."""
+    reading = TurnReading(call.tenant)
+    target = await _require_target(call, reading)
+    session = target.name.session
+    last = await call.tenant.last_turn(session)
+    is_last = target.name.segment == len(target.saved.told.segments) - 1
+    if last.turn == target.name.turn and is_last and last.status not in TURN_ENDED:
+        await call.tenant.cancel(session)
+        await call.tenant.runner.wait(session, _SECONDS_FOR_CANCEL)
+    return await _respond_now(reading, target)
+
+
+async def delete_response(call: PlainCall) -> Response:
+    """Delete a response that is alone in its session."""
+    target = await _require_target(call, TurnReading(call.tenant))
+    if target.name.turn != 1 or target.saved.latest != 1:
+        detail = "it is part of a conversation; delete the session instead"
+        raise ProblemError(make_problem(409, "conflict", detail, field="response_id"))
+    await call.tenant.sessions.delete(target.name.session)
+    response_id = target.name.to_id(RESPONSE)
+    return respond({"id": response_id, "object": "response", "deleted": True})
+
+
+async def create_conversation(call: Call[NoQuery, NewConversation]) -> Response:
+    """Name a conversation. It begins with its first response."""
+    if call.body.items:
+        raise refuse("items", "are not taken; send them with the first response")
+    return respond(
+        {
+            "id": f"conv_{new_run_id()}",
+            "object": "conversation",
+            "created_at": int(time.time()),
+            "metadata": call.body.metadata or {},
+        }
+    )
+
+
+async def _require_target(call: ReadCall | PlainCall, reading: TurnReading) -> Target:
+    name: SegmentName | None = read_segment_name(RESPONSE, call.names["response"])
+    saved = await reading.require_segment(name, "response_id")
+    assert name is not None  # noqa: S101  # REASON: require_segment raises for it
+    return Target(name, saved)
+
+
+async def _respond_now(reading: TurnReading, target: Target) -> Response:
+    """Return the response as the journal has it."""
+    projection = ResponseProjection(target.name)
+    for event in await reading.read(target.name, target.saved):
+        for _ in projection.feed(event):
+            pass
+    return respond(projection.response)
+
+
+async def _stream(reading: TurnReading, target: Target, after: int | None) -> AsyncIterator[bytes]:
+    projection = ResponseProjection(target.name, after)
+    async for event in reading.follow(target.name, target.saved):
+        for told in projection.feed(event):
+            yield encode_event(told, is_named=True)
+        if projection.is_over:
+            return
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="create_response",
+        method="POST",
+        path="/responses",
+        text="Create a response of an agent.",
+        scope="run",
+        handle=create_response,
+        query=NoQuery,
+        body=ResponseRequest,
+        carries="json",
+    ),
+    Operation(
+        name="read_response",
+        method="GET",
+        path="/responses/{response}",
+        text="Read or stream a response.",
+        scope="read",
+        handle=read_response,
+        query=ResponseQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="cancel_response",
+        method="POST",
+        path="/responses/{response}/cancel",
+        text="Cancel a response.",
+        scope="run",
+        handle=cancel_response,
+        query=NoQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="delete_response",
+        method="DELETE",
+        path="/responses/{response}",
+        text="Delete a response.",
+        scope="run",
+        handle=delete_response,
+        query=NoQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="create_conversation",
+        method="POST",
+        path="/conversations",
+        text="Name a conversation.",
+        scope="run",
+        handle=create_conversation,
+        query=NoQuery,
+        body=NewConversation,
+        carries="optional",
+    ),
+)
+"""What can be done with Responses."""

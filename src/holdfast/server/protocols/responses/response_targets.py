@@ -1,0 +1,305 @@
+"""Decides what a Responses request does: a new session, the next turn, a fork, or answers for a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.client_tools import ClientToolQuestion
+from holdfast.core.events import QuestionAsked, TurnClosed
+from holdfast.core.question_log import ASKED
+from holdfast.core.questions import (
+    Approved,
+    ContinuationQuestion,
+    Continued,
+    Denied,
+    PermissionQuestion,
+)
+from holdfast.resilience.system_clock import new_run_id
+from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.server.api.operations import Call
+from holdfast.server.api.request_bodies import NoQuery
+from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
+from holdfast.server.protocols.content_parts import refuse
+from holdfast.server.protocols.continuation import find_segment, note_history, was_sent
+from holdfast.server.protocols.names import make_name
+from holdfast.server.protocols.openai_shapes import (
+    REQUEST_KEY,
+    SegmentName,
+    make_call_id,
+    read_call_id,
+    read_segment_name,
+)
+from holdfast.server.protocols.request_arguments import (
+    JSON_OBJECT,
+    check_output,
+    check_same_request,
+    digest_body,
+)
+from holdfast.server.protocols.responses.input_items import ResponseInput
+from holdfast.server.protocols.responses.response_arguments import (
+    make_client_tools,
+    make_output,
+    make_settings,
+)
+from holdfast.server.protocols.responses.response_bodies import (
+    ApprovalItem,
+    ConversationId,
+    ResponseRequest,
+)
+from holdfast.server.protocols.responses.response_object import APPROVAL, RESPONSE
+from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
+
+ResponseCall: TypeAlias = Call[NoQuery, ResponseRequest]
+
+_ASKS_FOR_APPROVAL = (PermissionQuestion.__name__, ContinuationQuestion.__name__)
+
+
+class Target(Struct, frozen=True):
+    """The segment that answers a request, and its turn."""
+
+    name: SegmentName
+    saved: SavedTurn
+
+
+class Beginning(Struct, frozen=True):
+    """Where a new turn begins.
+
+    Args:
+        session: its session.
+        agent: the agent of the session so far; "" for a new session.
+        previous: the id of the response before it.
+        is_conversation: whether the caller named the session.
+    """
+
+    session: str
+    agent: str = ""
+    previous: str | None = None
+    is_conversation: bool = False
+
+
+async def choose_target(call: ResponseCall, reading: TurnReading, given: ResponseInput) -> Target:
+    """Start or continue a turn; return the segment that answers the request. Raises ProblemError."""
+    request = call.body
+    if request.previous_response_id is not None and request.conversation is not None:
+        raise refuse("conversation", "cannot be given together with previous_response_id")
+    if (key := _read_key(call)) is not None:
+        known = await call.tenant.find_request(key)
+        if known is not None:
+            name = SegmentName(known.session, known.number)
+            saved = await reading.require_segment(name, "Idempotency-Key")
+            check_same_request(saved, digest_body(await call.request.body()))
+            return Target(name, saved)
+    if request.previous_response_id is not None:
+        return await _continue_previous(call, reading, given, request.previous_response_id)
+    if request.conversation is not None:
+        return await _continue_conversation(call, reading, given, request.conversation)
+    if given.has_answers:
+        return await _continue_sent(call, reading, given)
+    return await _start(call, reading, given, Beginning(new_run_id()))
+
+
+def _read_key(call: ResponseCall) -> str | None:
+    key = call.request.headers.get("Idempotency-Key")
+    return f"responses:{key}" if key else None
+
+
+async def _continue_previous(
+    call: ResponseCall, reading: TurnReading, given: ResponseInput, previous: str
+) -> Target:
+    """Continue after a response: its wait, its session, or a fork of that."""
+    field = "previous_response_id"
+    name = read_segment_name(RESPONSE, previous)
+    saved = await reading.require_segment(name, field)
+    assert name is not None  # noqa: S101  # REASON: require_segment raises for it
+    if given.has_answers:
+        return await _answer(call, reading, given, Target(name, saved))
+    if not isinstance(saved.events[-1], TurnClosed):
+        raise _refuse_open(saved, name, field)
+    if name.segment != len(saved.told.segments) - 1:
+        raise refuse(field, "its turn went on with another response; continue that one")
+    session = name.session
+    if saved.latest != name.turn:
+        session = await call.tenant.sessions.fork(session, name.turn)
+    agent = saved.told.opened.agent
+    return await _start(call, reading, given, Beginning(session, agent, previous))
+
+
+def _refuse_open(saved: SavedTurn, name: SegmentName, field: str) -> ProblemError:
+    """Return the refusal of a message for a turn that has not ended."""
+    questions = saved.told.segments[-1].questions
+    if not saved.told.open_keys or not questions:
+        return ProblemError(
+            make_problem(409, "busy", "it is in progress", field=field, retryable=True)
+        )
+    missing = ", ".join(make_call_id(name.session, asked) for asked in questions)
+    return refuse("input", f"no output was found for the calls {missing}", "missing_output")
+
+
+async def _continue_conversation(
+    call: ResponseCall, reading: TurnReading, given: ResponseInput, named: str | ConversationId
+) -> Target:
+    """Continue the session that the caller names, or begin it."""
+    session = named if isinstance(named, str) else named.id
+    last = await call.tenant.reader.find_last_turn(session)
+    if last is None or not last.turn:
+        beginning = Beginning(session, is_conversation=True)
+        return await _start(call, reading, given, beginning)
+    saved = await reading.find_turn(session, last.turn)
+    if saved is None:
+        raise refuse("conversation", "cannot be continued")
+    name = SegmentName(session, last.turn, len(saved.told.segments) - 1)
+    if given.has_answers:
+        return await _answer(call, reading, given, Target(name, saved))
+    if not isinstance(saved.events[-1], TurnClosed):
+        raise _refuse_open(saved, name, "conversation")
+    beginning = Beginning(
+        session, saved.told.opened.agent, name.to_id(RESPONSE), is_conversation=True
+    )
+    return await _start(call, reading, given, beginning)
+
+
+async def _continue_sent(call: ResponseCall, reading: TurnReading, given: ResponseInput) -> Target:
+    """Continue the run whose whole conversation the caller sends, with results at its end."""
+    found = [read_call_id(one) for one in given.results]
+    sessions = {None if named is None else named.session for named in found}
+    session = sessions.pop() if sessions else None
+    if session is None or sessions or given.approvals:
+        raise refuse("input", "the outputs at the end are not of calls of one run", "unknown_call")
+    keys = frozenset(named.place for named in found if named is not None)
+    turn = min(keys).partition(".")[0].removeprefix("t")
+    saved = await reading.find_turn(session, int(turn)) if turn.isdecimal() else None
+    number = None if saved is None else find_segment(saved.told, keys)
+    if saved is None or number is None:
+        raise refuse("input", "these are not the outputs that a run waits for", "unknown_call")
+    if not was_sent(saved.told, session, number, given.messages):
+        detail = "the items before the outputs are not those that were sent"
+        raise refuse("input", detail, "unknown_call")
+    name = SegmentName(session, int(turn), number)
+    answered = ResponseInput((), given.results)
+    return await _answer(call, reading, answered, Target(name, saved))
+
+
+async def _answer(
+    call: ResponseCall, reading: TurnReading, given: ResponseInput, asked: Target
+) -> Target:
+    """Give the answers of a request to the questions of a segment."""
+    if given.messages:
+        raise refuse("input", "has messages besides the outputs; send them after the response")
+    number = asked.name.segment
+    questions = asked.saved.told.segments[number].questions
+    values = _match_answers(asked.name.session, questions, given)
+    answers = GivenAnswers(asked.name, values, "input", call.principal.name)
+    name, saved = await give_answers(call.tenant, reading, answers)
+    return Target(name, saved)
+
+
+def _match_answers(
+    session: str, questions: tuple[QuestionAsked, ...], given: ResponseInput
+) -> Mapping[str, object]:
+    """Return the answers by the keys of the questions. Raises ProblemError unless all fit."""
+    results = dict(given.results)
+    approvals = {one.approval_request_id: one for one in given.approvals}
+    values: dict[str, object] = {}
+    missing: list[str] = []
+    for asked in questions:
+        key, call_id = asked.key.removesuffix(ASKED), make_call_id(session, asked)
+        if asked.kind in _ASKS_FOR_APPROVAL:
+            approval_id = make_name(APPROVAL, session, key)
+            approval = approvals.pop(approval_id, None)
+            if approval is None:
+                missing.append(approval_id)
+            else:
+                values[key] = _to_decision(asked, approval)
+            continue
+        result = results.pop(call_id, None)
+        if result is None:
+            missing.append(call_id)
+        else:
+            is_tool = asked.kind == ClientToolQuestion.__name__
+            values[key] = result if is_tool else result.text
+    if missing:
+        detail = f"no output was found for the calls {', '.join(missing)}"
+        raise refuse("input", detail, "missing_output")
+    if others := [*results, *approvals]:
+        detail = f"has outputs for calls that nobody waits for: {', '.join(others)}"
+        raise refuse("input", detail, "unknown_call")
+    return values
+
+
+def _to_decision(asked: QuestionAsked, approval: ApprovalItem) -> Approved | Continued | Denied:
+    if not approval.approve:
+        return Denied(reason=approval.reason) if approval.reason else Denied()
+    return Approved() if asked.kind == PermissionQuestion.__name__ else Continued()
+
+
+async def _start(
+    call: ResponseCall, reading: TurnReading, given: ResponseInput, beginning: Beginning
+) -> Target:
+    """Start a turn."""
+    request, tenant, messages = call.body, call.tenant, given.messages
+    if given.has_answers:
+        raise refuse("input", "has outputs for calls that nobody waits for", "unknown_call")
+    name = _choose_agent(call, beginning)
+    if not messages or messages[-1].role != "user":
+        raise refuse("input", "must end with a message of the user, or with outputs of calls")
+    if beginning.agent and len(messages) > 1:
+        messages = (_join_user_messages(given),)
+    output = make_output(request.text)
+    check_output(require_agent(tenant, name), output, "text.format")
+    body = digest_body(await call.request.body())
+    keywords: RunKeywords[Any] = {
+        "session": beginning.session,
+        "history": messages[:-1],
+        "settings": make_settings(request),
+        "tools": make_client_tools(request.tools),
+        "instructions": request.instructions,
+        "metadata": {
+            **(request.metadata or {}),
+            REQUEST_KEY: {
+                "history": msgspec.to_builtins(note_history(messages)),
+                "body": body,
+                **_note_request(request, beginning),
+            },
+        },
+        "request": _read_key(call),
+    }
+    accepted = await tenant.start(name, messages[-1], output=output, **keywords)
+    segment = SegmentName(accepted.session, accepted.number)
+    saved = await reading.require_segment(segment, "model")
+    return Target(segment, saved)
+
+
+def _choose_agent(call: ResponseCall, beginning: Beginning) -> str:
+    """Return the name of the agent. Raises ProblemError if there is none, or none is named."""
+    names = call.tenant.names
+    name = call.body.model or beginning.agent or (names[0] if len(names) == 1 else "")
+    if not name:
+        raise refuse("model", "is missing", "missing_required_parameter")
+    require_agent(call.tenant, name)
+    return name
+
+
+def _join_user_messages(given: ResponseInput) -> Any:
+    """Return the messages for a session that has a history as one. Raises ProblemError."""
+    if any(message.role != "user" for message in given.messages):
+        detail = "may only add messages of the user to a conversation that exists"
+        raise refuse("input", detail, "unsupported_value")
+    parts = [part for message in given.messages for part in message.parts]
+    return msgspec.structs.replace(given.messages[-1], parts=tuple(parts))
+
+
+def _note_request(request: ResponseRequest, beginning: Beginning) -> dict[str, object]:
+    """Return what the response repeats and the turn does not know otherwise."""
+    noted: dict[str, object] = {
+        "previous_response_id": beginning.previous,
+        "conversation": beginning.is_conversation or None,
+        "store": request.store,
+        "background": request.background or None,
+        "json_object": make_output(request.text) is JSON_OBJECT or None,
+    }
+    return {name: value for name, value in noted.items() if value is not None}
