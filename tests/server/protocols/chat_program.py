@@ -11,6 +11,7 @@ import sys
 import uvicorn
 from tests.server.protocols.chatting import make_agent
 
+from holdfast import RetryOptions
 from holdfast.server import create_app
 from holdfast.testing.emulator import EmulatedRequest, call
 
@@ -21,7 +22,7 @@ def script(request: EmulatedRequest) -> object:
     """Answer by what the last message of the user contains."""
     text = request.text
     if request.tool_results:
-        return f"Done: {request.tool_results[-1]}"
+        return f"Done: {request.tool_results[-1].text}"
     if "pay twice" in text:
         return [call("pay", {"amount": 3}), call("pay", {"amount": 4})]
     if "pay" in text:
@@ -39,7 +40,8 @@ def script(request: EmulatedRequest) -> object:
 
 async def serve(port: str, journal: str, model: str) -> None:
     """Serve the agent until the process ends."""
-    agent = make_agent("openai:m", base_url=model, api_key="k")
+    retry = RetryOptions(max_retries=20, retry_delay=0.05, max_retry_delay=0.1)
+    agent = make_agent("openai:m", base_url=model, api_key="k", retry=retry)
     app = create_app(agent, journal=journal)
     config = uvicorn.Config(app, host="127.0.0.1", port=int(port), log_level="warning")
     server = uvicorn.Server(config)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.core.client_tools import ClientToolQuestion
+from holdfast.core.question_log import asker_key
 from holdfast.core.questions import AnyAnswer, AnyQuestion
 from holdfast.server.problems import ProblemError, make_problem
 from holdfast.server.protocols.display.question_ids import parse_question_id
@@ -21,14 +23,20 @@ async def find_questions(tenant: TenantService, session: str) -> dict[str, AnyQu
 
 
 def find_asked(questions: dict[str, AnyQuestion], given: str) -> AnyQuestion | None:
-    """Return the open question that an id names; None if it is answered already, or is no id.
+    """Return the open question of an id; None if it is answered already, or no question has it.
+
+    Args:
+        questions: the open questions by their keys.
+        given: the id of the question; or the call that the client ran itself.
 
     Raises:
         ProblemError: an open question has the key, and the id belongs to another one.
     """
     parsed = parse_question_id(given)
-    question = questions.get(parsed[0]) if parsed is not None else None
-    if question is not None and parsed is not None and question.binding != parsed[1]:
+    if parsed is None:
+        return _find_client_call(questions, given)
+    question = questions.get(parsed[0])
+    if question is not None and question.binding != parsed[1]:
         raise ProblemError(
             make_problem(
                 409,
@@ -38,6 +46,14 @@ def find_asked(questions: dict[str, AnyQuestion], given: str) -> AnyQuestion | N
             )
         )
     return question
+
+
+def _find_client_call(questions: dict[str, AnyQuestion], call: str) -> AnyQuestion | None:
+    """Return the open question of a call that the client runs itself."""
+    for question in questions.values():
+        if isinstance(question, ClientToolQuestion) and asker_key(question.key) == call:
+            return question
+    return None
 
 
 async def give_answers(

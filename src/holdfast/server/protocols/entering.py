@@ -1,18 +1,20 @@
-"""What the routes of protocols ask of a request: who calls, and the body as its type."""
+"""What the routes of protocols ask of a request: who calls, its path, and its body as a type."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 
-from holdfast.journal.journal_names import DEFAULT_TENANT
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.access.callers import STATE, require, take_stream, take_turn
+from holdfast.server.access.principals import LOCAL, Scope
+from holdfast.server.api.request_reading import check_content_type, decode_body
 from holdfast.server.service import Service, TenantService
 
 B = TypeVar("B", bound=Struct)
+
+_JSON = "application/json"
 
 
 class Entered(Struct, frozen=True):
@@ -27,18 +29,27 @@ class Entered(Struct, frozen=True):
     name: str
 
 
-def enter(request: Request) -> Entered:
-    """Return who calls."""
+def enter(request: Request, scope: Scope, *, streams: bool = False) -> Entered:
+    """Return who calls, if it may do this.
+
+    Args:
+        request: the request.
+        scope: what the route does. A route that starts turns has "run".
+        streams: whether the answer is a stream.
+
+    Raises:
+        ProblemError: 401, 403, or 429 with the seconds to wait.
+    """
     service: Service = request.app.state.service
-    return Entered(service.for_tenant(DEFAULT_TENANT), "")
+    if STATE not in request.scope.get("state", {}):
+        return Entered(service.for_tenant(LOCAL.tenant), LOCAL.name)
+    principal = take_turn(request) if scope == "run" else require(request, scope)
+    if streams:
+        take_stream(request)
+    return Entered(service.for_tenant(principal.tenant), principal.name)
 
 
 async def read_json(request: Request, kind: type[B]) -> B:
     """Return the body of a request as its type. Raises ProblemError that names the field."""
-    try:
-        return msgspec.json.decode(await request.body(), type=kind)
-    except msgspec.ValidationError as error:
-        detail, _, place = str(error).partition(" - at `$.")
-        raise ProblemError(make_problem(422, "body", detail, field=place.rstrip("`"))) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ProblemError(make_problem(400, "body", f"the body is not JSON: {error}")) from error
+    check_content_type(request.headers, (_JSON,))
+    return decode_body(await request.body(), kind)

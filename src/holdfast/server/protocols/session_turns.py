@@ -11,14 +11,17 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import blake2b
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConflictError, SessionBusyError
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Message
+from holdfast.core.turn_options import NO_OPTIONS
+from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import EventItem
 from holdfast.server.live.live_run import Entry
@@ -62,6 +65,8 @@ class NewTurn(Struct, frozen=True, kw_only=True):
         message_id: the client's id of the message.
         replaces: the number of the turn that this one replaces; 0 if it replaces none.
         metadata: more metadata of the turn.
+        tools: the tools that the client runs itself.
+        instructions: what follows the instructions of the agent in this turn.
     """
 
     agent: str
@@ -70,6 +75,8 @@ class NewTurn(Struct, frozen=True, kw_only=True):
     message_id: str
     replaces: int = 0
     metadata: Mapping[str, object] = {}
+    tools: tuple[ClientTool, ...] = ()
+    instructions: str = ""
 
     @property
     def request(self) -> str:
@@ -86,7 +93,7 @@ async def list_turns(tenant: TenantService, session: str) -> list[OpenedTurn]:
     for record in await tenant.journal.read_by_keys(session, list(places)):
         event = record.event
         if isinstance(event, TurnOpened):
-            metadata = event.options.metadata if event.options is not None else {}
+            metadata = (event.options or NO_OPTIONS).metadata
             name, number = metadata.get(MESSAGE_ID), int(event.key.removeprefix("t"))
             known = name if isinstance(name, str) else ""
             found.append(OpenedTurn(number, places[event.key], event.message, known))
@@ -114,11 +121,17 @@ async def start_once(tenant: TenantService, new: NewTurn) -> AcceptedTurn:
         if known is not None:
             return known
         await _go_back(tenant, new.session, new.replaces)
-    metadata = {**new.metadata, MESSAGE_ID: new.message_id}
+    keywords: RunKeywords[Any] = {
+        "session": new.session,
+        "request": request,
+        "metadata": {**new.metadata, MESSAGE_ID: new.message_id},
+    }
+    if new.tools:
+        keywords["tools"] = new.tools
+    if new.instructions:
+        keywords["instructions"] = new.instructions
     try:
-        return await tenant.start(
-            new.agent, new.message, session=new.session, request=request, metadata=metadata
-        )
+        return await tenant.start(new.agent, new.message, **keywords)
     except (SessionBusyError, ConflictError):
         # The same message may have come twice at the same time.
         await tenant.runner.wait_accepted(new.session)

@@ -28,6 +28,7 @@ from holdfast.core.notices import CustomNotice, Notice
 from holdfast.core.question_log import ASKED, asker_key
 from holdfast.core.questions import Denied, restore_answer
 from holdfast.core.recorded_questions import restore_question
+from holdfast.core.turn_options import NO_OPTIONS
 from holdfast.server.event_log.stream_items import (
     EndItem,
     EventItem,
@@ -147,8 +148,9 @@ class DisplayFold:
     def _show_event(self, item: EventItem) -> Iterator[DisplayItem]:
         event = item.event
         if isinstance(event, TurnOpened):
-            metadata = event.options.metadata if event.options is not None else {}
-            yield UserShown(item.turn, event.message, metadata)
+            options = event.options or NO_OPTIONS
+            tools = frozenset(tool.name for tool in options.client_tools)
+            yield UserShown(item.turn, event.message, options.metadata, tools)
         elif isinstance(event, ModelReplied):
             yield from self._show_reply(step_of(event.key), event.reply)
         elif isinstance(event, ModelFailed | TurnInterrupted | TurnStopped):

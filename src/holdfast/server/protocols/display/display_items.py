@@ -25,11 +25,13 @@ class UserShown(Struct, frozen=True):
         turn: the number of the turn.
         message: the message.
         metadata: what the caller passed with the turn.
+        client_tools: the names of the tools that the client runs itself.
     """
 
     turn: int
     message: Message | None
     metadata: Mapping[str, object] = {}
+    client_tools: frozenset[str] = frozenset()
 
 
 class StepStarted(Struct, frozen=True):

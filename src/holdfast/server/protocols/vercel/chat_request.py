@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Text
 from holdfast.server.event_log.positions import parse_position
@@ -38,6 +39,7 @@ class ChatRequest(Struct, frozen=True, rename="camel"):
         message: the last message, from a client that sends no others.
         trigger: whether a message is sent, or an answer is wanted again.
         message_id: the message to edit, to answer again or to continue.
+        tools: tools that the page runs itself; an application adds them to the body.
     """
 
     id: str
@@ -45,6 +47,7 @@ class ChatRequest(Struct, frozen=True, rename="camel"):
     message: UiMessage | None = None
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     message_id: str | None = None
+    tools: list[ClientTool] = []
 
 
 class SendMessage(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.events import Status
 from holdfast.core.messages import Media, ToolResult
 from holdfast.core.questions import (
@@ -42,6 +43,7 @@ from holdfast.server.protocols.display.display_items import (
     TextShown,
     TurnEnded,
     TurnWaits,
+    UserShown,
 )
 from holdfast.server.protocols.display.question_ids import question_id
 from holdfast.server.protocols.display.tool_values import parse_arguments, read_result
@@ -70,7 +72,6 @@ class VercelProjection:
         session: the session, which is the id of the chat.
         turn: the number of the turn.
         static: the tools that the agent always has. The parts of others are dynamic.
-        client: the tools that the client runs itself.
     """
 
     __slots__ = (
@@ -89,12 +90,11 @@ class VercelProjection:
         session: str,
         turn: int,
         static: Collection[str] = (),
-        client: Collection[str] = (),
     ) -> None:
         self.session = session
         self._turn = turn
         self._static = static
-        self._client = client
+        self._client: Collection[str] = ()
         self._names: dict[str, str] = {}
         self._open: set[str] = set()  # ids of text and reasoning that have begun
         self._reasonings: dict[str, int] = {}
@@ -115,7 +115,9 @@ class VercelProjection:
             item: the item.
             position: the place of the reader after it.
         """
-        if isinstance(item, StepStarted | StepFinished | StepWithdrawn):
+        if isinstance(item, UserShown):
+            self._client = item.client_tools
+        elif isinstance(item, StepStarted | StepFinished | StepWithdrawn):
             self._open.clear()
             yield {"type": _STEPS[type(item)]}
         elif isinstance(item, TextShown | TextEnded | ReasoningShown | ReasoningEnded):
@@ -200,7 +202,7 @@ class VercelProjection:
         is_approval = isinstance(question, PermissionQuestion | ContinuationQuestion)
         if is_approval and call in self._names and call not in self._approvals:
             self._approvals[call] = name
-        elif self._is_for_client(item.call):
+        elif isinstance(question, ClientToolQuestion):
             return  # its call says it all
         else:
             call = name
@@ -215,17 +217,13 @@ class VercelProjection:
             chunk: Chunk = {"type": "tool-approval-request", "approvalId": name, "toolCallId": call}
             yield {**chunk, "approvalDescriptor": question_content(question)}
 
-    def _is_for_client(self, call: str) -> bool:
-        name = self._names.get(call)
-        return name is not None and name in self._client
-
     def _word_answer(self, item: QuestionClosed) -> Iterator[Chunk]:
         question, name = item.question, question_id(item.question)
         if isinstance(question, PermissionQuestion | ContinuationQuestion):
             yield from self._word_decision(item, name)
         if self._approvals.get(item.call) == name:
             del self._approvals[item.call]
-        elif not self._is_for_client(item.call):
+        elif not isinstance(question, ClientToolQuestion):
             if item.why is None:
                 output = plain_form(item.answer)
                 yield {"type": "tool-output-available", "toolCallId": name, "output": output}

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.questions import (
     AnyAnswer,
     AnyQuestion,
@@ -21,7 +22,9 @@ from holdfast.core.questions import (
     restore_answer,
 )
 from holdfast.journal.encoding import to_json
+from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
+from holdfast.server.api.request_reading import split_path
 from holdfast.server.bound_agents import plan_of
 from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problems import ProblemError, make_problem
@@ -51,13 +54,30 @@ _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _DONE = b"data: [DONE]\n\n"
 
 
-async def post_chat(request: Request) -> Response:
+async def answer(request: Request) -> Response:
+    """Answer a request below `/vercel`."""
+    match request.method, *split_path(request.scope):
+        case "POST", agent, "chat":
+            return await post_chat(request, agent)
+        case "GET", agent, "chat", session:
+            return await get_chat(request, agent, session)
+        case "GET", agent, "chat", session, "stream":
+            return await get_stream(request, agent, session)
+        case "POST", agent, "chat", session, "stop":
+            return await post_stop(request, agent, session)
+    detail = f"there is nothing for {request.method} at this address"
+    raise ProblemError(make_problem(404, "route", detail))
+
+
+async def post_chat(request: Request, agent: str) -> Response:
     """`POST /{agent}/chat`: send a message, ask for another answer, or answer questions."""
-    entered, body = enter(request), await read_json(request, ChatRequest)
-    agent = request.path_params["agent"]
+    body = await read_json(request, ChatRequest)
     act = read_chat(body)
+    scope: Scope = "run" if isinstance(act, SendMessage) else "answer"
+    entered = enter(request, scope, streams=True)
+    entered.tenant.agent(agent)
     if isinstance(act, SendMessage):
-        turn = await _send_message(entered.tenant, agent, body.id, act)
+        turn = await _send_message(entered.tenant, agent, body, act)
         return _stream(entered.tenant, agent, body.id, turn)
     turn = await _find_turn(entered.tenant, body.id, act.turn)
     await _answer(entered, body.id, act)
@@ -65,47 +85,47 @@ async def post_chat(request: Request) -> Response:
     return _stream(entered.tenant, agent, body.id, turn, after)
 
 
-async def get_stream(request: Request) -> Response:
+async def get_stream(request: Request, agent: str, session: str) -> Response:
     """`GET /{agent}/chat/{id}/stream`: the turn in progress from its beginning; 204 if there is none.
 
     With `?ended=replay`, the last turn is sent also if it has ended.
     """
-    entered, session = enter(request), request.path_params["id"]
-    entered.tenant.agent(request.path_params["agent"])
-    latest = await entered.tenant.reader.find_last_turn(session)
+    tenant = enter(request, "read", streams=True).tenant
+    tenant.agent(agent)
+    latest = await tenant.reader.find_last_turn(session)
     wants_ended = request.query_params.get("ended") == "replay"
     if latest is None or not latest.turn or (latest.status in TURN_ENDED and not wants_ended):
         return Response(status_code=204)
-    turn = await _find_turn(entered.tenant, session, latest.turn)
-    return _stream(entered.tenant, request.path_params["agent"], session, turn)
+    turn = await _find_turn(tenant, session, latest.turn)
+    return _stream(tenant, agent, session, turn)
 
 
-async def get_chat(request: Request) -> Response:
+async def get_chat(request: Request, agent: str, session: str) -> Response:
     """`GET /{agent}/chat/{id}`: the messages of a chat, as `useChat({messages})` takes them."""
-    entered, session = enter(request), request.path_params["id"]
-    static = static_tools(entered.tenant, request.path_params["agent"])
-    records = await entered.tenant.journal.read(session)
+    tenant = enter(request, "read").tenant
+    static = static_tools(tenant, agent)
+    records = await tenant.journal.read(session)
     if not records:
         raise unknown_session(session)
     messages = read_history(session, records, static)
     return Response(to_json({"id": session, "messages": messages}), media_type="application/json")
 
 
-async def post_stop(request: Request) -> Response:
+async def post_stop(request: Request, agent: str, session: str) -> Response:
     """`POST /{agent}/chat/{id}/stop`: cancel the turn in progress."""
-    entered, session = enter(request), request.path_params["id"]
-    entered.tenant.agent(request.path_params["agent"])
-    latest = await entered.tenant.last_turn(session)
+    tenant = enter(request, "run").tenant
+    tenant.agent(agent)
+    latest = await tenant.last_turn(session)
     if latest.status not in TURN_ENDED:
-        await entered.tenant.cancel(session)
+        await tenant.cancel(session)
     return Response(status_code=204)
 
 
 async def _send_message(
-    tenant: TenantService, agent: str, session: str, act: SendMessage
+    tenant: TenantService, agent: str, body: ChatRequest, act: SendMessage
 ) -> OpenedTurn:
     """Start a turn, or find the one that the message has started."""
-    tenant.agent(agent)
+    session = body.id
     turns = await list_turns(tenant, session)
     known = find_message(turns, act.message_id)
     replaces = 0
@@ -127,6 +147,7 @@ async def _send_message(
         message=act.message,
         message_id=act.message_id,
         replaces=replaces,
+        tools=tuple(body.tools),
     )
     accepted = await start_once(tenant, new)
     return OpenedTurn(accepted.number, accepted.sequence, act.message, act.message_id)
@@ -157,6 +178,9 @@ def _make_answer(question: AnyQuestion, given: GivenAnswer, by: str) -> AnyAnswe
         if given.approved:
             return question.approve(by=by)
         return question.deny(given.reason, by=by) if given.reason else question.deny(by=by)
+    if isinstance(question, ClientToolQuestion):
+        text = given.value if isinstance(given.value, str) else to_json(given.value).decode()
+        return question.give(text, is_error=given.kind == "error", by=by)
     return question.answer(restore_answer(question, given.value), by=by)
 
 
@@ -205,9 +229,4 @@ async def _encode(chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
 
 def routes() -> Sequence[BaseRoute]:
     """Return the routes below `/vercel`."""
-    return [
-        Route("/{agent}/chat", post_chat, methods=["POST"]),
-        Route("/{agent}/chat/{id:path}/stream", get_stream, methods=["GET"]),
-        Route("/{agent}/chat/{id:path}/stop", post_stop, methods=["POST"]),
-        Route("/{agent}/chat/{id:path}", get_chat, methods=["GET"]),
-    ]
+    return [Route("/{path:path}", answer, methods=["GET", "POST"])]
