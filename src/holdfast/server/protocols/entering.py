@@ -1,4 +1,4 @@
-"""What the routes of protocols ask of a request: who calls, its path, and its body as a type."""
+"""What the routes of protocols ask of a request: who calls, and its body as a type."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeVar
 from msgspec import Struct
 from starlette.requests import Request
 
-from holdfast.server.access.callers import STATE, require, take_stream, take_turn
-from holdfast.server.access.principals import LOCAL, Scope
+from holdfast.server.access.callers import require, take_stream, take_turn
+from holdfast.server.access.principals import Scope
 from holdfast.server.api.request_reading import check_content_type, decode_body
 from holdfast.server.service import Service, TenantService
 
@@ -29,21 +29,22 @@ class Entered(Struct, frozen=True):
     name: str
 
 
-def enter(request: Request, scope: Scope, *, streams: bool = False) -> Entered:
+def enter(
+    request: Request, scope: Scope, *, starts: bool = False, streams: bool = False
+) -> Entered:
     """Return who calls, if it may do this.
 
     Args:
         request: the request.
-        scope: what the route does. A route that starts turns has "run".
+        scope: what the route does.
+        starts: whether it starts a turn.
         streams: whether the answer is a stream.
 
     Raises:
         ProblemError: 401, 403, or 429 with the seconds to wait.
     """
     service: Service = request.app.state.service
-    if STATE not in request.scope.get("state", {}):
-        return Entered(service.for_tenant(LOCAL.tenant), LOCAL.name)
-    principal = take_turn(request) if scope == "run" else require(request, scope)
+    principal = take_turn(request) if starts else require(request, scope)
     if streams:
         take_stream(request)
     return Entered(service.for_tenant(principal.tenant), principal.name)

@@ -108,7 +108,19 @@ def find_message(turns: Sequence[OpenedTurn], message_id: str) -> OpenedTurn | N
     return None
 
 
-async def start_once(tenant: TenantService, new: NewTurn) -> AcceptedTurn:
+def user_message_id(session: str, turn: int, metadata: Mapping[str, object]) -> str:
+    """Return the id of the message of a turn: the client's, or one of ours.
+
+    Args:
+        session: the session.
+        turn: the turn.
+        metadata: the metadata of the turn.
+    """
+    name = metadata.get(MESSAGE_ID)
+    return name if isinstance(name, str) and name else f"{session}.t{turn}.user"
+
+
+async def start_once(tenant: TenantService, new: NewTurn) -> OpenedTurn:
     """Start a turn, or return the one that this message has started before.
 
     Raises:
@@ -119,7 +131,7 @@ async def start_once(tenant: TenantService, new: NewTurn) -> AcceptedTurn:
     if new.replaces:
         known = await tenant.find_request(request)
         if known is not None:
-            return known
+            return _to_opened(known, new)
         await _go_back(tenant, new.session, new.replaces)
     keywords: RunKeywords[Any] = {
         "session": new.session,
@@ -131,14 +143,19 @@ async def start_once(tenant: TenantService, new: NewTurn) -> AcceptedTurn:
     if new.instructions:
         keywords["instructions"] = new.instructions
     try:
-        return await tenant.start(new.agent, new.message, **keywords)
+        accepted = await tenant.start(new.agent, new.message, **keywords)
     except (SessionBusyError, ConflictError):
         # The same message may have come twice at the same time.
         await tenant.runner.wait_accepted(new.session)
         known = await tenant.find_request(request)
         if known is None:
             raise
-        return known
+        accepted = known
+    return _to_opened(accepted, new)
+
+
+def _to_opened(accepted: AcceptedTurn, new: NewTurn) -> OpenedTurn:
+    return OpenedTurn(accepted.number, accepted.sequence, new.message, new.message_id)
 
 
 async def _go_back(tenant: TenantService, session: str, number: int) -> None:

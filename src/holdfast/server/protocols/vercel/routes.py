@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -74,7 +75,7 @@ async def post_chat(request: Request, agent: str) -> Response:
     body = await read_json(request, ChatRequest)
     act = read_chat(body)
     scope: Scope = "run" if isinstance(act, SendMessage) else "answer"
-    entered = enter(request, scope, streams=True)
+    entered = enter(request, scope, starts=scope == "run", streams=True)
     entered.tenant.agent(agent)
     if isinstance(act, SendMessage):
         turn = await _send_message(entered.tenant, agent, body, act)
@@ -125,32 +126,25 @@ async def _send_message(
     tenant: TenantService, agent: str, body: ChatRequest, act: SendMessage
 ) -> OpenedTurn:
     """Start a turn, or find the one that the message has started."""
-    session = body.id
-    turns = await list_turns(tenant, session)
-    known = find_message(turns, act.message_id)
-    replaces = 0
-    if known is not None:
-        is_last = known is turns[-1]
-        latest = await tenant.last_turn(session)
-        is_over = latest.status in TURN_ENDED
-        if act.regenerates:
-            # It is answered again already, or is being answered again by the same wish.
-            is_done = known.number > act.turn if act.turn else is_last and not is_over
-        else:
-            is_done = known.message == act.message and (is_last or not act.is_edit)
-        if is_done:
-            return known
-        replaces = known.number
     new = NewTurn(
         agent=agent,
-        session=session,
+        session=body.id,
         message=act.message,
         message_id=act.message_id,
-        replaces=replaces,
         tools=tuple(body.tools),
     )
-    accepted = await start_once(tenant, new)
-    return OpenedTurn(accepted.number, accepted.sequence, act.message, act.message_id)
+    turns = await list_turns(tenant, body.id)
+    known = find_message(turns, act.message_id)
+    if known is None:
+        return await start_once(tenant, new)
+    is_last = known is turns[-1]
+    if act.regenerates:
+        # It is answered again already, or is being answered again by the same wish.
+        is_over = (await tenant.last_turn(body.id)).status in TURN_ENDED
+        is_done = known.number > act.turn if act.turn else is_last and not is_over
+    else:
+        is_done = known.message == act.message and (is_last or not act.is_edit)
+    return known if is_done else await start_once(tenant, replace(new, replaces=known.number))
 
 
 async def _find_turn(tenant: TenantService, session: str, number: int) -> OpenedTurn:
