@@ -39,7 +39,7 @@ async def show_caller(request: Request) -> Response:
 
 
 async def start_turn(request: Request) -> Response:
-    principal = take_turn(request)
+    principal = await take_turn(request)
     return JSONResponse({"by": principal.name, "bytes": len(await request.body())}, 202)
 
 

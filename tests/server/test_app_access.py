@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from tests.server.live_server import serve
 
-from holdfast import Agent, SqliteJournal
+from holdfast import Agent, SqliteJournal, ToolCall, ToolPermission, tool
 from holdfast.errors import ConfigurationError
 from holdfast.journal.service_store_opening import open_service_store
-from holdfast.server import AccessOptions, create_app
+from holdfast.server import AccessLimits, AccessOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.testing import ScriptedModel
 
@@ -57,3 +58,60 @@ async def test_a_journal_that_was_closed_is_not_ready(tmp_path: Path) -> None:
         assert reply.status == 503
         assert reply.json()["problems"] == {"journal": "does not work: JournalClosedError"}
         assert (await server.request("GET", "/health")).status == 200
+
+
+async def test_the_turns_of_a_tenant_are_limited() -> None:
+    @tool
+    def pay(euros: int) -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel(*[ToolCall(f"c{n}", "pay", '{"euros": 1}') for n in range(9)])
+    agent = Agent(model, name="greeter", tools=[pay], middleware=[ToolPermission(ask=["pay"])])
+    app = create_app(agent, access=AccessOptions(limits=AccessLimits(waiting_turns=2)))
+    async with serve(app) as server:
+        for _ in range(2):
+            waiting = TURN[:-1] + b', "wait": 10}'
+            started = await server.request("POST", "/api/v1/turns", waiting)
+            assert started.json()["status"] == "waiting", started.body
+        text = ""
+        async with asyncio.timeout(10):  # they are counted once a second
+            while "\nholdfast_turns_waiting 2\n" not in text:
+                text = (await server.request("GET", "/metrics")).body.decode()
+                await asyncio.sleep(0.05)
+        assert "\nholdfast_turns_running 0\n" in text
+        refused = await server.request("POST", "/api/v1/turns", TURN)
+        assert (refused.status, refused.json()["kind"]) == (429, "waiting_turns")
+
+
+async def test_a_key_reaches_its_own_tenant_with_its_own_scopes() -> None:
+    app = create_app(greeter())
+    keys = {}
+    for tenant, scope in (("acme", "run"), ("acme", "read"), ("other", "admin")):
+        text, key = make_key("ci", scopes=(scope,), now=0.0, tenant=tenant)
+        await app.state.access.keys.store.add_key(key)
+        keys[tenant, scope] = f"Bearer {text}"
+    async with serve(app) as server:
+        body = b'{"agent": "greeter", "message": "Hi", "session": "s", "wait": 10}'
+        turn = ("POST", "/api/v1/turns", body)
+        assert (await server.request(*turn)).status == 401
+        assert (await server.request(*turn, authorization=keys["acme", "read"])).status == 403
+        assert (await server.request(*turn, authorization=keys["acme", "run"])).status == 200
+        read = ("GET", "/api/v1/sessions/s/history")
+        assert (await server.request(*read, authorization=keys["acme", "read"])).status == 200
+        assert (await server.request(*read, authorization=keys["other", "admin"])).status == 404
+
+
+async def test_open_streams_of_the_api_are_limited() -> None:
+    app = create_app(greeter(), access=AccessOptions(limits=AccessLimits(streams_per_key=1)))
+    async with serve(app) as server:
+        body = b'{"agent": "greeter", "message": "Hi", "session": "s", "wait": 10}'
+        assert (await server.request("POST", "/api/v1/turns", body)).status == 200
+        reader, writer = await server.connect()
+        writer.write(b"GET /api/v1/sessions/s/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.readuntil(b"event:")
+        refused = await server.request("GET", "/api/v1/sessions/s/events")
+        assert (refused.status, refused.json()["kind"]) == (429, "open_streams")
+        refused = await server.request("POST", "/api/v1/turns", body, accept="text/event-stream")
+        assert refused.status == 429
+        writer.close()

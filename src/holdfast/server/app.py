@@ -24,6 +24,7 @@ from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
+from holdfast.server.health.turn_counts import TurnCounts
 from holdfast.server.lifetime import ServiceLifetime, stop_on_signals
 from holdfast.server.problems import ProblemError, respond_problem, to_problem
 from holdfast.server.protocols.openai_errors import OpenAIErrors
@@ -58,8 +59,7 @@ def create_app(
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
     service = Service(agents, journal, hold_text)
-    control = AccessControl(open_service_store(service.journal), access)
-    control.readiness.add_check("journal", partial(service.journal.find_request, "ready?"))
+    control = _control_access(service, access)
     lifetime = ServiceLifetime(service, grace)
 
     @asynccontextmanager
@@ -86,6 +86,15 @@ def create_app(
     app.state.service = service
     app.state.access = control
     return app
+
+
+def _control_access(service: Service, access: AccessOptions | None) -> AccessControl:
+    control = AccessControl(open_service_store(service.journal), access)
+    counts = TurnCounts(service)
+    control.usage.count_turns = counts.count
+    control.metrics.add_gauges(counts.read_gauges)
+    control.readiness.add_check("journal", partial(service.journal.find_request, "ready?"))
+    return control
 
 
 def _refuse(_request: Request, error: Exception) -> Response:

@@ -7,8 +7,8 @@ A middleware puts a `Caller` into `scope["state"]`. Routes call `require`, `take
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, MutableMapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol, TypeAlias
 
 from holdfast.server.access.options import AccessLimits
 from holdfast.server.access.principals import Principal, Scope
@@ -26,6 +26,24 @@ class HasScope(Protocol):
     def scope(self) -> MutableMapping[str, Any]:
         """The ASGI scope."""
         ...
+
+
+class HasCounts(Protocol):
+    """How many turns a tenant has."""
+
+    @property
+    def running(self) -> int:
+        """Those that this process drives."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Those that wait for an answer."""
+        ...
+
+
+CountTurns: TypeAlias = Callable[[str], Awaitable[HasCounts]]
+"""Returns how many turns a tenant has."""
 
 
 class Caller:
@@ -70,22 +88,36 @@ class CallerUsage:
         self._monotonic = monotonic
         self._turns = RateTable(Rate(limits.turns_per_minute))
         self._streams: Counter[str] = Counter()
+        self.count_turns: CountTurns | None = None
+        """Counts the turns of a tenant; without it, only the keys have limits."""
 
     @property
     def open_streams(self) -> int:
         """How many streams are open."""
         return self._streams.total()
 
-    def take_turn(self, principal: Principal) -> None:
-        """Count a turn. Raises ProblemError if the key started too many."""
+    async def take_turn(self, principal: Principal) -> None:
+        """Count a turn.
+
+        Raises:
+            ProblemError: the key started too many, or its tenant has too many.
+            JournalError: the turns cannot be counted.
+        """
+        limits = self._limits
+        if self.count_turns is not None:
+            counts = await self.count_turns(principal.tenant)
+            if counts.running >= limits.running_turns:
+                detail = f"{counts.running} turns are running, and that is the limit."
+                raise ProblemError(make_wait_problem(429, "running_turns", detail, 1.0))
+            if counts.waiting >= limits.waiting_turns:
+                detail = f"{counts.waiting} turns wait for an answer, and that is the limit."
+                raise ProblemError(
+                    make_problem(429, "waiting_turns", detail, fix="Answer or cancel some of them")
+                )
         wait = self._turns.take(_name(principal), self._monotonic())
         if wait:
-            most = self._limits.turns_per_minute
-            raise ProblemError(
-                make_wait_problem(
-                    429, "turn_rate", f"The key may start {most} turns a minute.", wait
-                )
-            )
+            detail = f"The key may start {limits.turns_per_minute} turns a minute."
+            raise ProblemError(make_wait_problem(429, "turn_rate", detail, wait))
 
     def take_stream(self, caller: Caller, principal: Principal) -> None:
         """Count a stream until its request ends. Raises ProblemError if the key has too many."""
@@ -134,14 +166,15 @@ def require(request: HasScope, scope: Scope) -> Principal:
     return _get_caller(request).require(scope)
 
 
-def take_turn(request: HasScope) -> Principal:
-    """Return who calls, if it has the scope `run` and did not start too many turns in this minute.
+async def take_turn(request: HasScope) -> Principal:
+    """Return who calls, if it has the scope `run` and may start one more turn now.
 
     Raises:
-        ProblemError: 401, 403, or 429 with the seconds to wait.
+        ProblemError: 401, 403, or 429.
+        JournalError: the turns of the tenant cannot be counted.
     """
     principal = require(request, "run")
-    _get_caller(request).usage.take_turn(principal)
+    await _get_caller(request).usage.take_turn(principal)
     return principal
 
 

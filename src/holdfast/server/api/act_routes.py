@@ -6,6 +6,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.server.access.callers import take_turn
 from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import Compact, Fork, ForkEdit, NoBody, NoQuery, Rewind
 from holdfast.server.api.session_reading import check_idle, session_exists
@@ -69,6 +70,7 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
         problem = "cannot be given together with edit, whose turn says where to fork"
         raise ConfigurationError("at", problem, fix="Leave one of them out")
     agent = await _find_agent(call, body.edit)
+    await take_turn(call.request)
     await _fork_before(call, body.edit.turn, to)
     accepted = await call.tenant.start(agent, make_prompt(body.edit.message), session=to)
     return respond(ForkView(to, accepted.number), 201)

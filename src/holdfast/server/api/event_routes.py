@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from holdfast.server.access.callers import take_stream
 from holdfast.server.api.event_stream import stream_entries
 from holdfast.server.api.operations import (
     EVENT_STREAM,
@@ -36,6 +37,7 @@ async def read_events(call: Call[EventsQuery, NoBody]) -> Response:
         entries = [entry async for entry in tenant.reader.read_saved(session, position)]
         end = entries[-1].position if entries else position
         return respond(EventsView(tuple(entry.item for entry in entries), str(end)))
+    take_stream(call.request)
     end_of_turn = ReadingEnd(last.turn) if call.query.until == "turn_end" else None
     return stream_entries(tenant.reader.follow(session, position, end_of_turn))
 

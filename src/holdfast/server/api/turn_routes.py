@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from holdfast.server.access.callers import take_stream, take_turn
 from holdfast.server.api.event_stream import stream_entries
 from holdfast.server.api.operations import (
     EVENT_STREAM,
@@ -31,6 +32,9 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     """Start a turn, and answer with what is asked for: at once, after a wait, or with its stream."""
     tenant, body = call.tenant, call.body
     keywords = make_keywords(tenant.agent(body.agent), body)
+    await take_turn(call.request)
+    if call.accepts(EVENT_STREAM):
+        take_stream(call.request)
     keywords["request"] = call.request.headers.get("Idempotency-Key")
     accepted = await tenant.start(body.agent, make_prompt(body.message), **keywords)
     session, number = accepted.session, accepted.number
