@@ -39,7 +39,7 @@ async def show_caller(request: Request) -> Response:
 
 
 async def start_turn(request: Request) -> Response:
-    principal = await take_turn(request)
+    principal = take_turn(request)
     return JSONResponse({"by": principal.name, "bytes": len(await request.body())}, 202)
 
 
@@ -812,7 +812,7 @@ async def test_the_log_has_who_and_what_and_no_secret(
 
 async def test_a_service_that_stops_is_not_ready(service: Service) -> None:
     assert (await service.get("/ready")).json() == {"status": "ready"}
-    service.access.readiness.is_stopping = True
+    service.access.readiness.is_stopping = lambda: True
     assert (await service.get("/ready")).status == 503
 
 

@@ -80,6 +80,7 @@ async def test_the_turns_of_a_tenant_are_limited() -> None:
                 text = (await server.request("GET", "/metrics")).body.decode()
                 await asyncio.sleep(0.05)
         assert "\nholdfast_turns_running 0\n" in text
+        await server.request("POST", "/api/v1/turns", b"{}")  # counts again beside it
         refused = await server.request("POST", "/api/v1/turns", TURN)
         assert (refused.status, refused.json()["kind"]) == (429, "waiting_turns")
 
@@ -115,3 +116,18 @@ async def test_open_streams_of_the_api_are_limited() -> None:
         refused = await server.request("POST", "/api/v1/turns", body, accept="text/event-stream")
         assert refused.status == 429
         writer.close()
+
+
+async def test_metrics_count_the_turns_of_agents() -> None:
+    app = create_app(greeter())
+    async with serve(app) as server:
+        body = b'{"agent": "greeter", "message": "Hi", "session": "s", "wait": 10}'
+        assert (await server.request("POST", "/api/v1/turns", body)).status == 200
+        text = (await server.request("GET", "/metrics")).body.decode()
+        assert 'holdfast_turns_started_total{agent="greeter"} 1\n' in text
+        assert 'holdfast_turns_ended_total{agent="greeter",status="completed"} 1\n' in text
+        route = 'method="POST",route="/api/v1/turns"'
+        assert f'holdfast_http_requests_total{{{route},status="200"}} 1\n' in text
+        await server.request("GET", "/api/v1/sessions/s/history")
+        text = (await server.request("GET", "/metrics")).body.decode()
+        assert 'route="/api/v1/sessions/{session}/history",status="200"} 1\n' in text

@@ -91,8 +91,10 @@ def create_app(
 def _control_access(service: Service, access: AccessOptions | None) -> AccessControl:
     control = AccessControl(open_service_store(service.journal), access)
     counts = TurnCounts(service)
-    control.usage.count_turns = counts.count
+    control.usage.count_turns = counts.estimate
     control.metrics.add_gauges(counts.read_gauges)
+    service.observe = control.metrics.note_item
+    control.readiness.is_stopping = lambda: service.is_closing
     control.readiness.add_check("journal", partial(service.journal.find_request, "ready?"))
     return control
 

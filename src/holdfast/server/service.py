@@ -30,7 +30,7 @@ from holdfast.server.live.last_turn import LastTurn
 from holdfast.server.live.reading import SessionReader
 from holdfast.server.live.session_watch import SessionWatch
 from holdfast.server.turns.open_turns import OpenTurns
-from holdfast.server.turns.turn_runner import AcceptedTurn, TurnRunner
+from holdfast.server.turns.turn_runner import AcceptedTurn, Observe, TurnRunner
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
 
@@ -247,6 +247,8 @@ class Service:
         hold_text: Collection[str] = (),
     ) -> None:
         self.is_closing = False
+        self.observe: Observe | None = None
+        """Is told what the turns of every tenant tell; set before the first request."""
         self.agents = name_agents(agents)
         self._holding = _check_holding(hold_text, self.agents)
         first = next(iter(self.agents.values()))
@@ -261,6 +263,7 @@ class Service:
             found = self._tenants[tenant] = TenantService(
                 tenant, self.agents, journal, self._holding
             )
+            found.runner.observe = self.observe
             if self.is_closing:
                 found.close_readers()
         return found

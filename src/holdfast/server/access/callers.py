@@ -7,7 +7,7 @@ A middleware puts a `Caller` into `scope["state"]`. Routes call `require`, `take
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Protocol, TypeAlias
 
 from holdfast.server.access.options import AccessLimits
@@ -42,7 +42,7 @@ class HasCounts(Protocol):
         ...
 
 
-CountTurns: TypeAlias = Callable[[str], Awaitable[HasCounts]]
+CountTurns: TypeAlias = Callable[[str], HasCounts]
 """Returns how many turns a tenant has."""
 
 
@@ -96,16 +96,15 @@ class CallerUsage:
         """How many streams are open."""
         return self._streams.total()
 
-    async def take_turn(self, principal: Principal) -> None:
+    def take_turn(self, principal: Principal) -> None:
         """Count a turn.
 
         Raises:
             ProblemError: the key started too many, or its tenant has too many.
-            JournalError: the turns cannot be counted.
         """
         limits = self._limits
         if self.count_turns is not None:
-            counts = await self.count_turns(principal.tenant)
+            counts = self.count_turns(principal.tenant)
             if counts.running >= limits.running_turns:
                 detail = f"{counts.running} turns are running, and that is the limit."
                 raise ProblemError(make_wait_problem(429, "running_turns", detail, 1.0))
@@ -166,15 +165,14 @@ def require(request: HasScope, scope: Scope) -> Principal:
     return _get_caller(request).require(scope)
 
 
-async def take_turn(request: HasScope) -> Principal:
+def take_turn(request: HasScope) -> Principal:
     """Return who calls, if it has the scope `run` and may start one more turn now.
 
     Raises:
         ProblemError: 401, 403, or 429.
-        JournalError: the turns of the tenant cannot be counted.
     """
     principal = require(request, "run")
-    await _get_caller(request).usage.take_turn(principal)
+    _get_caller(request).usage.take_turn(principal)
     return principal
 
 

@@ -70,7 +70,7 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
         problem = "cannot be given together with edit, whose turn says where to fork"
         raise ConfigurationError("at", problem, fix="Leave one of them out")
     agent = await _find_agent(call, body.edit)
-    await take_turn(call.request)
+    take_turn(call.request)
     await _fork_before(call, body.edit.turn, to)
     accepted = await call.tenant.start(agent, make_prompt(body.edit.message), session=to)
     return respond(ForkView(to, accepted.number), 201)

@@ -32,7 +32,7 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     """Start a turn, and answer with what is asked for: at once, after a wait, or with its stream."""
     tenant, body = call.tenant, call.body
     keywords = make_keywords(tenant.agent(body.agent), body)
-    await take_turn(call.request)
+    take_turn(call.request)
     if call.accepts(EVENT_STREAM):
         take_stream(call.request)
     keywords["request"] = call.request.headers.get("Idempotency-Key")

@@ -29,7 +29,7 @@ class Readiness:
         self._at = float("-inf")
         self._problems: dict[str, str] = {}
         self._lock = asyncio.Lock()
-        self.is_stopping = False
+        self.is_stopping: Callable[[], bool] = lambda: False
         """Whether the service ends, and new requests are to go elsewhere."""
 
     def add_check(self, name: str, check: ReadyCheck) -> None:
@@ -43,7 +43,7 @@ class Readiness:
 
     async def find_problems(self) -> dict[str, str]:
         """Return what is wrong, by the names of the checks; nothing if the service is ready."""
-        if self.is_stopping:
+        if self.is_stopping():
             return {"service": "is stopping"}
         async with self._lock:
             if self._monotonic() - self._at >= _REMEMBERED_SECONDS:

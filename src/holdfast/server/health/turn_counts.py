@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
 from holdfast.core.effects import is_nested_run
+from holdfast.core.errors import HoldfastError
 from holdfast.server.service import Service, TenantService
 
 _REMEMBERED_SECONDS = 1.0
@@ -37,23 +40,39 @@ class TurnCounts:
         self._service = service
         self._monotonic = monotonic
         self._waiting: dict[str, tuple[float, int]] = {}
+        self._counting: dict[str, asyncio.Task[None]] = {}
 
-    async def count(self, tenant: str) -> TurnCount:
-        """Return the turns of a tenant. Raises JournalError."""
+    def estimate(self, tenant: str) -> TurnCount:
+        """Return the turns of a tenant as they were last counted, and begin to count again.
+
+        So a turn does not wait for the journal before it starts.
+        """
         found = self._service.for_tenant(tenant)
         at, waiting = self._waiting.get(tenant, (float("-inf"), 0))
-        if self._monotonic() - at >= _REMEMBERED_SECONDS:
-            waiting = await _count_waiting(found)
-            self._waiting[tenant] = (self._monotonic(), waiting)
+        if self._monotonic() - at >= _REMEMBERED_SECONDS and tenant not in self._counting:
+            task = asyncio.get_running_loop().create_task(self._count_quietly(found))
+            self._counting[tenant] = task
+            task.add_done_callback(lambda _: self._counting.pop(tenant, None))
         return TurnCount(len(found.runner.driven), waiting)
 
     async def read_gauges(self) -> dict[str, float]:
         """Return the turns of all tenants that this process has served. Raises JournalError."""
-        counts = [await self.count(one.tenant) for one in self._service.tenants]
+        tenants = self._service.tenants
         return {
-            "turns_running": float(sum(one.running for one in counts)),
-            "turns_waiting": float(sum(one.waiting for one in counts)),
+            "turns_running": float(sum(len(one.runner.driven) for one in tenants)),
+            "turns_waiting": float(sum([await self._count(one) for one in tenants])),
         }
+
+    async def _count(self, tenant: TenantService) -> int:
+        at, waiting = self._waiting.get(tenant.tenant, (float("-inf"), 0))
+        if self._monotonic() - at >= _REMEMBERED_SECONDS:
+            waiting = await _count_waiting(tenant)
+            self._waiting[tenant.tenant] = (self._monotonic(), waiting)
+        return waiting
+
+    async def _count_quietly(self, tenant: TenantService) -> None:
+        with suppress(HoldfastError):  # the turn itself will tell that the journal is gone
+            await self._count(tenant)
 
 
 async def _count_waiting(tenant: TenantService) -> int:

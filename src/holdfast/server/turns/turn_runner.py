@@ -19,7 +19,7 @@ from holdfast.core.notices import Notice
 from holdfast.core.questions import Question
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.run_stream import RunStream
-from holdfast.server.bound_agents import AnyAgent, recover_stream
+from holdfast.server.bound_agents import AnyAgent, plan_of, recover_stream
 from holdfast.server.event_log.encoding import encode_item
 from holdfast.server.event_log.text_fold import is_event, turn_of_key
 from holdfast.server.live.live_run import LiveRun
@@ -29,6 +29,9 @@ from holdfast.server.turns.shutting_down import ShuttingDownError
 _log = logging.getLogger("holdfast.server")
 
 BeginStream: TypeAlias = Callable[[], RunStream[Any]]
+
+Observe: TypeAlias = Callable[[str, Event | Notice], None]
+"""Is told the name of an agent and what a turn of it tells; it must be fast."""
 
 
 class AcceptedTurn(Struct, frozen=True):
@@ -50,10 +53,12 @@ class DrivenTurn:
 
     Args:
         session: its session.
+        agent: the name of its agent.
     """
 
     __slots__ = (
         "accepted",
+        "agent",
         "has_answers",
         "has_closed",
         "is_cancelled",
@@ -64,8 +69,9 @@ class DrivenTurn:
         "task",
     )
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, agent: str) -> None:
         self.session = session
+        self.agent = agent
         self.accepted: asyncio.Future[AcceptedTurn | None]
         self.accepted = asyncio.get_running_loop().create_future()
         """The new turn once its first record is saved, why it was not accepted, or None."""
@@ -113,6 +119,7 @@ class TurnRunner:
         self._watch = watch
         self._driven: dict[str, DrivenTurn] = {}
         self.is_closing = False
+        self.observe: Observe | None = None
 
     def find(self, session: str) -> DrivenTurn | None:
         """Return the turn of a session that is driven here; None if there is none."""
@@ -195,7 +202,7 @@ class TurnRunner:
     def _drive(self, session: str, begin: BeginStream, agent: AnyAgent) -> DrivenTurn:
         if self.is_closing:
             raise ShuttingDownError
-        turn = self._driven[session] = DrivenTurn(session)
+        turn = self._driven[session] = DrivenTurn(session, plan_of(agent).name)
         name = f"holdfast-turn-{session}"
         turn.task = asyncio.create_task(self._run(turn, begin, agent), name=name)
         self._watch.wake(session)
@@ -250,6 +257,8 @@ class TurnRunner:
                 number = turn_of_key(item.key)
                 turn.accepted.set_result(AcceptedTurn(turn.session, number, live.sequence))
         live.publish(item)
+        if self.observe is not None:
+            self.observe(turn.agent, item)
 
 
 def _refuse(turn: DrivenTurn, error: Exception) -> None:
