@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -31,10 +33,10 @@ number = 3
 
 
 @contextmanager
-def serving(*arguments: str, folder: Path) -> Iterator[dict[str, str]]:
+def serving(*arguments: str, folder: Path, log: IO[str] | None = None) -> Iterator[dict[str, str]]:
     """Run `holdfast serve`; give the lines that it prints, by their first word."""
     process = subprocess.Popen(
-        [HOLDFAST, "serve", *arguments], stdout=subprocess.PIPE, text=True, cwd=folder
+        [HOLDFAST, "serve", *arguments], stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder
     )
     assert process.stdout is not None
     try:
@@ -116,7 +118,31 @@ def test_an_address_that_others_reach_is_refused_without_keys(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["serve", "served_here:agent", "--host", "0.0.0.0", "--journal", "memory:"]) == 2
-    assert "holdfast keys create" in capsys.readouterr().err
+    problem = capsys.readouterr().err
+    assert "--host: '0.0.0.0' can be reached by other machines" in problem
+    assert "holdfast keys create" in problem
+
+
+def test_with_a_key_other_addresses_are_served_and_each_request_is_logged(tmp_path: Path) -> None:
+    (tmp_path / "my_agents.py").write_text(MODULE)
+    journal = f"sqlite:///{tmp_path}/talk.db"
+    create = [HOLDFAST, "keys", "create", "--journal", journal, "--name", "ci"]
+    key = subprocess.run(create, capture_output=True, text=True, check=True).stdout.strip()
+    arguments = ("my_agents:agent", "--port", "0", "--journal", journal, "--host", "0.0.0.0")
+    with (tmp_path / "log").open("w") as log, serving(*arguments, folder=tmp_path, log=log) as at:
+        address = at["api"].replace("0.0.0.0", "127.0.0.1")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{address}/agents?q=private", timeout=10)
+        request = urllib.request.Request(
+            f"{address}/agents", headers={"Authorization": f"Bearer {key}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            assert reply.status == 200
+            assert "server" not in reply.headers
+    refused, answered = (tmp_path / "log").read_text().splitlines()
+    assert " GET /api/v1/agents 401 " in refused
+    assert " GET /api/v1/agents 200 " in answered
+    assert key not in refused + answered
 
 
 def test_a_port_in_use_is_said(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 import webbrowser
 from collections.abc import Callable, Iterable
@@ -16,6 +18,8 @@ from holdfast.core.errors import ConfigurationError
 try:
     import uvicorn
 
+    from holdfast.server.access.connections import build_config, raise_file_limit
+    from holdfast.server.access.responses import access_log
     from holdfast.server.app import create_app
 except ModuleNotFoundError as error:
     if error.name not in ("uvicorn", "starlette"):
@@ -26,8 +30,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class ServeOptions(Struct, frozen=True):
@@ -69,13 +71,8 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
     Raises:
         ConfigurationError: the address cannot be used.
     """
-    if options.host not in _LOOPBACK:
-        raise ConfigurationError(
-            "--host",
-            f"{options.host} can be reached by others, and there are no keys",
-            fix="Make a key first: holdfast keys create --journal ...",
-        )
     app: Starlette = create_app(agents, journal=journal)
+    _check_bind(app, options.host)
     listener = _listen(options)
     address = _make_address(options.host, listener)
 
@@ -85,10 +82,28 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
         if options.opens_browser:
             webbrowser.open(f"{address}/console")
 
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, lifespan="on"
-    )
+    raise_file_limit()
+    _log_requests()
+    config = build_config(app)
+    config.lifespan = "on"
     AnnouncingServer(config, announce).run(sockets=[listener])
+
+
+def _check_bind(app: Starlette, host: str) -> None:
+    """Refuse an address of other machines while there is no key. Raises ConfigurationError."""
+    try:
+        asyncio.run(app.state.access.check_bind(host))
+    except ConfigurationError as error:
+        raise ConfigurationError("--host", error.problem, fix=error.fix) from error
+
+
+def _log_requests() -> None:
+    """Write a line for each request to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    access_log.addHandler(handler)
+    access_log.setLevel(logging.INFO)
+    access_log.propagate = False
 
 
 def _listen(options: ServeOptions) -> socket.socket:
