@@ -157,8 +157,8 @@ async def test_a_plain_function_that_the_turn_cuts_is_named(
         return "late"
 
     blocked = Agent(ScriptedModel((CALL,)), tools=[block], limits=Limits(seconds=0.1))
-    assert "limited by the turn only, in threads: stubborn" in blocked.describe()
-    assert "limited by the turn only" not in agent().describe()
+    assert "without a timeout, in threads that cannot be stopped: stubborn" in blocked.describe()
+    assert "without a timeout" not in agent().describe()
     with caplog.at_level(logging.WARNING), pytest.raises(LimitError):
         await blocked.run("Go.")
     assert "function 'stubborn' still runs in its thread" in caplog.text

@@ -280,7 +280,7 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     agent = Agent(ScriptedModel("Hello."), journal=journal)
     await agent.run("Hello?", session="bob")
     with pytest.raises(
-        ConfigurationError, match=r"holds 2 runs: 'ada', 'bob'\. Name one of them: run='ada'"
+        ConfigurationError, match=r"holds 2 runs: 'ada', 'bob'\. Name one of them, such as 'ada'"
     ):
         await replay(journal, now())
 

@@ -29,7 +29,8 @@ def _read_schema(path: Path) -> JsonSchema:
     except OSError as error:
         raise _refuse(path, f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise _refuse(path, f"is not JSON: {error}") from error
+        problem = str(error).removeprefix("JSON is malformed: ")
+        raise _refuse(path, f"is not JSON: {problem}") from error
     if not isinstance(schema, dict):
         raise _refuse(path, "is not a JSON Schema: it must be an object")
     try:

@@ -443,6 +443,7 @@ _ADVICE: dict[ErrorCategory, str] = {
     ErrorCategory.CLIENT_ERROR: "The request itself must change before it can succeed.",
     ErrorCategory.LIMIT: "Raise the limit if the work needs it.",
 }
+_BAD_OUTPUT = "Try again, or say in the instructions what the answer must look like."
 
 
 def explain(info: ErrorInfo) -> SafeText:
@@ -453,7 +454,7 @@ def explain(info: ErrorInfo) -> SafeText:
     """
     if not isinstance(info, ErrorInfo):
         raise ConfigurationError("info", f"must be an ErrorInfo, got {type(info).__name__}")
-    advice = _ADVICE.get(info.category, "")
+    advice = _BAD_OUTPUT if info.code == "output" else _ADVICE.get(info.category, "")
     if info.category is ErrorCategory.CLIENT_ERROR and not info.provider and info.status is None:
         advice = ""  # a local error: no provider refused a request, and the message says what to do
     text = info.safe.rstrip()

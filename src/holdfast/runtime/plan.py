@@ -166,5 +166,7 @@ class AgentPlan:
             if not tool.is_async and tool.timeout is None and self.tool_calls.tool_timeout is None
         ]
         if unlimited:
-            lines.append(f"  limited by the turn only, in threads: {', '.join(unlimited)}")
+            lines.append(
+                f"  without a timeout, in threads that cannot be stopped: {', '.join(unlimited)}"
+            )
         return "\n".join(lines)

@@ -153,7 +153,7 @@ def _find_only_session(names: Sequence[str], place: str) -> str:
     raise ConfigurationError(
         "run",
         f"{place} holds {len(runs)} runs{': ' if listed else ''}{listed}{more}",
-        fix=f"Name one of them: run={runs[0]!r}" if runs else "Record one first",
+        fix=f"Name one of them, such as {runs[0]!r}" if runs else "Record one first",
     )
 
 

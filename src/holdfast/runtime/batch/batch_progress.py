@@ -74,7 +74,7 @@ class _BarDisplay:
             bar.start()
             self._bar = (bar, bar.add_task("", total=progress.total))
         bar, task = self._bar
-        words = f"{progress.done} done, {progress.failed} failed, {progress.usage.total:,} tokens"
+        words = f"{progress.done - progress.failed} done, {progress.failed} failed, {progress.usage.total:,} tokens"
         bar.update(task, completed=progress.done, total=progress.total, description=words)
 
     def close(self) -> None:

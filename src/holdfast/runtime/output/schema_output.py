@@ -7,6 +7,7 @@ type. This module must never fetch a reference from anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -83,18 +84,58 @@ def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
         except Unresolvable as error:
             problem = f"has a reference to {reference!r}, which is not in it"
             raise refuse(problem, "Put what it names into $defs") from error
+    if _is_endless(schema, lambda reference: resolver.lookup(reference).contents):
+        problem = "refers to itself without an end"
+        raise refuse(problem, "Refer to it only from a property or an item")
     return kind(plain, registry=registry)
+
+
+def _is_endless(schema: object, lookup: Callable[[str], object]) -> bool:
+    """Whether a check never ends: a part leads to itself for the same value, as in `{"$ref": "#"}`."""
+    graph = {
+        id(part): {id(other) for other in _list_parts_for_same_value(part, lookup)}
+        for part in _find_parts(schema)
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError:
+        return True
+    return False
+
+
+def _list_parts_for_same_value(
+    part: dict[str, Any], lookup: Callable[[str], object]
+) -> Iterator[object]:
+    """Yield the parts that check the value that this part checks, and not a value inside of it."""
+    yield from (lookup(reference) for reference in _find_references_of(part))
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        parts = part.get(keyword)
+        yield from parts if isinstance(parts, list) else ()
+    for keyword in ("not", "if", "then", "else"):
+        yield part.get(keyword)
+    parts = part.get("dependentSchemas")
+    yield from parts.values() if isinstance(parts, dict) else ()
 
 
 def _find_references(schema: object) -> Iterator[str]:
     """Yield every reference of a schema."""
+    for part in _find_parts(schema):
+        yield from _find_references_of(part)
+
+
+def _find_references_of(part: dict[str, Any]) -> Iterator[str]:
+    for keyword in ("$ref", "$dynamicRef"):
+        if isinstance(part.get(keyword), str):
+            yield part[keyword]
+
+
+def _find_parts(schema: object) -> Iterator[dict[str, Any]]:
+    """Yield every object of a schema, itself included."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            for keyword in ("$ref", "$dynamicRef"):
-                if isinstance(part.get(keyword), str):
-                    yield part[keyword]
+            yield part
             waiting.extend(part.values())
         elif isinstance(part, list):
             waiting.extend(part)

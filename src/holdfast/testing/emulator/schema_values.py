@@ -44,7 +44,7 @@ def make_value(schema: Schema) -> object:
 def _make(schema: Schema, name: str, root: Schema, depth: int) -> object:
     """Make a value; a text of no format is the name of its property."""
     if depth > _DEEPEST:
-        raise ValueError("the schema is nested too deeply")
+        raise ValueError("the schema is nested too deeply, or requires itself")
     if "$ref" in schema:
         return _make(_resolve(str(schema["$ref"]), root), name, root, depth + 1)
     for key in ("const", "default"):
