@@ -24,7 +24,10 @@ RUNS: list[tuple[str, str]] = [
     ("usage_limits", "Agent.run. Write limits=..."),
     ("sesion", "Agent.run. Did you mean session?"),
     ("metdata", "Agent.run. Did you mean metadata?"),
-    ("zzz", "Agent.run. It has deps, history, instructions, limits, metadata, model, output, request"),
+    (
+        "zzz",
+        "Agent.run. It has deps, history, instructions, limits, metadata, model, output, request",
+    ),
 ]
 
 
