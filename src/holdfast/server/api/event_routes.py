@@ -12,10 +12,11 @@ from holdfast.server.api.operations import (
     Answer,
     AnyOperation,
     Call,
+    Header,
     Operation,
     respond,
 )
-from holdfast.server.api.request_bodies import EventsQuery, NoBody
+from holdfast.server.api.request_bodies import POSITION_PATTERN, EventsQuery, NoBody
 from holdfast.server.api.session_reading import NO_TURN, session_exists
 from holdfast.server.api.views import EventsView
 from holdfast.server.event_log.positions import START, Position, parse_position
@@ -80,6 +81,13 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             )
         },
         refusals=(404,),
+        headers=(
+            Header(
+                "Last-Event-ID",
+                "The position of the reader; it counts before `after`.",
+                {"type": "string", "pattern": POSITION_PATTERN},
+            ),
+        ),
     ),
 )
 """What can be done with the event log."""

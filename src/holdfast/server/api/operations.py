@@ -72,6 +72,29 @@ class Answer:
     media_type: str = JSON
 
 
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header that an operation reads.
+
+    Attributes:
+        name: its name.
+        text: what it means.
+        schema: the JSON Schema of its value.
+    """
+
+    name: str
+    text: str
+    schema: Mapping[str, object]
+
+
+IDEMPOTENCY_KEY = Header(
+    "Idempotency-Key",
+    "A text of yours that names the request, such as a UUID. A repetition with the same key and body "
+    "gets the answer of the first, for 24 hours.",
+    {"type": "string", "minLength": 1, "maxLength": 200},
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[Q, B]):
     """One method of one path.
@@ -88,6 +111,7 @@ class Operation(Generic[Q, B]):
         carries: how the body is sent.
         answers: the successful answers, by status; a status may have several media types.
         refusals: the statuses of problems besides those that every operation may answer.
+        headers: the headers that it reads, besides that of every POST.
     """
 
     name: str
@@ -101,6 +125,7 @@ class Operation(Generic[Q, B]):
     carries: BodyKind = "none"
     answers: Mapping[int, tuple[Answer, ...]] = field(default_factory=dict)
     refusals: tuple[int, ...] = ()
+    headers: tuple[Header, ...] = ()
 
 
 AnyOperation: TypeAlias = Operation[Any, Any]

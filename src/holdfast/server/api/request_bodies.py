@@ -38,6 +38,10 @@ SessionName: TypeAlias = Annotated[
 """The name of a session. In a path, `/` in it is written `%2F`; `.` and `..` cannot be written there."""
 
 
+POSITION_PATTERN = r"^(0|[1-9][0-9]{0,15})(\.[1-9][0-9]{0,11}\.[0-9a-f]{12})?$"
+"""The form of a position in the event log."""
+
+
 class NoBody(Struct, frozen=True, forbid_unknown_fields=True):
     """A request that carries nothing: `{}`, or no body at all."""
 
@@ -281,10 +285,7 @@ class EventsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         until: "turn_end" ends the stream with the last turn.
     """
 
-    after: (
-        Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]{0,15})(\.[1-9][0-9]{0,11}\.[0-9a-f]{12})?$")]
-        | None
-    ) = None
+    after: Annotated[str, Meta(pattern=POSITION_PATTERN)] | None = None
     until: Literal["turn_end"] | None = None
 
 

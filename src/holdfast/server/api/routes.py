@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from starlette.responses import Response
+
+from holdfast import __version__
 from holdfast.server.api import (
     act_routes,
     agent_routes,
@@ -10,7 +15,21 @@ from holdfast.server.api import (
     session_routes,
     turn_routes,
 )
-from holdfast.server.api.operations import AnyOperation
+from holdfast.server.api.openapi import Schema, make_document
+from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.request_bodies import NoBody, NoQuery
+
+
+@cache
+def describe_api() -> Schema:
+    """Return the OpenAPI document of the native API."""
+    return make_document(OPERATIONS, __version__)
+
+
+async def read_openapi(_call: Call[NoQuery, NoBody]) -> Response:
+    """Return this description of the API."""
+    return respond(describe_api())
+
 
 OPERATIONS: tuple[AnyOperation, ...] = (
     *agent_routes.OPERATIONS,
@@ -19,5 +38,16 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     *turn_routes.OPERATIONS,
     *event_routes.OPERATIONS,
     *question_routes.OPERATIONS,
+    Operation(
+        name="read_openapi",
+        method="GET",
+        path="/openapi.json",
+        text="Read the OpenAPI description of this API.",
+        scope="read",
+        handle=read_openapi,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (Answer(dict[str, object], "The description, as OpenAPI 3.1."),)},
+    ),
 )
 """What the native API can do."""
