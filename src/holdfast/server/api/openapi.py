@@ -73,7 +73,7 @@ def make_document(operations: Sequence[AnyOperation], version: str) -> Schema:
             "version": version,
             "description": "Agents, their sessions, turns, questions and events.",
         },
-        "servers": [{"url": "."}],
+        "servers": [{"url": "/api/v1"}],
         "security": [{"key": []}, {}],
         "paths": dict(sorted(paths.items())),
         "components": {

@@ -26,9 +26,10 @@ def describe_api() -> Schema:
     return make_document(OPERATIONS, __version__)
 
 
-async def read_openapi(_call: Call[NoQuery, NoBody]) -> Response:
-    """Return this description of the API."""
-    return respond(describe_api())
+async def read_openapi(call: Call[NoQuery, NoBody]) -> Response:
+    """Return this description of the API, with the path under which it is mounted."""
+    root = str(call.request.scope.get("root_path", ""))
+    return respond({**describe_api(), "servers": [{"url": root}]})
 
 
 OPERATIONS: tuple[AnyOperation, ...] = (
