@@ -191,16 +191,25 @@ class ResponseProjection:
 
     def _fail(self, code: str, message: str) -> Iterator[Json]:
         """Yield the end of a stream that cannot go on; the response itself does."""
-        self._after = -1
+        if self._head is None or self.is_over:
+            return
+        self.is_over = True
         error: Json = {"error": {"code": code, "message": message}}
-        yield from self._tell_end("failed", error)
+        self.response = self._head.build("failed", list(self.output), error)
+        # No event of the response itself has such a number, so nobody can go on after it.
+        number = (self._step + 1) * STEP + 1
+        yield {"type": "response.failed", "sequence_number": number, "response": self.response}
 
     def _tell_end(self, status: ResponseStatus, fields: Json) -> Iterator[Json]:
         if self._head is None or self.is_over:
             return
-        self.response = self._head.build(status, list(self.output), fields)
-        yield from self._add(_name_end(status), response=self.response)
-        self.is_over = True
+        if self._after > (self._step + 1) * STEP:
+            yield from self._fail_changed()  # the reader has more than there is
+            return
+        response = self._head.build(status, list(self.output), fields)
+        yield from self._add(_name_end(status), response=response)
+        if not self.is_over:
+            self.is_over, self.response = True, response
 
 
 def _name_end(status: ResponseStatus) -> str:

@@ -1,0 +1,221 @@
+"""Responses as a pure fold: the events of a turn, their numbers, and readers that come back."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.server.protocols.told import (
+    NAME,
+    Talk,
+    project,
+    project_live,
+    reply,
+    saved_items,
+    tell,
+    text_of,
+)
+
+from holdfast.core.client_tools import ClientToolResult
+from holdfast.core.errors import ErrorCategory, ErrorInfo, exception_for
+from holdfast.core.events import Status, TurnOpened
+from holdfast.core.json_schema import JsonSchema
+from holdfast.core.messages import ToolCall, Usage, user
+from holdfast.core.questions import Approved
+from holdfast.middleware import ToolPermission
+from holdfast.server.event_log.stream_items import TextItem, WithdrawnItem
+from holdfast.server.protocols.responses.projection import STEP, ResponseProjection
+from holdfast.server.protocols.segments import SegmentBegun, SegmentEnded, TextAdded, TextEnded
+from holdfast.tools import ClientTool
+
+_WRONG = exception_for(ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe="The request is wrong."))
+LOCATE = ClientTool("locate", "Where the user is.")
+
+
+def types(events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
+async def test_a_text_is_told_event_by_event() -> None:
+    talk = await Talk(reply("Hello.")).run()
+    events = project_live(talk.live)
+    assert types(events) == [
+        "created",
+        "in_progress",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+    assert [event["sequence_number"] // STEP for event in events] == [0, 1, 2, 3, 9, 10, 11, 12, 13]
+    item = "msg_dDEuaTAubW9kZWw6YWRh"
+    assert msgspec.json.encode(events[4]) == (
+        b'{"type":"response.output_text.delta","sequence_number":%d,"item_id":"%s","output_index":0,'
+        b'"content_index":0,"delta":"Hello.","logprobs":[]}'
+        % (events[4]["sequence_number"], item.encode())
+    )
+    done = events[-1]["response"]
+    assert done["id"] == "resp_dDEuMDphZGE"
+    assert (done["status"], done["model"], done["usage"]["total_tokens"]) == (
+        "completed",
+        "greeter",
+        6,
+    )
+    assert done["output"] == [
+        {
+            "id": item,
+            "type": "message",
+            "status": "completed",
+            "role": "assistant",
+            "content": [
+                {"type": "output_text", "text": "Hello.", "annotations": [], "logprobs": []}
+            ],
+        }
+    ]
+
+
+async def test_live_and_saved_tell_the_same_numbers_and_the_same_response() -> None:
+    def weather(city: str) -> str:
+        return f"sun in {city}"
+
+    calls = reply("Let me see.", ToolCall("c", "weather", '{"city": "Porto"}'))
+    talk = await Talk(calls, reply("It is sunny."), tools=[weather]).run()
+    live, saved = project_live(talk.live), project(saved_items(await talk.events()))
+    assert text_of(live) == "Let me see.It is sunny."
+    assert live[-1] == saved[-1]
+    assert _joined(live) == _joined(saved)
+    assert live[-1]["response"]["usage"]["input_tokens"] == 6
+
+
+async def test_a_call_of_the_clients_tool_ends_a_response_and_its_result_begins_the_next() -> None:
+    talk = Talk(reply("Wait.", ToolCall("x", "locate", "{}")), reply("Porto!"))
+    await talk.run(tools=[LOCATE])
+    first = project_live(talk.live)
+    assert types(first)[-5:] == [
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+        "completed",
+    ]
+    call = first[-1]["response"]["output"][1]
+    assert (call["type"], call["name"], call["arguments"]) == ("function_call", "locate", "{}")
+    assert len(call["call_id"]) <= 64
+    await talk.answer(ClientToolResult("Porto"))
+    assert project_live(talk.live)[-1] == first[-1]  # the first response stays what it was
+    second = project_live(talk.live, 1)
+    assert text_of(second) == "Porto!"
+    assert second[-1]["response"]["previous_response_id"] == first[-1]["response"]["id"]
+    assert second[-1]["response"]["usage"]["total_tokens"] == 6
+    events = await talk.events()
+    for number, told in ((0, first), (1, second)):
+        assert project(saved_items(events), number)[-1] == told[-1]
+
+
+async def test_a_permission_is_a_request_for_an_approval() -> None:
+    def pay(euros: int) -> str:
+        return f"paid {euros}"
+
+    talk = Talk(
+        reply(ToolCall("x", "pay", '{"euros": 3}')),
+        reply("Paid."),
+        tools=[pay],
+        middleware=[ToolPermission(ask=["pay"])],
+    )
+    await talk.run()
+    first = project_live(talk.live)
+    (request,) = first[-1]["response"]["output"]
+    assert (request["type"], request["name"]) == ("mcp_approval_request", "pay")
+    assert request["arguments"] == '{"euros":3}'
+    await talk.answer(Approved())
+    assert text_of(project_live(talk.live, 1)) == "Paid."
+
+
+async def test_withdrawn_text_fails_the_stream_and_the_run_goes_on() -> None:
+    wanted = JsonSchema({"type": "object", "required": ["city"]}, name="trip")
+    talk = await Talk(reply('{"town": 1}'), reply('{"city": "Porto"}')).run(output=wanted)
+    live = project_live(talk.live)
+    assert types(live)[-1] == "failed"
+    failed = live[-1]["response"]
+    assert failed["error"]["code"] == "text_withdrawn"
+    assert "session ada, turn 1" in failed["error"]["message"]
+    saved = project(saved_items(await talk.events()))
+    assert types(saved)[-1] == "completed"
+    assert text_of(saved) == '{"city": "Porto"}'
+    held = project(talk.live, hold="output")
+    assert text_of(held) == '{"city": "Porto"}'
+
+
+async def test_an_abandoned_attempt_fails_the_stream_and_a_reader_who_comes_back_is_told() -> None:
+    talk = await Talk(reply("Hello, Ada.")).run()
+    begin = talk.live[:2]
+    void = [
+        TextItem("1.3.x", "t1.i0.model", 0, "Hem", 1),
+        WithdrawnItem("1", "t1.i0.model", "The connection broke.", 1),
+    ]
+    told = project_live([*begin, *void, *talk.live[2:]])
+    assert types(told)[-1] == "failed"
+    assert "The connection broke. The run goes on." in told[-1]["response"]["error"]["message"]
+    last_text = told[-2]["sequence_number"]
+    saved = saved_items(await talk.events())
+    back = project(saved, after=last_text)
+    assert types(back) == ["failed"]
+    assert back[-1]["response"]["error"]["code"] == "text_withdrawn"
+    assert types(project(saved, after=told[-1]["sequence_number"])) == ["failed"]
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+async def test_a_reader_gets_the_rest_after_every_number(is_live: bool) -> None:
+    calls = reply("Let me see, please. ", ToolCall("x", "locate", "{}"))
+    talk = await Talk(calls).run(tools=[LOCATE])
+    whole = project_live(talk.live)
+    items = talk.live if is_live else saved_items(await talk.events())
+    for at, event in enumerate(whole):
+        rest = project(items, after=event["sequence_number"])
+        assert rest == whole[at + 1 :] or _joined(rest) == _joined(whole[at + 1 :])
+
+
+def _joined(events: list[dict[str, Any]]) -> list[object]:
+    return [text_of(events), *(one for one in events if "delta" not in one["type"])]
+
+
+@given(text=st.text(st.characters(), min_size=1, max_size=40), data=st.data())
+def test_a_reader_cut_anywhere_in_the_text_ends_with_the_exact_text(text: str, data: Any) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)) | {0, len(text)})
+    pieces = [text[a:b] for a, b in pairwise(cuts)]
+    begun = SegmentBegun(TurnOpened("t1", 0.0, user("Hi"), agent="greeter"), 0.0)
+    live = ResponseProjection(NAME)
+    told = [*live.feed(begun)]
+    for piece in pieces:
+        told += live.feed(TextAdded("t1.i0.model", piece))
+    after = data.draw(st.sampled_from(told))["sequence_number"]
+    had = text_of(one for one in told if one["sequence_number"] <= after)
+    other = data.draw(st.text(min_size=1, max_size=40))
+    for now in (text, other):
+        back = ResponseProjection(NAME, after)
+        rest = [*back.feed(begun), *back.feed(TextAdded("t1.i0.model", now))]
+        rest += back.feed(TextEnded("t1.i0.model"))
+        rest += back.feed(SegmentEnded(Status.COMPLETED, 1.0, Usage()))
+        if now.startswith(had):
+            assert had + text_of(rest) == now
+            assert rest[-1]["type"] == "response.completed"
+        else:
+            assert rest[-1]["type"] == "response.failed"
+            assert not text_of(rest)
+
+
+async def test_a_failed_turn_is_a_failed_response() -> None:
+    talk = await Talk(_WRONG).run()
+    (*_, ended) = tell(talk.live)
+    assert isinstance(ended, SegmentEnded)
+    told = project_live(talk.live)
+    assert types(told)[-1] == "failed"
+    assert told[-1]["response"]["error"]["code"] == "server_error"
+    assert "The request is wrong." in told[-1]["response"]["error"]["message"]
