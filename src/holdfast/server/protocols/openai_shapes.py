@@ -90,7 +90,7 @@ def to_client_call(session: str, asked: QuestionAsked) -> ClientCall | None:
 def describe_withdrawal(reason: str, name: SegmentName) -> str:
     """Return the words for text that was streamed and does not count."""
     return (
-        f"The text of this stream was withdrawn: {reason} The run goes on. "
+        f"The text of this stream was withdrawn: {reason.rstrip('.')}. The run goes on. "
         f"Read it again: session {name.session}, turn {name.turn}."
     )
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from holdfast.core.client_tools import ClientTool
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
 from holdfast.server.bound_agents import AnyAgent, plan_of
 from holdfast.server.problems import ProblemError, make_problem
@@ -36,10 +37,14 @@ def check_supported(request: Struct, not_taken: NotTaken) -> None:
 
 
 def make_client_tool(
-    name: str, description: str | None, parameters: dict[str, Any] | None
+    name: str, description: str | None, parameters: dict[str, Any] | None, field: str
 ) -> ClientTool:
-    """Return a tool of the caller. Raises ConfigurationError."""
-    return ClientTool(name, description or "", parameters or {})
+    """Return a tool of the caller. Raises ProblemError that names the field."""
+    try:
+        return ClientTool(name, description or "", parameters or {})
+    except ConfigurationError as error:
+        part = error.argument.removeprefix("ClientTool")
+        raise refuse(f"{field}{part}", error.problem) from error
 
 
 def make_schema(

@@ -77,7 +77,10 @@ def make_client_tools(tools: Sequence[FunctionTool] | None) -> list[ClientTool]:
             raise refuse(f"tools[{at}]", detail, "unsupported_value")
         made.append(
             make_client_tool(
-                tool.function.name, tool.function.description, tool.function.parameters
+                tool.function.name,
+                tool.function.description,
+                tool.function.parameters,
+                f"tools[{at}].function",
             )
         )
     return made

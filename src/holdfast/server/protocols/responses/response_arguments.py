@@ -65,7 +65,7 @@ def make_client_tools(tools: Sequence[FunctionTool] | None) -> list[ClientTool]:
         if tool.type != "function":
             detail = f"a tool of the type {tool.type!r} is not taken; the agent has its own tools"
             raise refuse(f"tools[{at}]", detail, "unsupported_value")
-        made.append(make_client_tool(tool.name, tool.description, tool.parameters))
+        made.append(make_client_tool(tool.name, tool.description, tool.parameters, f"tools[{at}]"))
     return made
 
 
