@@ -27,6 +27,7 @@ from holdfast.server.bound_agents import AnyAgent
 from holdfast.server.health.turn_counts import TurnCounts
 from holdfast.server.lifetime import ServiceLifetime, stop_on_signals
 from holdfast.server.problems import ProblemError, respond_problem, to_problem
+from holdfast.server.protocols.agui import routes as agui
 from holdfast.server.protocols.openai_errors import OpenAIErrors
 from holdfast.server.protocols.openai_routes import make_openai_api
 from holdfast.server.protocols.vercel import routes as vercel
@@ -78,6 +79,7 @@ def create_app(
             Route("/console", redirect_to_console),
             Mount("/console", routes=console_routes()),
             Mount("/vercel", routes=vercel.routes()),
+            Mount("/agui", routes=agui.routes()),
         ],
         middleware=[Middleware(OpenAIErrors), Middleware(protect, access=control)],
         lifespan=lifespan,

@@ -35,6 +35,9 @@ def script(request: EmulatedRequest) -> object:
         return [call("get_location", {"exact": True})]
     if "long" in text:
         return LONG
+    if "context" in text:
+        system = [message.text for message in request.messages if message.role == "system"]
+        return f"I know: {system[-1] if system else 'nothing'}"
     return f"You said: {text}"
 
 

@@ -6,11 +6,9 @@ changes nothing, and its sender reads what came of the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.question_log import asker_key
-from holdfast.core.questions import AnyAnswer, AnyQuestion
+from holdfast.core.questions import AnyQuestion
 from holdfast.server.problems import ProblemError, make_problem
 from holdfast.server.protocols.display.question_ids import parse_question_id
 from holdfast.server.service import TenantService
@@ -54,19 +52,3 @@ def _find_client_call(questions: dict[str, AnyQuestion], call: str) -> AnyQuesti
         if isinstance(question, ClientToolQuestion) and asker_key(question.key) == call:
             return question
     return None
-
-
-async def give_answers(
-    tenant: TenantService,
-    session: str,
-    make: Callable[[dict[str, AnyQuestion]], list[AnyAnswer]],
-) -> int:
-    """Answer open questions; return how many answers were accepted.
-
-    Args:
-        tenant: the tenant.
-        session: the session.
-        make: makes the answers to the open questions; it raises an error before any is given.
-    """
-    answers = make(await find_questions(tenant, session))
-    return sum([bool(await tenant.answer(session, answer)) for answer in answers])

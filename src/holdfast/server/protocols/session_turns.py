@@ -168,7 +168,12 @@ async def _go_back(tenant: TenantService, session: str, number: int) -> None:
 
 
 async def show_turn(
-    tenant: TenantService, session: str, turn: OpenedTurn, after: int | None = None
+    tenant: TenantService,
+    session: str,
+    turn: OpenedTurn,
+    after: int | None = None,
+    *,
+    counts_all: bool = True,
 ) -> AsyncGenerator[tuple[DisplayItem, str, bool]]:
     """Yield what a turn shows until it rests, with the position, and whether it is new to the reader.
 
@@ -177,6 +182,7 @@ async def show_turn(
         session: the session.
         turn: the turn.
         after: the number of records that the reader has seen; None shows the turn from its beginning.
+        counts_all: whether the tokens at the end include those that the reader has seen.
     """
     fold, end = DisplayFold(session), ReadingEnd(turn.number, TURN_RESTS)
     entries = cast(
@@ -191,3 +197,5 @@ async def show_turn(
             )
             for item in fold.feed(entry.item):
                 yield item, fold.position, not is_seen
+            if is_seen and not counts_all:
+                fold.usage.clear()

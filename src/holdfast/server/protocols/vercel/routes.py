@@ -29,7 +29,7 @@ from holdfast.server.api.request_reading import split_path
 from holdfast.server.bound_agents import plan_of
 from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problems import ProblemError, make_problem
-from holdfast.server.protocols.answering import find_asked, give_answers
+from holdfast.server.protocols.answering import find_asked, find_questions
 from holdfast.server.protocols.display.display_items import StreamCut
 from holdfast.server.protocols.entering import Entered, enter, read_json
 from holdfast.server.protocols.session_turns import (
@@ -155,13 +155,14 @@ async def _find_turn(tenant: TenantService, session: str, number: int) -> Opened
 
 
 async def _answer(entered: Entered, session: str, act: ContinueTurn) -> None:
-    def make(questions: dict[str, AnyQuestion]) -> list[AnyAnswer]:
-        found = [(find_asked(questions, given.id), given) for given in act.answers]
-        return [
-            _make_answer(asked, given, entered.name) for asked, given in found if asked is not None
-        ]
-
-    await give_answers(entered.tenant, session, make)
+    """Answer open questions. An answer to one that is answered already changes nothing."""
+    questions = await find_questions(entered.tenant, session)
+    found = [(find_asked(questions, given.id), given) for given in act.answers]
+    answers = [
+        _make_answer(asked, given, entered.name) for asked, given in found if asked is not None
+    ]
+    for one in answers:
+        await entered.tenant.answer(session, one)
 
 
 def _make_answer(question: AnyQuestion, given: GivenAnswer, by: str) -> AnyAnswer:

@@ -1,0 +1,229 @@
+"""Words what a turn shows as events of AG-UI.
+
+This module is pure. It must never end a message, a call or a step that it has not begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from holdfast.core.client_tools import ClientToolQuestion
+from holdfast.core.events import Status
+from holdfast.server.protocols.agui.interrupts import word_interrupt
+from holdfast.server.protocols.agui.message_list import (
+    MessageList,
+    reasoning_id,
+    step_message_id,
+    word_result_message,
+)
+from holdfast.server.protocols.agui.token_usage import word_usage
+from holdfast.server.protocols.display.display_items import (
+    CallArguments,
+    CallReady,
+    CallStarted,
+    DisplayItem,
+    NoticeShown,
+    ReasoningEnded,
+    ReasoningShown,
+    ResultShown,
+    StepFinished,
+    StepStarted,
+    StepWithdrawn,
+    StreamCut,
+    TextEnded,
+    TextShown,
+    TurnEnded,
+    TurnWaits,
+)
+
+AguiEvent: TypeAlias = dict[str, object]
+"""An event of AG-UI, as JSON values."""
+
+PROTOCOL_VERSION = "1.0"
+
+
+class AguiProjection:
+    """The events of one run.
+
+    Args:
+        session: the session, which is the thread.
+        run: the client's id of the run.
+        messages: the messages of the thread before.
+    """
+
+    __slots__ = ("_calls", "_messages", "_reasoning", "_run", "_session", "_step", "_text")
+
+    def __init__(self, session: str, run: str, messages: MessageList) -> None:
+        self._session = session
+        self._run = run
+        self._messages = messages
+        self._step = ""
+        self._text = ""  # ids of what is open; "" if nothing is
+        self._reasoning = ""
+        self._calls: list[str] = []
+
+    def start(self, told: Sequence[str] | None = None) -> Iterator[AguiEvent]:
+        """Yield the first events of a run.
+
+        Args:
+            told: the ids of the messages that the client has; None if it needs no snapshot.
+        """
+        ids = {"threadId": self._session, "runId": self._run}
+        yield {"type": "RUN_STARTED", **ids, "protocolVersion": PROTOCOL_VERSION}
+        if told is not None:
+            if not self._is_beginning(told):
+                # A client keeps the places of the messages that it has, so it has to drop them.
+                yield {"type": "MESSAGES_SNAPSHOT", "messages": []}
+            yield self._snapshot()
+
+    def _is_beginning(self, told: Sequence[str]) -> bool:
+        """Whether what the client keeps of its messages is the beginning of the thread."""
+        ids = [str(message["id"]) for message in self._messages.messages]
+        kept = [name for name in told if name in set(ids)]
+        return kept == ids[: len(kept)]
+
+    def feed(self, item: DisplayItem) -> Iterator[AguiEvent]:
+        """Yield the events of an item."""
+        self._messages.add(item)
+        if isinstance(item, StepStarted):
+            self._step = item.step
+            yield {"type": "STEP_STARTED", "stepName": item.step}
+        elif isinstance(item, StepFinished):
+            yield from self._end_step()
+        elif isinstance(item, StepWithdrawn):
+            yield from self._end_parts()
+            yield self._snapshot()
+        elif isinstance(item, TextShown | TextEnded):
+            yield from self._word_text(item)
+        elif isinstance(item, ReasoningShown | ReasoningEnded):
+            yield from self._word_reasoning(item)
+        elif isinstance(item, CallStarted | CallArguments | CallReady | ResultShown):
+            yield from self._word_call(item)
+        elif isinstance(item, NoticeShown):
+            yield {"type": "CUSTOM", "name": item.name, "value": dict(item.fields)}
+        elif isinstance(item, TurnEnded | TurnWaits | StreamCut):
+            yield from self._end_step()
+            yield self._word_end(item)
+
+    def finish_idle(self) -> AguiEvent:
+        """Return the last event of a run in a thread in which nothing happens."""
+        return {**self._describe_end(), "outcome": {"type": "success"}}
+
+    def _snapshot(self) -> AguiEvent:
+        return {
+            "type": "MESSAGES_SNAPSHOT",
+            "messages": [dict(one) for one in self._messages.messages],
+        }
+
+    def _word_text(self, item: TextShown | TextEnded) -> Iterator[AguiEvent]:
+        if isinstance(item, TextEnded):
+            yield from self._end_text()
+            return
+        name = step_message_id(self._session, item.step)
+        if not self._text:
+            self._text = name
+            yield {"type": "TEXT_MESSAGE_START", "messageId": name, "role": "assistant"}
+        yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": item.text}
+
+    def _word_reasoning(self, item: ReasoningShown | ReasoningEnded) -> Iterator[AguiEvent]:
+        if isinstance(item, ReasoningEnded):
+            yield from self._end_reasoning()
+            return
+        name = reasoning_id(self._session, item.step)
+        if not self._reasoning:
+            self._reasoning = name
+            yield {"type": "REASONING_START", "messageId": name}
+            yield {"type": "REASONING_MESSAGE_START", "messageId": name, "role": "reasoning"}
+        yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": name, "delta": item.text}
+
+    def _word_call(
+        self, item: CallStarted | CallArguments | CallReady | ResultShown
+    ) -> Iterator[AguiEvent]:
+        if isinstance(item, ResultShown):
+            worded = word_result_message(self._session, item.call, item.result)
+            yield {
+                "type": "TOOL_CALL_RESULT",
+                "messageId": worded["id"],
+                "toolCallId": item.call,
+                "content": worded["content"],
+                "role": "tool",
+            }
+        elif isinstance(item, CallArguments):
+            if item.call in self._calls:
+                yield {"type": "TOOL_CALL_ARGS", "toolCallId": item.call, "delta": item.text}
+        elif isinstance(item, CallStarted):
+            yield self._begin_call(item)
+        else:
+            yield from self._complete_call(item)
+
+    def _begin_call(self, item: CallStarted | CallReady) -> AguiEvent:
+        self._calls.append(item.call)
+        return {
+            "type": "TOOL_CALL_START",
+            "toolCallId": item.call,
+            "toolCallName": item.name,
+            "parentMessageId": step_message_id(self._session, item.step),
+        }
+
+    def _complete_call(self, item: CallReady) -> Iterator[AguiEvent]:
+        streamed = item.streamed
+        if item.call not in self._calls:
+            streamed = 0
+            yield self._begin_call(item)
+        if rest := item.arguments[max(0, streamed) :]:
+            yield {"type": "TOOL_CALL_ARGS", "toolCallId": item.call, "delta": rest}
+        self._calls.remove(item.call)
+        yield {"type": "TOOL_CALL_END", "toolCallId": item.call}
+
+    def _end_text(self) -> Iterator[AguiEvent]:
+        if self._text:
+            yield {"type": "TEXT_MESSAGE_END", "messageId": self._text}
+            self._text = ""
+
+    def _end_reasoning(self) -> Iterator[AguiEvent]:
+        if self._reasoning:
+            yield {"type": "REASONING_MESSAGE_END", "messageId": self._reasoning}
+            yield {"type": "REASONING_END", "messageId": self._reasoning}
+            self._reasoning = ""
+
+    def _end_parts(self) -> Iterator[AguiEvent]:
+        yield from self._end_reasoning()
+        yield from self._end_text()
+        for call in self._calls:
+            yield {"type": "TOOL_CALL_END", "toolCallId": call}
+        self._calls.clear()
+
+    def _end_step(self) -> Iterator[AguiEvent]:
+        yield from self._end_parts()
+        if self._step:
+            yield {"type": "STEP_FINISHED", "stepName": self._step}
+            self._step = ""
+
+    def _describe_end(self) -> AguiEvent:
+        return {"type": "RUN_FINISHED", "threadId": self._session, "runId": self._run}
+
+    def _word_end(self, item: TurnEnded | TurnWaits | StreamCut) -> AguiEvent:
+        if isinstance(item, StreamCut):
+            text = "The stream ends here, and the run goes on: run the agent again to see it."
+            return {"type": "RUN_ERROR", "message": text, "code": item.reason}
+        usage = word_usage(item.usage)
+        if isinstance(item, TurnWaits):
+            return {**self._describe_end(), "outcome": _word_waiting(item), **usage}
+        if item.status is Status.FAILED:
+            error = item.error
+            text = error.safe if error is not None else "The turn failed."
+            code = error.category.value if error is not None else "failed"
+            return {"type": "RUN_ERROR", "message": text, "code": code, **usage}
+        if item.status is Status.CANCELLED:
+            return {**self._describe_end(), "outcome": {"type": "cancelled"}, **usage}
+        result = {"status": item.status.value}
+        return {**self._describe_end(), "outcome": {"type": "success"}, "result": result, **usage}
+
+
+def _word_waiting(item: TurnWaits) -> dict[str, object]:
+    """Return the outcome of a run that waits: for people, or for tools of the page only."""
+    asked = [one for one in item.questions if not isinstance(one.question, ClientToolQuestion)]
+    if asked:
+        return {"type": "interrupt", "interrupts": [word_interrupt(one) for one in asked]}
+    return {"type": "success", "pendingToolCallIds": [one.call for one in item.questions]}

@@ -1,0 +1,228 @@
+"""The route of AG-UI: `POST /agui/{agent}`.
+
+A connection that ends cancels nothing. A client that runs its agent again without a new message sees
+the thread as it is, and what happens in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from holdfast.core.client_tools import ClientToolQuestion
+from holdfast.core.errors import HoldfastError
+from holdfast.core.questions import AnyAnswer, AnyQuestion
+from holdfast.journal.encoding import to_json
+from holdfast.server.access.principals import Scope
+from holdfast.server.api.event_stream import HEADERS, keep_alive
+from holdfast.server.api.request_reading import split_path
+from holdfast.server.live.reading import TURN_ENDED
+from holdfast.server.problems import (
+    Problem,
+    ProblemError,
+    make_problem,
+    respond_problem,
+    to_problem,
+)
+from holdfast.server.protocols.agui.interrupts import read_resume
+from holdfast.server.protocols.agui.message_list import MessageList, list_messages
+from holdfast.server.protocols.agui.projection import AguiEvent, AguiProjection
+from holdfast.server.protocols.agui.run_input import (
+    Attach,
+    GiveAnswers,
+    RunAct,
+    RunInput,
+    SendMessage,
+    read_context,
+    read_metadata,
+    read_run,
+    read_tools,
+)
+from holdfast.server.protocols.answering import find_asked, find_questions
+from holdfast.server.protocols.entering import Entered, enter, read_json
+from holdfast.server.protocols.session_turns import (
+    NewTurn,
+    OpenedTurn,
+    find_message,
+    list_turns,
+    show_turn,
+    start_once,
+)
+from holdfast.server.service import TenantService
+
+
+class ShownThread(Struct, frozen=True):
+    """What a run shows: a turn, and the messages before it.
+
+    Args:
+        turn: the turn; None in a thread without one.
+        messages: the messages before.
+        after: the number of records that the messages stand for; None if the turn is new.
+        with_snapshot: whether the client is told the messages.
+    """
+
+    turn: OpenedTurn | None
+    messages: MessageList
+    after: int | None = None
+    with_snapshot: bool = False
+
+
+async def answer(request: Request) -> Response:
+    """Answer a request below `/agui`; an error is an event of AG-UI, too."""
+    try:
+        match request.method, *split_path(request.scope):
+            case "POST", agent:
+                return await _run_agent(request, agent)
+        detail = f"there is nothing for {request.method} at this address"
+        return _refuse(make_problem(404, "route", detail))
+    except ProblemError as error:
+        return _refuse(error.problem)
+    except HoldfastError as error:
+        return _refuse(to_problem(error))
+
+
+def _refuse(problem: Problem) -> Response:
+    response = respond_problem(problem)
+    place = f"{problem.field}: " if isinstance(problem.field, str) else ""
+    fix = f" {problem.fix}." if isinstance(problem.fix, str) else ""
+    message = f"{place}{problem.detail}.{fix}".replace("..", ".")
+    event = {"type": "RUN_ERROR", "message": message, "code": problem.kind}
+    headers = {name: value for name, value in response.headers.items() if name == "retry-after"}
+    return Response(to_json(event), problem.status, headers, media_type="application/json")
+
+
+async def _run_agent(request: Request, agent: str) -> Response:
+    """`POST /{agent}`: send a message, answer interrupts, give results of tools, or look."""
+    given = await read_json(request, RunInput)
+    act = read_run(given)
+    scopes: dict[type, Scope] = {SendMessage: "run", GiveAnswers: "answer", Attach: "read"}
+    starts = isinstance(act, SendMessage)
+    entered = enter(request, scopes[type(act)], starts=starts, streams=True)
+    entered.tenant.agent(agent)
+    shown = await _act(entered, agent, given, act)
+    pieces = keep_alive(_encode(_word_run(entered.tenant, given, shown)))
+    return StreamingResponse(pieces, media_type="text/event-stream", headers=HEADERS)
+
+
+async def _act(entered: Entered, agent: str, given: RunInput, act: RunAct) -> ShownThread:
+    if isinstance(act, SendMessage):
+        return await _send_message(entered.tenant, agent, given, act)
+    if isinstance(act, GiveAnswers):
+        shown = await _show_thread(entered.tenant, given.thread_id)
+        await _give_answers(entered, given.thread_id, act)
+        return shown
+    return await _show_thread(entered.tenant, given.thread_id)
+
+
+async def _show_thread(tenant: TenantService, session: str) -> ShownThread:
+    """Return the thread as the journal has it, and its last turn."""
+    turns = await list_turns(tenant, session)
+    records = await tenant.journal.read(session)
+    messages = MessageList(session, list_messages(session, records))
+    return ShownThread(turns[-1] if turns else None, messages, len(records), with_snapshot=True)
+
+
+async def _send_message(
+    tenant: TenantService, agent: str, given: RunInput, act: SendMessage
+) -> ShownThread:
+    """Start a turn, or show the one that the message has started."""
+    session = given.thread_id
+    new = NewTurn(
+        agent=agent,
+        session=session,
+        message=act.message,
+        message_id=act.message_id,
+        metadata=read_metadata(given),
+        tools=read_tools(given),
+        instructions=read_context(given),
+    )
+    turns = await list_turns(tenant, session)
+    known = find_message(turns, act.message_id)
+    if known is not None:
+        is_over = (await tenant.last_turn(session)).status in TURN_ENDED
+        if known.message == act.message and not (act.regenerates and is_over):
+            return await _show_thread(tenant, session)
+        new = replace(new, replaces=known.number)
+    turn = await start_once(tenant, new)
+    records = (await tenant.journal.read(session))[: turn.sequence]
+    messages = list_messages(session, records)
+    is_told = [one.id for one in given.messages if one.role == "user"][:-1] == [
+        one["id"] for one in messages if one["role"] == "user"
+    ]
+    before = MessageList(session, [*messages, _word_sent(given)])
+    return ShownThread(turn, before, None, with_snapshot=not is_told)
+
+
+def _word_sent(given: RunInput) -> dict[str, object]:
+    """Return the last message of the client as it has it."""
+    last = given.messages[-1]
+    return {"id": last.id, "role": "user", "content": last.content}
+
+
+async def _give_answers(entered: Entered, session: str, act: GiveAnswers) -> None:
+    """Answer open questions. An answer to one that is answered already changes nothing."""
+    tenant = entered.tenant
+    questions = await find_questions(tenant, session)
+    answers: list[AnyAnswer] = []
+    is_given_up = False
+    for entry in act.resume:
+        question = find_asked(questions, entry.interrupt_id)
+        if question is not None:
+            found = read_resume(question, entry, entered.name)
+            is_given_up = is_given_up or found is None
+            answers += [found] if found is not None else []
+    answers += _read_results(questions, act, entered.name)
+    if is_given_up:
+        await tenant.cancel(session)
+        return
+    for one in answers:
+        await tenant.answer(session, one)
+
+
+def _read_results(questions: dict[str, AnyQuestion], act: GiveAnswers, by: str) -> list[AnyAnswer]:
+    answers: list[AnyAnswer] = []
+    for call, (text, is_error) in act.results.items():
+        question = find_asked(questions, call)
+        if isinstance(question, ClientToolQuestion):
+            answers.append(question.give(text, is_error=is_error, by=by))
+    return answers
+
+
+async def _word_run(
+    tenant: TenantService, given: RunInput, shown: ShownThread
+) -> AsyncIterator[AguiEvent]:
+    projection = AguiProjection(given.thread_id, given.run_id, shown.messages)
+    told = [message.id for message in given.messages] if shown.with_snapshot else None
+    for event in projection.start(told):
+        yield event
+    if shown.turn is None:
+        yield projection.finish_idle()
+        return
+    items = show_turn(tenant, given.thread_id, shown.turn, shown.after, counts_all=False)
+    is_open = True
+    async with aclosing(items) as following:
+        async for item, _, is_new in following:
+            if is_new:
+                for event in projection.feed(item):
+                    is_open = is_open and event["type"] not in ("RUN_FINISHED", "RUN_ERROR")
+                    yield event
+    if is_open:  # the turn had ended before
+        yield projection.finish_idle()
+
+
+async def _encode(events: AsyncIterator[AguiEvent]) -> AsyncIterator[bytes]:
+    encode = msgspec.json.Encoder().encode
+    async for event in events:
+        yield b"data: %s\n\n" % encode(event)
+
+
+def routes() -> Sequence[BaseRoute]:
+    """Return the routes below `/agui`."""
+    return [Route("/{path:path}", answer, methods=["GET", "POST"])]

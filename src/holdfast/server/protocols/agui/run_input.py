@@ -1,0 +1,188 @@
+"""Reads the input of a run: what the client wants, from the messages that it sent. This module is pure.
+
+Of the messages, those at the end count: a message of the user, or results of tools of the page. The
+history is the journal's: what a client says about it is not read.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.core.client_tools import ClientTool
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import Media, Message, Text
+from holdfast.journal.encoding import to_json
+from holdfast.server.protocols.agui.interrupts import ResumeEntry
+
+_MEDIA = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
+
+
+class ThreadInput(Struct, frozen=True, rename="camel"):
+    """A message of the client. Fields that we do not read are left out."""
+
+    id: str
+    role: str
+    content: str | list[dict[str, object]] | None = None
+    tool_call_id: str = ""
+    error: str | None = None
+
+
+class InputTool(Struct, frozen=True):
+    """A tool of the page."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, object] | None = None
+
+
+class InputContext(Struct, frozen=True):
+    """What the application tells the agent for one run."""
+
+    description: str
+    value: str
+
+
+class RunInput(Struct, frozen=True, rename="camel"):
+    """The input of a run.
+
+    Args:
+        thread_id: the thread, which is the session.
+        run_id: the client's id of the run.
+        messages: the messages of the client. The last ones count.
+        tools: the tools of the page.
+        context: what the application tells the agent.
+        state: the state of the application.
+        forwarded_props: other values of the application.
+        resume: answers to interrupts.
+    """
+
+    thread_id: str
+    run_id: str
+    messages: list[ThreadInput]
+    tools: list[InputTool] = []
+    context: list[InputContext] = []
+    state: object = None
+    forwarded_props: object = None
+    resume: list[ResumeEntry] | UnsetType | None = UNSET
+
+
+class SendMessage(Struct, frozen=True):
+    """A message of the user begins a turn, or asks what came of it.
+
+    Args:
+        message_id: the client's id of the message.
+        message: the message.
+        regenerates: whether another answer to it is wanted.
+    """
+
+    message_id: str
+    message: Message
+    regenerates: bool = False
+
+
+class GiveAnswers(Struct, frozen=True):
+    """Answers continue a turn.
+
+    Args:
+        resume: the answers to interrupts.
+        results: the results of tools of the page, by the call: the text, and whether it failed.
+    """
+
+    resume: tuple[ResumeEntry, ...] = ()
+    results: Mapping[str, tuple[str, bool]] = {}
+
+
+class Attach(Struct, frozen=True):
+    """The client wants to see the thread as it is, and what happens in it."""
+
+
+RunAct: TypeAlias = SendMessage | GiveAnswers | Attach
+"""What a client wants."""
+
+
+def read_run(given: RunInput) -> RunAct:
+    """Return what a client wants. Raises ConfigurationError if a message is none of ours."""
+    if given.resume:
+        return GiveAnswers(tuple(given.resume), _read_results(given.messages))
+    if given.messages and given.messages[-1].role == "user":
+        last = given.messages[-1]
+        props = given.forwarded_props
+        again = isinstance(props, Mapping) and props.get("regenerate") is True
+        return SendMessage(last.id, read_message(last), again)
+    results = _read_results(given.messages)
+    return GiveAnswers((), results) if results else Attach()
+
+
+def _read_results(messages: Sequence[ThreadInput]) -> dict[str, tuple[str, bool]]:
+    """Return the results of tools after the last other message."""
+    results: dict[str, tuple[str, bool]] = {}
+    for message in reversed(messages):
+        if message.role != "tool":
+            break
+        text = message.content if isinstance(message.content, str) else to_json(message.content)
+        shown = text if isinstance(text, str) else text.decode()
+        is_error = message.error is not None
+        results[message.tool_call_id] = (shown or message.error or "", is_error)
+    return results
+
+
+def read_tools(given: RunInput) -> tuple[ClientTool, ...]:
+    """Return the tools of the page. Raises ConfigurationError."""
+    return tuple(
+        ClientTool(tool.name, tool.description, tool.parameters or {}) for tool in given.tools
+    )
+
+
+def read_context(given: RunInput) -> str:
+    """Return what the application tells the agent, as instructions."""
+    lines = [f"- {one.description}: {one.value}" for one in given.context]
+    return "\n".join(["The application says:", *lines]) if lines else ""
+
+
+def read_metadata(given: RunInput) -> dict[str, object]:
+    """Return what a turn keeps of the input, for tools and hooks."""
+    kept = {"run_id": given.run_id, "state": given.state, "forwarded_props": given.forwarded_props}
+    return {name: value for name, value in kept.items() if value not in (None, {}, "")}
+
+
+def read_message(given: ThreadInput) -> Message:
+    """Return a message of the user as one of ours. Raises ConfigurationError."""
+    if isinstance(given.content, str):
+        parts: list[Text | Media] = [Text(given.content)] if given.content.strip() else []
+    else:
+        parts = [
+            _read_part(part, f"messages[-1].content[{index}]")
+            for index, part in enumerate(given.content or ())
+        ]
+    if not parts:
+        raise ConfigurationError("messages[-1].content", "is empty", fix="Say something")
+    return Message("user", tuple(parts))
+
+
+def _read_part(part: Mapping[str, object], field: str) -> Text | Media:
+    kind, source = str(part.get("type", "")), part.get("source")
+    if kind == "text":
+        text = part.get("text")
+        if not isinstance(text, str):
+            raise ConfigurationError(f"{field}.text", "must be a text")
+        return Text(text)
+    if kind not in ("image", "audio", "video", "document") or not isinstance(source, Mapping):
+        fix = "Send a text, an image, an audio, a video or a document with its source"
+        raise ConfigurationError(field, f"is {kind!r}", fix=fix)
+    value, media_type = source.get("value"), source.get("mimeType") or _MEDIA.get(kind)
+    if not isinstance(value, str) or not isinstance(media_type, str):
+        raise ConfigurationError(f"{field}.source", "needs the texts value and mimeType")
+    if source.get("type") == "url":
+        return Media(media_type, url=value)
+    if source.get("type") != "data":
+        fix = 'Send a source of the type "data" or "url"'
+        raise ConfigurationError(f"{field}.source.type", f"is {source.get('type')!r}", fix=fix)
+    try:
+        return Media(media_type, data=b64decode(value, validate=True))
+    except (binascii.Error, ValueError):
+        raise ConfigurationError(f"{field}.source.value", "is not valid base64") from None
