@@ -13,6 +13,7 @@ from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.messages import Message, ToolResult
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.server.access.callers import take_stream, take_turn
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.problems import ProblemError, make_problem
@@ -54,6 +55,8 @@ async def complete_chat(call: ChatCall) -> Response:
     request = call.body
     check_supported(request, NOT_TAKEN)
     messages = to_messages(request.messages)
+    if request.stream:
+        take_stream(call.request)
     reading = TurnReading(call.tenant)
     if isinstance(request.messages[-1], ToolMessage):
         target = await _continue_run(call, reading, messages)
@@ -86,6 +89,7 @@ async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Messag
         "metadata": {**(request.metadata or {}), REQUEST_KEY: noted},
         "request": key and f"chat:{key}",
     }
+    take_turn(call.request)
     accepted = await tenant.start(request.model, messages[-1], output=output, **keywords)
     name = SegmentName(accepted.session, accepted.number)
     saved = await reading.require_segment(name, "model")

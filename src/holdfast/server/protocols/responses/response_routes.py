@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from starlette.responses import Response
 
 from holdfast.resilience.system_clock import new_run_id
+from holdfast.server.access.callers import take_stream
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.live.reading import TURN_ENDED
@@ -42,6 +43,8 @@ async def create_response(call: ResponseCall) -> Response:
     """Answer with a turn, or with the continuation of one that waits."""
     request = call.body
     check_supported(request, NOT_TAKEN)
+    if request.stream:
+        take_stream(call.request)
     reading = TurnReading(call.tenant)
     target = await choose_target(call, reading, read_input(request.input))
     if request.stream:
@@ -63,6 +66,7 @@ async def read_response(call: ReadCall) -> Response:
     reading = TurnReading(call.tenant)
     target = await _require_target(call, reading)
     if call.query.stream:
+        take_stream(call.request)
         return stream_events(_stream(reading, target, call.query.starting_after))
     if call.query.starting_after is not None:
         raise refuse("starting_after", "needs stream=true")

@@ -20,6 +20,7 @@ from holdfast.core.questions import (
 )
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.server.access.callers import take_turn
 from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import NoQuery
 from holdfast.server.problems import ProblemError, make_problem
@@ -268,6 +269,7 @@ async def _start(
         },
         "request": _read_key(call),
     }
+    take_turn(call.request)
     accepted = await tenant.start(name, messages[-1], output=output, **keywords)
     segment = SegmentName(accepted.session, accepted.number)
     saved = await reading.require_segment(segment, "model")

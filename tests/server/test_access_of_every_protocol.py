@@ -1,0 +1,103 @@
+"""Every protocol lets only those start turns and read who may, and counts what they do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from starlette.applications import Starlette
+from tests.server.live_server import LiveServer, Reply, serve
+
+from holdfast import Agent
+from holdfast.server import AccessLimits, AccessOptions, create_app
+from holdfast.server.access.keys import make_key
+from holdfast.testing import ScriptedModel
+
+TEXT = "Tell me a joke."
+STARTS: Mapping[str, tuple[str, object]] = {
+    "native": ("/api/v1/turns", {"agent": "greeter", "message": TEXT, "wait": 10}),
+    "responses": ("/v1/responses", {"model": "greeter", "input": TEXT}),
+    "chat": (
+        "/v1/chat/completions",
+        {"model": "greeter", "messages": [{"role": "user", "content": TEXT}]},
+    ),
+    "vercel": (
+        "/vercel/greeter/chat",
+        {
+            "id": "chat-ID",
+            "trigger": "submit-message",
+            "messages": [{"id": "m-ID", "role": "user", "parts": [{"type": "text", "text": TEXT}]}],
+        },
+    ),
+}
+"""How each protocol starts a turn. ID is replaced by something new in each request."""
+
+
+class Callers:
+    """Keys of one service, and requests with them."""
+
+    def __init__(self, app: Starlette, server: LiveServer) -> None:
+        self._store = app.state.access.keys.store
+        self._server = server
+        self._count = 0
+
+    async def make_key(self, *scopes: str, tenant: str = "acme") -> str:
+        text, key = make_key("ci", scopes=scopes, now=0.0, tenant=tenant)
+        await self._store.add_key(key)
+        return f"Bearer {text}"
+
+    async def start(self, protocol: str, key: str) -> Reply:
+        self._count += 1
+        path, body = STARTS[protocol]
+        text = json.dumps(body).replace("ID", str(self._count))
+        return await self._server.request("POST", path, text.encode(), authorization=key)
+
+    async def list_sessions(self, key: str) -> list[object]:
+        reply = await self._server.request("GET", "/api/v1/sessions", authorization=key)
+        sessions = reply.json()["sessions"]
+        assert isinstance(sessions, list)
+        return sessions
+
+
+def make_app(**limits: int) -> Starlette:
+    agent = Agent(ScriptedModel(*["Ha."] * 20), name="greeter")
+    return create_app(agent, access=AccessOptions(auth="keys", limits=AccessLimits(**limits)))
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+async def test_a_turn_needs_a_key_with_its_scope(protocol: str) -> None:
+    app = make_app()
+    async with serve(app) as server:
+        callers = Callers(app, server)
+        reader, runner = await callers.make_key("read"), await callers.make_key("run", "read")
+        assert (await callers.start(protocol, "")).status == 401
+        assert (await callers.start(protocol, reader)).status == 403
+        assert await callers.list_sessions(reader) == []
+        started = await callers.start(protocol, runner)
+        assert started.status == 200, started.body
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+async def test_a_turn_belongs_to_the_tenant_of_the_key(protocol: str) -> None:
+    app = make_app()
+    async with serve(app) as server:
+        callers = Callers(app, server)
+        runner = await callers.make_key("run", "read")
+        assert (await callers.start(protocol, runner)).status == 200
+        assert len(await callers.list_sessions(runner)) == 1
+        for tenant in ("", "other"):
+            assert await callers.list_sessions(await callers.make_key("admin", tenant=tenant)) == []
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+async def test_the_turns_of_a_key_are_counted(protocol: str) -> None:
+    app = make_app(turns_per_minute=2)
+    async with serve(app) as server:
+        callers = Callers(app, server)
+        runner, other = await callers.make_key("run", "read"), await callers.make_key("run", "read")
+        statuses = [(await callers.start(protocol, runner)).status for _ in range(3)]
+        assert statuses == [200, 200, 429]
+        refused = await callers.start(protocol, runner)
+        assert 1 <= int(refused.header("retry-after")) <= 30
+        assert (await callers.start(protocol, other)).status == 200
