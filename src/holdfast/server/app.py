@@ -68,6 +68,7 @@ def create_app(
         async with AsyncExitStack() as stack:
             for agent in service.agents.values():
                 await stack.enter_async_context(agent)
+            stack.push_async_callback(control.keys.close)
             await stack.enter_async_context(lifetime)
             stack.enter_context(stop_on_signals(lifetime.begin_stop))
             yield

@@ -50,8 +50,13 @@ class BodyLimits:
         if read is not None:
             await self._app(scope, read, send)
 
-    async def read(self, scope: Scope, receive: Receive) -> Receive | None:
+    async def read(self, scope: Scope, receive: Receive, most: int | None = None) -> Receive | None:
         """Read the body of a request; return what receives it again, or None if the caller left.
+
+        Args:
+            scope: the request.
+            receive: receives the body.
+            most: the maximum number of bytes, if it is not that of the limits.
 
         Raises:
             ProblemError: the body is too long, too slow, or one too many.
@@ -59,6 +64,7 @@ class BodyLimits:
         if not has_body(scope["headers"]):
             return receive
         body = _ArrivingBody(self._limits, is_upload=is_upload(scope))
+        body.most = body.most if most is None else most
         try:
             self._check_length(scope, body.most)
             complete = await self._read(body, receive)

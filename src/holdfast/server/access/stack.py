@@ -63,6 +63,7 @@ from holdfast.server.problems import ProblemError, make_problem, to_problem
 
 __all__ = ["AccessControl", "protect", "require", "take_stream", "take_turn"]
 
+_SIGN_IN_BYTES = 4096  # anybody may send them
 _PUBLIC = ("/console", "/favicon.ico")
 
 
@@ -200,7 +201,7 @@ class _Gate:
         return None
 
     async def _sign_in(self, scope: Scope, receive: Receive) -> Response:
-        read = await self._bodies.read(scope, receive)
+        read = await self._bodies.read(scope, receive, _SIGN_IN_BYTES)
         if read is None:
             return Response(status_code=400)  # nobody is there to receive it
         return await sign_in(scope, read, self._access.authenticator, self._access.keys)
