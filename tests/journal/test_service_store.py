@@ -12,7 +12,12 @@ import pytest
 from tests.postgres_server import PostgresServer
 
 from holdfast import MemoryJournal, PostgresJournal, SqliteJournal
-from holdfast.errors import ConfigurationError, JournalError, JournalVersionError
+from holdfast.errors import (
+    ConfigurationError,
+    JournalBusyError,
+    JournalError,
+    JournalVersionError,
+)
 from holdfast.journal.service_store import Act, ApiKey, RequestName, ServiceStore, SignIn
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.journal.service_store_sqlite import SqliteServiceStore
@@ -274,6 +279,72 @@ def test_a_file_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) ->
     with pytest.raises(JournalVersionError, match="has version 2"):
         SqliteServiceStore(tmp_path / "a.db")
     assert (tmp_path / "a.db-service.db").read_bytes() == before
+
+
+async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from holdfast.journal.service_store import Act\n"
+        "from holdfast.journal.service_store_sqlite import SqliteServiceStore\n"
+        "async def work():\n"
+        "    store = SqliteServiceStore(sys.argv[1])\n"
+        "    for n in range(100_000):\n"
+        "        name = f'{sys.argv[2]}-{n}'\n"
+        "        await store.add_act(Act(id=name, tenant='', session='s', act='x', by='', at=1.0))\n"
+        "        print(name, flush=True)\n"
+        "asyncio.run(work())\n"
+    )
+    told: list[str] = []
+    for number in range(4):
+        words = [sys.executable, "-c", program, str(tmp_path / "talk.db"), str(number)]
+        process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        told += [(await process.stdout.readline()).decode().strip() for _ in range(5 + 7 * number)]
+        process.kill()
+        told += (await process.stdout.read()).decode().split()
+        await process.wait()
+    store = SqliteServiceStore(tmp_path / "talk.db")
+    saved = {act.id for act in await store.list_acts("", "s", 1_000_000)}
+    assert set(told) <= saved
+    assert len(saved) <= len(told) + 4
+    store.close()
+
+
+def delete_files(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+
+
+async def test_a_file_that_was_deleted_is_not_used_further(tmp_path: Path) -> None:
+    store = SqliteServiceStore(tmp_path / "talk.db")
+    await store.add_key(key(1))
+    delete_files(tmp_path)
+    with pytest.raises(JournalError, match="was deleted or replaced"):
+        await store.find_key(bytes([1] * 32))
+    other = SqliteServiceStore(tmp_path / "talk.db")
+    with pytest.raises(JournalError, match="was deleted or replaced"):
+        await store.has_keys()
+    assert await other.has_keys() is False
+    store.close()
+    other.close()
+
+
+async def test_a_file_that_another_program_keeps_locked_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sqlite3
+
+    monkeypatch.setattr("holdfast.journal.service_store_sqlite._WAIT", 0.1)
+    store = SqliteServiceStore(tmp_path / "talk.db")
+    holder = sqlite3.connect(tmp_path / "talk.db-service.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalBusyError, match="another process was writing"):
+        await store.add_key(key(1))
+    assert await store.has_keys() is False  # reading goes on
+    holder.execute("ROLLBACK")
+    await store.add_key(key(1))
+    holder.close()
+    store.close()
 
 
 async def test_the_store_of_a_postgres_journal_uses_its_connections(

@@ -68,6 +68,7 @@ class SqliteServiceStore(SqlServiceStore):
         connection = _open_connection(self.path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-service")
         self._connection = connection
+        self._identity = _identify_file(self.path)
         self._lock = threading.Lock()
         self._finalizer = weakref.finalize(self, _close, self._thread, connection, self._lock)
 
@@ -83,6 +84,13 @@ class SqliteServiceStore(SqlServiceStore):
 
     def _execute(self, steps: tuple[Step, ...]) -> list[Row]:
         run = self._connection.execute
+        if _identify_file(self.path) != self._identity:
+            # Otherwise a key could be revoked in the new file and be accepted from the old one.
+            raise JournalStorageError(
+                self.path,
+                "was deleted or replaced while it was open",
+                fix="Start the service again",
+            )
         with self._lock:
             try:
                 if len(steps) == 1:  # its own transaction, and a reading one blocks nobody
@@ -102,6 +110,14 @@ class SqliteServiceStore(SqlServiceStore):
     def close(self) -> None:
         """Close the file, after the statements that are being executed."""
         self._finalizer()
+
+
+def _identify_file(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # REASON: before each statement
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _close(
