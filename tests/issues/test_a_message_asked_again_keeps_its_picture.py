@@ -1,4 +1,7 @@
-"""`/retry` in `holdfast chat` sent only the text of a message that another program had sent with a picture."""
+"""`/retry` in `holdfast chat` sent only the text of a message that another program had sent with a picture.
+
+A message that was only a picture was no message: `/undo` also took the one before it.
+"""
 
 from __future__ import annotations
 
@@ -28,3 +31,20 @@ def test_the_picture_is_sent_again(emulator: Callable[..., Emulator], tmp_path: 
     first, again = (request.body["messages"][-1] for request in provider.requests)
     assert again == first
     assert "image_url" in str(again)
+
+
+def test_a_message_without_a_text_is_undone_alone(
+    emulator: Callable[..., Emulator], tmp_path: Path
+) -> None:
+    provider = emulator(["Hello.", "A bridge.", "Still here."])
+    address = ("--model", "openai:any", "--base-url", provider.base_url)
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        agent = Agent("openai:any", base_url=provider.base_url, journal=journal)
+        agent.run_sync("I am Ana.", session="ana")
+        agent.run_sync(user(Media("image/png", data=PIXEL)), session="ana")
+    kept = ("--journal", f"sqlite:///{tmp_path}/talk.db", "--session", "ana")
+    done = holdfast("chat", *address, *kept, said="/undo\nWho am I?\n")
+    assert "forgot: [image/png]" in done.stderr
+    sent = str(provider.requests[-1].body["messages"])
+    assert "I am Ana." in sent
+    assert "image_url" not in sent

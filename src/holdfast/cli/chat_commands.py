@@ -18,6 +18,7 @@ from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolResult, Usage, user
 from holdfast.runtime.streams.run_stream import RunStream
+from holdfast.sessions.session_history import describe_prompt
 
 QUIT = ("/quit", "/exit")
 """The lines that end the program."""
@@ -133,7 +134,7 @@ async def _list_sessions(talk: Conversation, argument: str) -> None:
 
 async def _undo_turn(talk: Conversation, argument: str) -> None:  # noqa: ARG001
     message = await _rewind_last_turn(talk)
-    talk.show.print_note(shorten(f"forgot: {message.text}"))
+    talk.show.print_note(shorten(f"forgot: {describe_prompt(message)}"))
 
 
 async def _retry_turn(talk: Conversation, argument: str) -> Message | None:  # noqa: ARG001
@@ -148,9 +149,9 @@ async def _rewind_last_turn(talk: Conversation) -> Message:
     if not said:
         raise ConfigurationError("the conversation", "has no message that could be undone")
     text = said[-1].text
-    # The message with this text, because a message of another program may also have pictures.
-    sent = (one for one in reversed(history.messages) if one.role == "user" and one.text == text)
-    message = next(sent, user(text))
+    # The message itself, because a message of another program may have pictures.
+    prompts = (one for one in reversed(history.messages) if one.role == "user")
+    message = next((one for one in prompts if describe_prompt(one) == text), user(text))
     await talk.agent.sessions.rewind(talk.session, said[-1].number - 1)
     return message
 

@@ -31,7 +31,8 @@ from holdfast.runtime.streams.run_stream import RunStream
 _LATE = "the question is no longer open"
 _YES, _NO = {"y", "yes"}, {"n", "no"}
 _PERMISSION_HELP = (
-    "y: yes · n [why]: no · s: always with these arguments · a: always · never · e {json}: edit"
+    "y: yes · n [why]: no · s: always with these arguments · a: always · never"
+    " · e {json}: yes, with other arguments"
 )
 
 

@@ -20,7 +20,7 @@ from holdfast.core.events import (
     TurnOpened,
 )
 from holdfast.core.machine import SessionMachine
-from holdfast.core.messages import Message
+from holdfast.core.messages import Media, Message
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Record
 
@@ -57,8 +57,8 @@ class Point(Struct, frozen=True, kw_only=True):
         number: the number for `fork` and `rewind`.
         kind: "turn", "rewind" or "compaction".
         at: when it began, in seconds since the epoch.
-        text: the user's message, or "" for a turn that tries the last one again; of a compaction,
-            the summary.
+        text: the user's message, or the types of its media if it has no text; "" for a turn that
+            tries the last one again; of a compaction, the summary.
         status: how the turn ended; "running" for a turn that has not ended.
         to: the number that a rewind went back to.
         counts: False for a turn or change that was rewound, and for a rewind itself.
@@ -111,9 +111,20 @@ def fold_history(records: Sequence[Record]) -> History:
     )
 
 
+def describe_prompt(message: Message) -> str:
+    """Return the text of a message of the user, or the types of its media if it has no text.
+
+    >>> from holdfast.core.messages import user
+    >>> describe_prompt(user("Hello")), describe_prompt(user(Media("image/png", url="https://x/a.png")))
+    ('Hello', '[image/png]')
+    """
+    media = [part.media_type for part in message.parts if isinstance(part, Media)]
+    return message.text or (f"[{', '.join(media)}]" if media else "")
+
+
 def _to_point(number: int, event: Event) -> Point | None:
     if isinstance(event, TurnOpened):
-        text = "" if event.message is None else event.message.text
+        text = "" if event.message is None else describe_prompt(event.message)
         return Point(number=number, kind="turn", at=event.at, text=text, status=Status.RUNNING)
     if isinstance(event, SessionRewound):
         return Point(number=number, kind="rewind", at=event.at, to=event.to)
