@@ -1,5 +1,5 @@
 // The console: the frame around the views, and the keys that work everywhere.
-import { classes, html, render, useEffect, useSignal, useState } from "./lib/dom.js";
+import { classes, html, render, useEffect, useErrorBoundary, useSignal, useState } from "./lib/dom.js";
 import { handleKey, useKeys } from "./lib/keys.js";
 import { signOut } from "./lib/api.js";
 import { visible } from "./lib/format.js";
@@ -63,9 +63,19 @@ function Frame({ who, isReachable, shade }) {
         ${who.by === "cookie" ? html`<button type="button" class="plain" onClick=${leave}>Sign out</button>` : null}
       </span>
     </header>
-    <main id="main" tabindex="-1" class=${classes("main", isSplit && "split", isSplit && (parts[1] || place === "new") && "has-detail")}>${show(place, parts, query)}</main>
+    <main id="main" tabindex="-1" class=${classes("main", isSplit && "split", isSplit && (parts[1] || place === "new") && "has-detail")}><${Guarded} key=${parts.join("/")} place=${place} parts=${parts} query=${query} /></main>
     <${Messages} />
     ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;
+}
+
+/** A view that fails says so, and the rest of the console stays. */
+function Guarded({ place, parts, query }) {
+  const [error, reset] = useErrorBoundary();
+  if (error) {
+    return html`<section class="empty"><h1>This view failed</h1><p class="quiet">${visible(error.message ?? error)}</p>
+      <p><button type="button" class="button" onClick=${reset}>Show it again</button></p></section>`;
+  }
+  return show(place, parts, query);
 }
 
 function Place({ to, name, isHere, children }) {
@@ -83,7 +93,9 @@ function show(place, parts, query) {
   }
 }
 
+/** Beside the list, while no run is chosen: what waits for a person. */
 function Nothing() {
+  if (useSignal(waitingCount)) return html`<div class="beside"><${Approvals} parts=${[]} /></div>`;
   return html`<section class="empty placeholder"><p class="quiet">Choose a run, or press <kbd>c</kbd> for a new chat. <kbd>?</kbd> lists the keys.</p></section>`;
 }
 

@@ -1,7 +1,7 @@
 // The building blocks of every view: elements as templates, hooks, and signals that redraw.
 import { h, render, Fragment } from "../vendor/preact.mjs";
 import {
-  useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState,
+  useCallback, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useRef, useState,
 } from "../vendor/hooks.mjs";
 import htm from "../vendor/htm.mjs";
 import { batch, computed, effect, signal } from "../vendor/signals-core.mjs";
@@ -9,7 +9,7 @@ import { batch, computed, effect, signal } from "../vendor/signals-core.mjs";
 export const html = htm.bind(h);
 export {
   batch, computed, effect, Fragment, render, signal,
-  useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState,
+  useCallback, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useRef, useState,
 };
 
 /** Return the value of a signal, and draw the component again when it changes. */

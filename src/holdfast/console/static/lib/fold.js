@@ -318,6 +318,9 @@ function endQuestion(state, event, change) {
   change(question);
   const owner = toolKey(event.key);
   const tool = owner ? state.tools.get(owner) : null;
+  if (tool && event.answer?.type === "approved" && event.answer.arguments) {
+    tool.arguments = JSON.stringify(event.answer.arguments); // as the tool runs
+  }
   if (tool?.state === "waiting" && tool.questions.every((one) => one.answeredAt !== null)) {
     tool.state = "running";
   }

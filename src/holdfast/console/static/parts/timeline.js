@@ -35,8 +35,8 @@ function showRow(row, index) {
   const width = `max(3px, ${(100 * Math.min(row.share, 1 - row.start)).toFixed(2)}%)`;
   const seconds = row.isPoint ? "" : duration(row.to - row.from);
   return html`<div key=${row.key ?? index} class=${classes("span", `kind-${row.kind}`)} role="listitem" style=${{ height: `${HEIGHT}px` }} title=${`${visible(row.label)}: ${visible(row.detail)}`}>
-    <span class="name" style=${{ paddingLeft: `${row.depth * 14}px` }}>${visible(row.label)}</span>
-    <span class="track">${row.isPoint ? html`<span class="text">${row.detail}</span>` : html`<span class=${`bar tone-${row.tone}`} style=${{ left, width }}></span><span class="text over">${row.detail}</span>`}</span>
+    <span class="name" style=${{ paddingLeft: `${row.depth * 14}px` }}><b>${visible(row.label)}</b>${row.isPoint ? null : html` <span class="quiet">${row.detail}</span>`}</span>
+    <span class="track">${row.isPoint ? html`<span class="text">${row.detail}</span>` : html`<span class=${`bar tone-${row.tone}`} style=${{ left, width }}></span>`}</span>
     <span class="seconds">${seconds}</span><span class="used">${row.tokens}</span>
   </div>`;
 }

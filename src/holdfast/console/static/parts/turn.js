@@ -26,7 +26,7 @@ export function Turn({ turn, isLast, status, open, acts, now }) {
     ${hidden ? html`<${Button} tone="plain" label=${`Show ${plural(hidden, "earlier step")}`} onClick=${() => setAll(true)} />` : null}
     ${turn.iterations.slice(hidden).map((one) => html`<${Step} key=${one.index} step=${one} turn=${turn} isLast=${isLast && one.index === turn.iterations.length - 1} status=${status} open=${open} now=${now} />`)}
     ${turn.questions.filter((one) => !/\.tool\.\d+\./.test(one.key)).map((one) => html`<${Asked} key=${one.key} question=${one} open=${open} now=${now} />`)}
-    ${turn.marks.map((mark, at) => html`<${Mark} key=${at} mark=${mark} />`)}
+    ${turn.marks.filter((mark) => mark.kind !== "resumed").map((mark, at) => html`<${Mark} key=${at} mark=${mark} />`)}
     ${turn.error && ended ? html`<${Failure} error=${turn.error} />` : null}
   </article>`;
 }
@@ -116,7 +116,6 @@ function Asked({ question, open, now }) {
 function Mark({ mark }) {
   const by = mark.by ? ` by ${visible(mark.by)}` : "";
   switch (mark.kind) {
-    case "resumed": return html`<p class="note">resumed${by}</p>`;
     case "extended": return html`<p class="note">the limit was extended by ${plural(mark.iterations, "iteration")}</p>`;
     case "interrupted": return html`<p class="note warn">${mark.reason === "deadline" ? "the time limit was reached" : `cancelled${by}`}</p>`;
     default: return html`<div class="note warn">stopped: <${Words} text=${mark.reason} />${mark.text ? html`<${Markdown} text=${mark.text} />` : null}</div>`;

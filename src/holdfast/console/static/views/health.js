@@ -35,7 +35,7 @@ export function Health() {
     <h2>Endpoints</h2>
     ${endpoints.error ? html`<p class="quiet">${visible(endpoints.error)}</p>` : null}
     ${endpoints.value && !endpoints.value.length ? html`<p class="quiet">No model was called since this process began.</p>` : null}
-    <div class="cards">${(endpoints.value ?? []).map((one) => html`<${Endpoint} key=${`${one.agent} ${one.target}`} endpoint=${one} />`)}</div>
+    <div class="cards">${(endpoints.value ?? []).map((one, at) => html`<${Endpoint} key=${at} endpoint=${one} />`)}</div>
     <h2>Usage by agent</h2>
     ${usage.error ? html`<p class="quiet">${visible(usage.error)}</p>` : null}
     ${usage.value ? html`<div class="table" tabindex="0" role="region" aria-label="Usage by agent"><table><thead><tr><th scope="col">agent</th><th scope="col">turns</th><th scope="col">tokens in</th><th scope="col">tokens out</th></tr></thead>
@@ -52,7 +52,7 @@ function Endpoint({ endpoint }) {
     <dl class="facts">
       <div><dt>circuit breaker</dt><dd><span class=${`state tone-${tone}`}><span class="sign" aria-hidden="true">\u25cf</span>${word}</span> <span class="quiet">${about}${breaker?.seconds ? `, for ${duration(breaker.seconds)} more` : ""}</span></dd></div>
       ${breaker ? html`<div><dt>recent calls</dt><dd>${breaker.calls}${breaker.failures ? html`, <span class="bad">${breaker.failures} failed</span>` : ""}</dd></div>` : null}
-      <div><dt>rate limiter</dt><dd>${limiter ? html`${limiter.active} of ${limiter.limit ?? "any number"} at once${limiter.waiting ? `, ${plural(limiter.waiting, "call")} waiting` : ""}` : html`<span class="quiet">none</span>`}</dd></div>
-      <div><dt>retry budget</dt><dd>${budget ? html`${plural(Math.floor(budget.left), "retry").replace("retrys", "retries")} left` : html`<span class="quiet">none</span>`}</dd></div>
+      <div><dt>rate limiter</dt><dd>${limiter ? html`${limiter.running} of ${limiter.limit} at once${limiter.waiting ? `, ${plural(limiter.waiting, "call")} waiting` : ""}` : html`<span class="quiet">none</span>`}</dd></div>
+      <div><dt>retry budget</dt><dd>${budget ? html`${Math.floor(budget.retries)} retries left` : html`<span class="quiet">none</span>`}</dd></div>
     </dl></article>`;
 }

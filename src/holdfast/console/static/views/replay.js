@@ -13,11 +13,10 @@ const SPEEDS = [1, 5, 20];
 export function Replay({ session, version, at, name }) {
   const records = session.records;
   const last = records.length;
-  const [step, setStep] = useState(at || last);
+  const [step, setStep] = useState(at);
   const [speed, setSpeed] = useState(0);
-  const shown = Math.min(step, last);
+  const shown = Math.min(step || last, last);
   const go = (to) => setStep(Math.max(1, Math.min(last, to)));
-  useEffect(() => { if (!at && step === 0 && last) setStep(last); }, [last]);
   useEffect(() => {
     if (!speed || shown >= last) return undefined;
     const gap = records[shown] && records[shown - 1] ? records[shown].event.at - records[shown - 1].event.at : 0.3;
@@ -25,6 +24,7 @@ export function Replay({ session, version, at, name }) {
     return () => clearTimeout(timer);
   }, [speed, shown, last]);
   useEffect(() => {
+    if (!step) return undefined;
     const timer = setTimeout(() => history.replaceState(null, "", address(["runs", name, "replay"], { at: shown })), 200);
     return () => clearTimeout(timer);
   }, [shown]);

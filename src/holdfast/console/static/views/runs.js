@@ -7,7 +7,8 @@ import { oneLine, plural, visible } from "../lib/format.js";
 import { agents, filter, may, questions, readMore, runs, setFilter, shownRuns } from "../lib/store.js";
 import { Ago, Rows, State, Words } from "../parts/basics.js";
 
-const HEIGHT = 58;
+const HEIGHT = 52;
+const BRIEF = { waiting: "Waiting", limit: "Limit" };
 const CHOICES = ["", "running", "waiting", "in_doubt", "open", "failed", "completed", "limit", "cancelled"];
 
 export function RunList({ chosen }) {
@@ -52,7 +53,7 @@ function Filters({ wanted, field }) {
       <option value="">all agents</option>${known.map((one) => html`<option key=${one.name} value=${one.name}>${visible(one.name)}</option>`)}
     </select>
     <div class="states" role="group" aria-label="State">${CHOICES.map((name) => html`<button key=${name} type="button" class=${classes("chip", name && `tone-${STATES[name].tone}`)} aria-pressed=${wanted.state === name} onClick=${() => setFilter({ state: wanted.state === name ? "" : name })}>
-      ${name ? STATES[name].name : "All"}${name === "waiting" && waiting ? html` <b>${waiting}</b>` : null}</button>`)}</div>
+      ${name ? BRIEF[name] ?? STATES[name].name : "All"}${name === "waiting" && waiting ? html` <b>${waiting}</b>` : null}</button>`)}</div>
   </div>`;
 }
 

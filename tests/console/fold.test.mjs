@@ -1,0 +1,133 @@
+// The fold of the console on recorded streams: live and from the journal, it shows the same.
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { test } from "node:test";
+import { applyItem, emptySession, foldItems } from "../../src/holdfast/console/static/lib/fold.js";
+import { rowsOfTurn } from "../../src/holdfast/console/static/lib/spans.js";
+import { GrowingText } from "../../src/holdfast/console/static/lib/text.js";
+
+const FOLDER = new URL("recorded/", import.meta.url);
+const recorded = Object.fromEntries(readdirSync(FOLDER).map((file) => [
+  file.replace(".json", ""), JSON.parse(readFileSync(new URL(file, FOLDER), "utf-8")),
+]));
+
+/** What must not depend on how a reader came to it. */
+function essence(session) {
+  return [...session.turns.values()].map((turn) => ({
+    message: turn.message, status: turn.status, text: turn.text, usage: turn.usage, lost: turn.lost,
+    calls: turn.iterations.map((one) => [one.call?.text.text, one.call?.count]),
+    tools: turn.iterations.flatMap((one) => one.tools.map((tool) => [tool.name, tool.state, tool.arguments, tool.result])),
+    questions: turn.questions.map((one) => [one.key, one.answer, one.by, one.until]),
+  }));
+}
+
+for (const [name, { live, saved }] of Object.entries(recorded)) {
+  test(`${name}: live and saved items give the same session`, () => {
+    assert.deepEqual(essence(foldItems(live)), essence(foldItems(saved)));
+  });
+
+  test(`${name}: the shown text is the text of the record`, () => {
+    const session = foldItems(live);
+    for (const item of live) {
+      if (item.event?.type !== "model_replied") continue;
+      const text = item.event.reply.parts.filter((part) => part.type === "text").map((part) => part.text).join("");
+      assert.equal(session.calls.get(item.event.key).text.text, text);
+    }
+  });
+
+  test(`${name}: before the record arrives, the streamed text is already the same`, () => {
+    const session = emptySession();
+    for (const item of live) {
+      const key = item.event?.type === "model_replied" ? item.event.key : "";
+      if (key && session.calls.get(key)?.text.text) {
+        const text = item.event.reply.parts.filter((part) => part.type === "text").map((part) => part.text).join("");
+        assert.equal(session.calls.get(key).text.text, text);
+      }
+      applyItem(session, item);
+    }
+  });
+
+  test(`${name}: a reader that was away at any item and reads the journal then ends the same`, () => {
+    const whole = essence(foldItems(saved));
+    for (let at = 0; at < live.length; at += 3) {
+      const session = foldItems(live.slice(0, at));
+      const after = Number(session.position.split(".")[0]);
+      const rest = saved.filter((item) => item.type === "status" || Number(item.position?.split(".")[0] ?? 0) > after);
+      assert.deepEqual(essence(rest.reduce(applyItem, session)).map(withoutLost), whole.map(withoutLost));
+    }
+  });
+}
+
+function withoutLost(turn) {
+  return { ...turn, calls: turn.calls.map(([text]) => text) };
+}
+
+test("an attempt that failed keeps its error, its wait and the text that was taken back", () => {
+  const session = foldItems(recorded.retried.live);
+  const call = session.calls.get("t1.i0.model");
+  assert.equal(call.waits[0].error.retry_after, 1);
+  assert.equal(call.waits[0].delay >= 1, true);
+  assert.equal(call.attempts.filter((one) => one.error).length, 2);
+  assert.equal(call.withdrawn.length, 1);
+  assert.match(call.withdrawn[0].text, /^Zw\u00f6lf/);
+});
+
+test("tools of one reply lie side by side in the timeline", () => {
+  const turn = foldItems(recorded.tools.saved).turns.get(1);
+  const tools = rowsOfTurn(turn, 0).rows.filter((row) => row.kind === "tool");
+  assert.equal(tools.length, 2);
+  assert.ok(tools[0].to > tools[1].from && tools[1].to > tools[0].from, "they overlap");
+});
+
+test("an answer says who gave it, and what was edited", () => {
+  const turn = foldItems(recorded.approved.saved).turns.get(1);
+  assert.equal(turn.questions[0].by, "ann");
+  assert.deepEqual(turn.questions[0].answer.arguments, { amount: 2 });
+  assert.equal(turn.iterations[0].tools[0].arguments, '{"amount":2}', "as it ran");
+});
+
+test("a failed turn has its error", () => {
+  const turn = foldItems(recorded.failed.saved).turns.get(1);
+  assert.equal(turn.status, "failed");
+  assert.ok(turn.error.safe);
+});
+
+test("a write that was under way when a process died is in doubt, and the gap is shown", () => {
+  const key = "t1.i0.tool.0";
+  const event = (sequence, body) => ({ type: "event", position: String(sequence), sequence, turn: 1, event: body });
+  const session = foldItems([
+    event(1, { type: "turn_opened", key: "t1", at: 100, message: { role: "user", parts: [] } }),
+    event(2, { type: "model_replied", key: "t1.i0.model", at: 101, reply: { parts: [{ type: "tool_call", id: "c", name: "pay", arguments: "{}" }] } }),
+    event(3, { type: "tools_begun", key: "t1.i0.begun", at: 101 }),
+    event(4, { type: "tool_finished", key, at: 160, downtime: 55, result: { call_id: "c", name: "pay", content: [], is_error: true }, error: { category: "unknown", safe: "?", code: "in_doubt" } }),
+  ]);
+  assert.equal(session.tools.get(key).state, "in_doubt");
+  assert.deepEqual(session.turns.get(1).inDoubt, [key]);
+  const gap = rowsOfTurn(session.turns.get(1), 160).rows.find((row) => row.kind === "gap");
+  assert.equal(gap.to - gap.from, 55);
+});
+
+test("offsets count characters and not UTF-16 units", () => {
+  const text = new GrowingText();
+  text.put(0, "\u{1F986}\u{1F986}");
+  text.put(2, "ab");
+  assert.equal(text.text, "\u{1F986}\u{1F986}ab");
+  text.put(1, "c");
+  assert.equal(text.text, "\u{1F986}c");
+  assert.equal(text.length, 2);
+});
+
+test("5,000 events are folded in a moment", () => {
+  const items = [];
+  const event = (turn, body) => items.push({ type: "event", position: String(items.length + 1), sequence: items.length + 1, turn, event: { at: items.length, ...body } });
+  for (let turn = 1; items.length < 5000; turn += 1) {
+    event(turn, { type: "turn_opened", key: `t${turn}`, message: { role: "user", parts: [{ type: "text", text: "Go on." }] } });
+    for (let step = 0; step < 3; step += 1) event(turn, { type: "model_replied", key: `t${turn}.i${step}.model`, reply: { parts: [{ type: "text", text: "x".repeat(500) }] } });
+    event(turn, { type: "turn_closed", key: `t${turn}.closed`, status: "completed" });
+  }
+  const begun = performance.now();
+  assert.equal(foldItems(items).records.length, 5000);
+  const milliseconds = performance.now() - begun;
+  console.log(`# 5,000 events: ${milliseconds.toFixed(1)} ms`);
+  assert.ok(milliseconds < 500, `${milliseconds} ms`);
+});
