@@ -190,6 +190,7 @@ MADE_BY_RUNS = {
     *("CallOutcome", "CallResult", "ParsedAnswer", "ResponseChunk", "RunStream", "SessionInfo"),
     *(
         "BreakerSnapshot",
+        "EndpointState",
         "LimiterLoad",
         "MetricsSnapshot",
         "RejectedCall",

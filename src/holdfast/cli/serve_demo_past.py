@@ -10,6 +10,7 @@ from contextlib import suppress
 from holdfast.agent import Agent
 from holdfast.cli.serve_demo import KILLED_BY_REFUND, make_agents
 from holdfast.cli.serve_demo_script import UNREADABLE
+from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import Limits
 from holdfast.core.questions import PermissionQuestion
@@ -72,9 +73,10 @@ async def _decide(
 async def _cancel(agent: Agent[str], message: str, title: str) -> None:
     session = title.lower().replace(" ", "-")
     async with agent.stream(message, session=session) as stream:
-        async for _item in stream:
-            stream.cancel()
-            break
+        async for item in stream:
+            if isinstance(item, TextDelta):
+                stream.cancel()
+                break
     await agent.sessions.rename(session, title)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.resilience.clock import Rng as Rng
     from holdfast.resilience.defaults import Resilience as Resilience
     from holdfast.resilience.endpoint_states import PROCESS as PROCESS
+    from holdfast.resilience.endpoint_states import EndpointState as EndpointState
     from holdfast.resilience.endpoint_states import EndpointStates as EndpointStates
     from holdfast.resilience.fallback.options import FallbackTarget as FallbackTarget
     from holdfast.resilience.fallback.strategy import Fallback as Fallback
@@ -85,6 +86,7 @@ _HOME: dict[str, str] = {
     "Deadline": "holdfast.resilience.timeout.strategy",
     "Defer": "holdfast.resilience.retry.options",
     "Done": "holdfast.resilience.pipeline",
+    "EndpointState": "holdfast.resilience.endpoint_states",
     "EndpointStates": "holdfast.resilience.endpoint_states",
     "ExecutionContext": "holdfast.resilience.pipeline",
     "Failed": "holdfast.resilience.pipeline",

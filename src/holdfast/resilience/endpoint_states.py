@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -30,6 +30,25 @@ from holdfast.resilience.system_clock import SystemClock
 _MAX_CLOCKS = 64
 
 S = TypeVar("S")
+
+_FIELDS = {CircuitBreaker: "breaker", RateLimiter: "limiter", RetryBudget: "budget"}
+"""The type of a state -> the field of `EndpointState`."""
+
+
+class EndpointState(Struct, frozen=True):
+    """What a process knows of one endpoint with one account.
+
+    Args:
+        endpoint: its name: provider and model.
+        breaker: the circuit breaker that was used last, if there is one.
+        limiter: the rate limiter that was used last, if there is one.
+        budget: the retry budget that was used last, if there is one.
+    """
+
+    endpoint: str
+    breaker: CircuitBreaker | None = None
+    limiter: RateLimiter | None = None
+    budget: RetryBudget | None = None
 
 
 class EndpointStates:
@@ -97,6 +116,22 @@ class EndpointStates:
     def all_limiters(self) -> tuple[RateLimiter, ...]:
         """Every remembered rate limiter; `load()` of each says how many calls run and wait."""
         return tuple(state for state in self._all_states() if isinstance(state, RateLimiter))
+
+    def all_endpoints(self) -> tuple[EndpointState, ...]:
+        """Every remembered endpoint by the system's clock, by name; accounts are told apart, not named."""
+        with self._lock:
+            states = list(self._states.items())
+        found: dict[tuple[str, str], dict[str, object]] = {}
+        for key, state in states:
+            endpoint, account, _options = cast("tuple[str, str, Struct]", key)
+            named = found.setdefault((endpoint, account), {})
+            kind = _FIELDS.get(type(state))
+            if kind is not None:
+                named[kind] = state
+        return tuple(
+            EndpointState(endpoint, **cast("dict[str, Any]", named))
+            for (endpoint, _account), named in sorted(found.items(), key=lambda pair: pair[0])
+        )
 
     def _all_states(self) -> list[object]:
         with self._lock:

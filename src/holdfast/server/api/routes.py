@@ -10,6 +10,7 @@ from holdfast import __version__
 from holdfast.server.api import (
     act_routes,
     agent_routes,
+    endpoint_routes,
     event_routes,
     question_routes,
     session_routes,
@@ -34,6 +35,7 @@ async def read_openapi(call: Call[NoQuery, NoBody]) -> Response:
 
 OPERATIONS: tuple[AnyOperation, ...] = (
     *agent_routes.OPERATIONS,
+    *endpoint_routes.OPERATIONS,
     *session_routes.OPERATIONS,
     *act_routes.OPERATIONS,
     *turn_routes.OPERATIONS,
