@@ -107,6 +107,13 @@ test("a write that was under way when a process died is in doubt, and the gap is
   assert.equal(gap.to - gap.from, 55);
 });
 
+test("a turn that opens is running, unless the service has said more of it", () => {
+  const opened = (turn) => ({ type: "event", position: String(turn), sequence: turn, turn, event: { type: "turn_opened", key: `t${turn}`, at: 1, message: { role: "user", parts: [] } } });
+  const status = { type: "status", position: "0", turn: 1, status: "open", questions: [] };
+  assert.equal(foldItems([status, opened(1)]).last.status, "open");
+  assert.equal(foldItems([status, opened(1), opened(2)]).last.status, "running");
+});
+
 test("offsets count characters and not UTF-16 units", () => {
   const text = new GrowingText();
   text.put(0, "\u{1F986}\u{1F986}");

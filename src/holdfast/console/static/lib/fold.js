@@ -167,6 +167,7 @@ const RECORDS = {
     turn.request = event.request ?? "";
     turn.metadata = event.options?.metadata ?? null;
     turn.limits = event.limits ?? {};
+    if (turn.number > state.last.turn) state.last = { turn: turn.number, status: "running", questions: [] };
   },
   turn_accepted(state, event, turn) {
     if (event.message) turn.message = event.message;
@@ -273,6 +274,7 @@ const RECORDS = {
     turn.status = event.status;
     turn.error = event.error ?? turn.error;
     state.current = null;
+    if (turn.number >= state.last.turn) state.last = { turn: turn.number, status: event.status, questions: [] };
   },
   session_rewound(state, event, _turn, item) {
     state.changes.push({ kind: "rewind", number: item.turn, at: event.at, to: event.to, by: event.by ?? "" });

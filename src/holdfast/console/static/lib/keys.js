@@ -1,6 +1,6 @@
 // Keys: each view says which it has while it is shown, and `?` lists them. A key of one letter does
 // nothing while somebody writes.
-import { signal, useEffect } from "./dom.js";
+import { signal, useLayoutEffect } from "./dom.js";
 
 export const bindings = signal([]);
 
@@ -10,7 +10,7 @@ let timer = 0;
 
 /** Add keys while a component is shown: `{keys, label, run, inFields?}`. */
 export function useKeys(group, list, inputs) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const added = list.filter(Boolean).map((one) => ({ ...one, group }));
     bindings.value = [...bindings.peek(), ...added];
     return () => { bindings.value = bindings.peek().filter((one) => !added.includes(one)); };

@@ -1,0 +1,203 @@
+"""What a person does in the console, in a browser, against a service whose process is killed meanwhile."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from conformance.console.browser import HOSTILE, REPORT
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def start_chat(page, service, agent: str, message: str) -> None:
+    page.goto(f"{service.console}#/new?agent={agent}")
+    page.get_by_role("radio", name=re.compile(agent)).check()
+    page.get_by_label("Message", exact=True).fill(message)
+    page.keyboard.press("Enter")
+    page.get_by_role("tab", name="x").or_(page.get_by_label("Session", exact=True)).first.wait_for()
+
+
+def status_of(page, word: str):
+    return page.locator(".session-head .state", has_text=word)
+
+
+def test_a_report_goes_on_after_the_server_was_killed(page, service) -> None:
+    start_chat(page, service, "writer", "Write a report.")
+    said = page.locator(".message.model .said")
+    page.locator(".message.model .said", has_text="Word 3").wait_for()
+    assert "Word 59" not in said.first.inner_text(), "it streams"
+    service.kill()
+    page.locator(".state", has_text="connecting").first.wait_for()
+    service.start()
+    status_of(page, "Done").wait_for(timeout=60_000)
+    assert said.last.inner_text().strip() == REPORT, "nothing is lost and nothing is there twice"
+    assert said.count() == 1
+
+
+def test_a_question_is_approved_with_one_key(page, service) -> None:
+    start_chat(page, service, "support", "Refund A-1.")
+    status_of(page, "Waiting for you").wait_for()
+    page.keyboard.press("Escape")  # out of the message
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    card = page.locator(".card")
+    card.get_by_text("49.9").wait_for()
+    page.keyboard.press("a")
+    page.get_by_text("Nothing waits for you").wait_for()
+    page.goto(f"{service.console}#/runs")
+    page.locator(".run").first.click()
+    status_of(page, "Done").wait_for()
+    assert page.get_by_text("refunded 49.90 for A-1").first.is_visible()
+    assert page.locator(".decision", has_text="approved by local").is_visible()
+
+
+def test_edited_arguments_are_judged_before_they_are_sent(page, service) -> None:
+    start_chat(page, service, "support", "Refund A-1.")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    field = page.get_by_label("Arguments as the tool will get them")
+    send = page.get_by_role("button", name="Approve with these")
+    for wrong, problem in (
+        ("{", "is not JSON"),
+        ('{"order": "A-1"}', "amount is missing"),
+        ('{"order": "A-1", "amount": "all"}', "amount must be a number"),
+    ):
+        field.fill(wrong)
+        page.locator(".problems", has_text=problem).wait_for()
+        assert send.is_disabled()
+    field.fill('{"order": "A-1", "amount": 20}')
+    page.get_by_text("Changed: amount.").wait_for()
+    send.click()
+    status_of(page, "Done").wait_for()
+    assert page.get_by_text("refunded 20.00 for A-1").first.is_visible()
+
+
+def test_a_denial_has_a_reason(page, service) -> None:
+    start_chat(page, service, "support", "Refund A-1.")
+    page.get_by_role("button", name="Deny").click()
+    page.get_by_label("Why not?").fill("Too late.")
+    page.keyboard.press("Enter")
+    status_of(page, "Done").wait_for()
+    assert page.locator(".decision.bad", has_text="Too late.").is_visible()
+
+
+def test_two_people_answer_and_one_counts(page, service, browser) -> None:
+    start_chat(page, service, "support", "Refund A-1.")
+    status_of(page, "Waiting for you").wait_for()
+    other = browser.new_context().new_page()
+    other.goto(f"{service.console}#/approvals")
+    other.get_by_role("button", name="Approve").wait_for()
+    # The other page must not hear of it in time.
+    other.route("**/api/v1/questions**", lambda route: route.abort())
+    page.get_by_role("button", name="Deny").click()
+    page.keyboard.press("Enter")
+    status_of(page, "Done").wait_for()
+    other.get_by_role("button", name="Approve").click()
+    other.locator(".messages .error").wait_for()
+    assert "first" in other.locator(".messages .error").first.inner_text()
+    other.context.close()
+
+
+def test_a_turn_is_cancelled_and_tried_again(page, service) -> None:
+    start_chat(page, service, "writer", "Write a report.")
+    page.locator(".message.model .said", has_text="Word 3").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    status_of(page, "Cancelled").wait_for()
+    page.get_by_role("button", name="Retry").click()
+    status_of(page, "Running").wait_for()
+    status_of(page, "Done").wait_for(timeout=60_000)
+
+
+def test_a_turn_is_edited_forked_and_compared(page, service) -> None:
+    start_chat(page, service, "support", "Refund A-1.")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    status_of(page, "Done").wait_for()
+    page.locator(".turn").hover()
+    page.get_by_role("button", name="Edit and fork").click()
+    page.get_by_role("dialog").get_by_label("Message").fill("Refund A-1, please.")
+    page.get_by_role("button", name="Fork with this message").click()
+    page.locator(".message.user", has_text="please").wait_for()
+    page.get_by_role("button", name="Deny").click()
+    page.keyboard.press("Enter")
+    status_of(page, "Done").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Compare").click()
+    page.locator(".plainlist a").first.click()
+    page.locator("mark.diff-old, mark.diff-new").first.wait_for()
+    assert page.locator(".side").count() == 2
+
+
+def test_a_run_is_found_by_its_words(page, service) -> None:
+    for message in ("Refund A-1 for Grace.", "Refund A-1 for Ada."):
+        start_chat(page, service, "support", message)
+        status_of(page, "Waiting for you").wait_for()
+    page.get_by_label("Search titles and messages").fill("grace")
+    page.locator(".summary", has_text="1 run").wait_for()
+    assert "Grace" in page.locator(".run").inner_text()
+    page.get_by_role("group", name="State").get_by_role("button", name="Done").click()
+    page.get_by_text("No run fits this filter.").wait_for()
+
+
+def test_the_journal_is_replayed_event_by_event(page, service) -> None:
+    start_chat(page, service, "support", "Refund A-1.")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    status_of(page, "Done").wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("3")
+    page.locator(".controls .number", has_text="/").wait_for()
+    page.keyboard.press("Home")
+    page.get_by_role("heading", name="turn_opened").wait_for()
+    page.keyboard.press("j")
+    page.get_by_role("heading", name="model_replied").wait_for()
+    page.wait_for_url(re.compile(r"at=2$"))
+    page.reload()
+    page.get_by_role("heading", name="model_replied").wait_for()
+
+
+def test_what_a_model_writes_is_text(page, service) -> None:
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    start_chat(page, service, "writer", "Be hostile.")
+    status_of(page, "Done").wait_for(timeout=60_000)
+    said = page.locator(".message.model .said")
+    assert "<script>window.hacked = 1</script>" in said.inner_text()
+    assert "\u2039U+202E\u203a" in said.inner_text()
+    assert said.locator("img, script").count() == 0
+    assert said.locator("a[href^=javascript]").count() == 0
+    assert page.evaluate("window.hacked") is None
+    assert [
+        url for url in requests if not url.startswith(service.console.split("/console")[0])
+    ] == []
+    assert HOSTILE
+
+
+def test_signing_in_with_a_key_and_out_again(page, service) -> None:
+    made = service.run(
+        "keys", "create", "--journal", service.journal, "--name", "ann", "--scopes", "admin"
+    )
+    reader = service.run(
+        "keys", "create", "--journal", service.journal, "--name", "bob", "--scopes", "read"
+    )
+    find = re.compile(r"hf_[\w-]+")
+    service.stop()
+    service.start()
+    page.goto(service.console)
+    page.get_by_label("Key").fill("hf_" + "x" * 43)
+    page.keyboard.press("Enter")
+    page.locator(".problems", has_text=re.compile(r"\w")).wait_for()
+    page.get_by_label("Key").fill(find.search(made)[0])
+    page.keyboard.press("Enter")
+    page.locator(".who", has_text="ann").wait_for()
+    start_chat(page, service, "support", "Refund A-1.")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    status_of(page, "Done").wait_for()
+    assert page.locator(".decision", has_text="approved by ann").is_visible()
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_label("Key").fill(find.search(reader)[0])
+    page.keyboard.press("Enter")
+    page.locator(".who", has_text="bob").wait_for()
+    page.goto(f"{service.console}#/runs")
+    page.locator(".run").first.click()
+    status_of(page, "Done").wait_for()
+    assert page.get_by_label("Message", exact=True).count() == 0, "bob may only read"
+    assert page.get_by_role("button", name="Delete").count() == 0
