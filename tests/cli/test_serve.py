@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import IO
 
@@ -51,6 +53,17 @@ def serving(*arguments: str, folder: Path, log: IO[str] | None = None) -> Iterat
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
         process.stdout.close()
+
+
+def call_json(
+    method: str, url: str, body: object = None, headers: dict[str, str] | None = None
+) -> HTTPResponse:
+    """Send a request, with a JSON body if there is one."""
+    data = None if body is None else json.dumps(body).encode()
+    given = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, data, given, method=method)
+    answered: HTTPResponse = urllib.request.urlopen(request, timeout=30)
+    return answered
 
 
 def test_a_folder_of_files_is_served_with_a_journal_beside_it(
@@ -172,3 +185,96 @@ def test_the_demo_begins_with_runs_that_ended_in_all_ways(tmp_path: Path) -> Non
     ).stdout
     for title in ("Broken lamp", "The whole archive", "Refund while the server died"):
         assert title in listed
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_service_is_shown_below_a_path(tmp_path: Path, *, is_removed: bool) -> None:
+    (tmp_path / "my_agents.py").write_text(MODULE)
+    arguments = ("my_agents:agent", "--port", "0", "--journal", "memory:", "--root-path", "/a/b")
+    with serving(*arguments, folder=tmp_path) as printed:
+        assert printed["api"].endswith("/a/b/api/v1")
+        base = printed["api"].removesuffix("/a/b/api/v1") + ("" if is_removed else "/a/b")
+        body = {"agent": "greeter", "message": "Hi", "session": "x/y", "wait": 10}
+        with call_json("POST", f"{base}/api/v1/turns", body) as reply:
+            assert reply.headers["Location"] == "/a/b/api/v1/sessions/x%2Fy/turns/1"
+        with call_json("GET", f"{base}/api/v1/sessions/x%2Fy/turns/1") as reply:
+            assert json.load(reply)["status"] == "completed"
+        with call_json("GET", f"{base}/console") as reply:  # follows the redirect
+            assert reply.url == f"{printed['api'].removesuffix('/api/v1')}/console/"
+        for path in ("/health", "/ready"):
+            assert call_json("GET", f"{base}{path}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--root-path", "agents"], "--root-path: 'agents' is not a path"),
+        (["--root-path", "/agents/"], "--root-path: '/agents/' is not a path"),
+        (["--root-path", "/a/../b"], "--root-path: '/a/../b' is not a path"),
+        (["--root-path", "/api/x"], "--root-path: '/api/x' begins like a path of the service"),
+        (["--trusted-proxy", "nginx"], "--trusted-proxy: 'nginx' is not an address"),
+        (["--allowed-host", "http://x"], "--allowed-host: 'http://x' is not the name of a host"),
+        (["--grace", "-1"], "--grace: must be"),
+    ],
+)
+def test_a_wrong_option_of_a_deployment_is_named(
+    arguments: list[str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "served_so.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["serve", "served_so:agent", "--journal", "memory:", *arguments]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_only_the_headers_of_named_proxies_count_and_names_can_be_limited(tmp_path: Path) -> None:
+    (tmp_path / "my_agents.py").write_text(MODULE)
+    journal = f"sqlite:///{tmp_path}/talk.db"
+    create = [HOLDFAST, "keys", "create", "--journal", journal, "--name", "ana"]
+    key = subprocess.run(create, capture_output=True, text=True, check=True).stdout.strip()
+    arguments = ("my_agents:agent", "--port", "0", "--journal", journal)
+    headers = {
+        "Host": "agents.example",
+        "X-Forwarded-For": "203.0.113.7",
+        "X-Forwarded-Proto": "https",
+    }
+
+    def sign_in(*options: str) -> tuple[str, str]:
+        """Return the cookie of a sign-in, and the line of the log about it."""
+        log_file = tmp_path / f"log-{len(options)}"
+        with (
+            log_file.open("w") as log,
+            serving(*arguments, *options, folder=tmp_path, log=log) as printed,
+            call_json("POST", f"{printed['console']}/sign-in", {"key": key}, headers) as reply,
+        ):
+            cookie = reply.headers["Set-Cookie"]
+            if options:
+                with pytest.raises(urllib.error.HTTPError, match="400"):
+                    call_json("GET", f"{printed['api']}/agents", None, {"Host": "other.example"})
+        return cookie, log_file.read_text().splitlines()[0]
+
+    cookie, line = sign_in()
+    assert "Secure" not in cookie
+    assert "ms 127.0.0.1 " in line
+    cookie, line = sign_in("--trusted-proxy", "127.0.0.1", "--allowed-host", "agents.example")
+    assert "; Secure" in cookie
+    assert "ms 203.0.113.7 " in line
+
+
+def test_the_service_manager_is_told_when_the_service_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_agents.py").write_text(MODULE)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with serving("my_agents:agent", "--port", "0", folder=tmp_path):
+            assert manager.recv(100) == b"READY=1"
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    with serving("my_agents:agent", "--port", "0", folder=tmp_path):
+        pass  # it serves all the same

@@ -48,6 +48,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--port", type=int, default=8000, help="port; 0 takes a free one; default: 8000"
     )
+    _add_deployment(sub)
     sub.add_argument("--open", action="store_true", help="open the console in a browser")
     sub.add_argument(
         "--demo",
@@ -56,9 +57,41 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_deployment(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments for a service behind a proxy."""
+    sub.add_argument(
+        "--root-path",
+        default="",
+        metavar="PATH",
+        help="path below which a proxy shows the service, such as /agents",
+    )
+    sub.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="address or network of a proxy whose X-Forwarded-* headers count; may be repeated",
+    )
+    sub.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="name under which the service is reached; may be repeated; default: every name",
+    )
+    sub.add_argument(
+        "--grace",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to wait for writing tools after SIGTERM; default: 60",
+    )
+
+
 def main(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     check_value("--port", args.port, Annotated[int, between(0, 65535)])
+    check_value("--grace", args.grace, Annotated[float, between(0, 86_400)])
     if bool(args.targets) == args.demo:
         problem = "is given with --demo" if args.demo else "is missing"
         fix = "Pass the TOML file of an agent, a folder of them, module:agent, or --demo"
@@ -69,7 +102,15 @@ def main(args: argparse.Namespace) -> int:
         serve(
             served.agents,
             served.journal,
-            ServeOptions(args.host, args.port, opens_browser=args.open),
+            ServeOptions(
+                host=args.host,
+                port=args.port,
+                root_path=args.root_path,
+                trusted_proxies=tuple(args.trusted_proxy),
+                allowed_hosts=tuple(args.allowed_host),
+                grace=args.grace,
+                opens_browser=args.open,
+            ),
         )
     return 0
 

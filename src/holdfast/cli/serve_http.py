@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
+import time
 import webbrowser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from holdfast.cli.run_printer import shorten
 from holdfast.cli.serve_targets import AnyAgent
+from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
 
 try:
     import uvicorn
 
     from holdfast.server.access.connections import build_config, raise_file_limit
+    from holdfast.server.access.options import AccessOptions
     from holdfast.server.access.responses import access_log
     from holdfast.server.app import create_app
+    from holdfast.server.root_path import RootPath
 except ModuleNotFoundError as error:
     if error.name not in ("uvicorn", "starlette"):
         raise
@@ -32,17 +38,29 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 
-class ServeOptions(Struct, frozen=True):
-    """Where a service listens.
+SECONDS_TO_CLOSE = 5
+"""Seconds that clients have to read the rest of their responses, after the grace of the tools."""
+
+
+class ServeOptions(Struct, frozen=True, kw_only=True):
+    """Where and how a service listens.
 
     Args:
         host: the address.
         port: the port; 0 takes a free one.
+        root_path: the path below which a proxy shows the service, such as "/agents"; "" for none.
+        trusted_proxies: addresses or networks of proxies whose `X-Forwarded-*` headers count.
+        allowed_hosts: the names under which the service is reached; none allows every name.
+        grace: how long a process that is told to stop waits for writing tools, in seconds.
         opens_browser: whether the console is opened in a browser.
     """
 
     host: str
     port: int
+    root_path: str = ""
+    trusted_proxies: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    grace: float = 60.0
     opens_browser: bool = False
 
 
@@ -71,39 +89,73 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
     Raises:
         ConfigurationError: the address cannot be used.
     """
-    app: Starlette = create_app(agents, journal=journal)
+    app = _create_app(agents, journal, options)
+    shown = _show_below(app, options.root_path) if options.root_path else app
     _check_bind(app, options.host)
     listener = _listen(options)
-    address = _make_address(options.host, listener)
+    address = _make_address(options.host, listener) + options.root_path
 
     def announce() -> None:
         print(describe_served(app.state.service.agents, journal))
         print(f"api      {address}/api/v1\nconsole  {address}/console", flush=True)
         if options.opens_browser:
             webbrowser.open(f"{address}/console")
+        notify_ready()
 
     raise_file_limit()
-    _log_requests()
-    config = build_config(app)
+    _write_log()
+    config = build_config(shown)
     config.lifespan = "on"
+    # A client that does not read would otherwise hold the process without end.
+    config.timeout_graceful_shutdown = math.ceil(options.grace) + SECONDS_TO_CLOSE
     AnnouncingServer(config, announce).run(sockets=[listener])
+
+
+def _create_app(agents: list[AnyAgent], journal: str, options: ServeOptions) -> Starlette:
+    """Return the application. Raises ConfigurationError with the name of the option."""
+    with _name_option({"trusted_proxies": "--trusted-proxy", "allowed_hosts": "--allowed-host"}):
+        access = AccessOptions(
+            trusted_proxies=options.trusted_proxies, allowed_hosts=options.allowed_hosts
+        )
+    return create_app(agents, journal=journal, access=access, grace=options.grace)
+
+
+def _show_below(app: Starlette, path: str) -> RootPath:
+    """Return the application below a path. Raises ConfigurationError."""
+    with _name_option({"root_path": "--root-path"}):
+        return RootPath(app, path)
+
+
+@contextmanager
+def _name_option(options: Mapping[str, str]) -> Iterator[None]:
+    """Give an error about an argument the name of the option that the user wrote."""
+    try:
+        yield
+    except ConfigurationError as error:
+        name = options.get(error.argument, error.argument)
+        raise ConfigurationError(name, error.problem, fix=error.fix) from error
 
 
 def _check_bind(app: Starlette, host: str) -> None:
     """Refuse an address of other machines while there is no key. Raises ConfigurationError."""
-    try:
+    with _name_option({"host": "--host"}):
         asyncio.run(app.state.access.check_bind(host))
-    except ConfigurationError as error:
-        raise ConfigurationError("--host", error.problem, fix=error.fix) from error
 
 
-def _log_requests() -> None:
-    """Write a line for each request to standard error."""
+class _LogFormatter(logging.Formatter):
+    """Begins each line with the time in UTC."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+
+def _write_log() -> None:
+    """Write a line for each request, warning and error to standard error."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    access_log.addHandler(handler)
+    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger().addHandler(handler)
     access_log.setLevel(logging.INFO)
-    access_log.propagate = False
 
 
 def _listen(options: ServeOptions) -> socket.socket:
