@@ -24,8 +24,8 @@ from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
 from holdfast.server.api.request_reading import split_path
 from holdfast.server.live.reading import TURN_ENDED
+from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problems import (
-    Problem,
     ProblemError,
     make_problem,
     respond_problem,
@@ -88,7 +88,7 @@ async def answer(request: Request) -> Response:
         return _refuse(to_problem(error))
 
 
-def _refuse(problem: Problem) -> Response:
+def _refuse(problem: ProblemBody) -> Response:
     response = respond_problem(problem)
     place = f"{problem.field}: " if isinstance(problem.field, str) else ""
     fix = f" {problem.fix}." if isinstance(problem.fix, str) else ""
