@@ -38,6 +38,7 @@ MEASURED_INSIDE = {
 INNER = {
     "SessionState": "the words of a status are a Literal; its name here is found in core first",
     "PostgresLease": "what PostgresJournal.claim gives is used as a Lease",
+    "PostgresLink": "a service opens the link of its journal",
     "ErrorStreak": "the state of ErrorTracking is its own",
     "Preference": "the state of ToolPermission is its own",
     "RepetitionState": "the state of RepetitionGuard is its own",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import uvicorn
 
-from holdfast import Agent, PostgresJournal, Resilience, RetryOptions, tool
+from holdfast import Agent, PostgresJournal, Resilience, RetryOptions, ToolPermission, tool
 from holdfast.journal.port import Journal
 from holdfast.server import create_app
 from holdfast.testing.emulator import EmulatedRequest, call
@@ -27,7 +27,9 @@ def final_text(message: str) -> str:
 
 
 def answer(request: EmulatedRequest) -> object:
-    """The script of the model: look and save a note at once, and then say so."""
+    """The script of the model: look and save a note at once, or pay beside it; and then say so."""
+    if request.iteration == 0 and request.text.startswith("Pay"):
+        return [call("pay"), call("save", {"note": request.text})]
     if request.iteration == 0:
         return [f"I save {request.text}.", call("look"), call("save", {"note": request.text})]
     return final_text(request.text)
@@ -56,12 +58,19 @@ def note_agent(model_url: str, folder: Path, seconds: float) -> Agent[str]:
         add_line(folder / "saved", context.idempotency_key)
         return f"saved {note}"
 
+    @tool(effect="write")
+    async def pay() -> str:
+        """Pay, if somebody approves it."""
+        add_line(folder / "paid", "paid")
+        return "paid"
+
     return Agent(
         "openai:emulated-model",
         base_url=model_url,
         api_key="none",
         name="noter",
-        tools=[look, save],
+        tools=[look, save, pay],
+        middleware=[ToolPermission(allow=["look", "save"], ask=["pay"])],
         retry=RetryOptions(max_retries=20, retry_delay=0.01, max_retry_delay=0.05),
         resilience=Resilience(budget=None, breaker=None),  # a fifth of all calls fails
     )

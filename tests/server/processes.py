@@ -108,7 +108,8 @@ class Client:
 
     def __init__(self, apis: list[str], session: str, message: str) -> None:
         self._apis = apis
-        self._connections = 0
+        self.connections = 0
+        self._open: aiohttp.ClientResponse | None = None
         self.session = session
         self.message = message
         self.shown = ""
@@ -123,9 +124,14 @@ class Client:
         self.has_text = asyncio.Event()
         self.has_ended = asyncio.Event()
 
+    def drop(self) -> None:
+        """Lose the connection."""
+        if self._open is not None:
+            self._open.close()
+
     def _next_api(self) -> str:
-        self._connections += 1
-        return self._apis[self._connections % len(self._apis)]
+        self.connections += 1
+        return self._apis[self.connections % len(self._apis)]
 
     async def run(self) -> None:
         """Start the turn, and read it to its end."""
@@ -152,6 +158,7 @@ class Client:
         url = f"{self._next_api()}/sessions/{self.session}/events"
         async with http.get(url, headers=headers) as answer:
             answer.raise_for_status()
+            self._open = answer
             async for position, item in read_events(answer.content):
                 if position:
                     self.position = position

@@ -194,13 +194,18 @@ class World:
         self._lag = lag
         index = to_index(self._journal)
         self.here = SessionReader(index, self, self._watch)
-        self.elsewhere = SessionReader(index, _Nobody(), SessionWatch(), 0.0005)
+        self.elsewhere = SessionReader(index, _Nobody(), SessionWatch())
 
     def is_driven(self, _session: str) -> bool:
         return self._live is not None
 
     def find_live(self, _session: str) -> LiveRun | None:
         return self._live
+
+    def want(self, _session: str) -> None:
+        """No other process drives the run."""
+
+    poll = None
 
     async def do(self, step: Step) -> None:
         """Perform one step of the run."""
@@ -239,6 +244,11 @@ class _Nobody:
 
     def find_live(self, _session: str) -> LiveRun | None:
         return None
+
+    def want(self, _session: str) -> None:
+        """Nobody tells of the run."""
+
+    poll = 0.0005
 
 
 class ReadingClient:

@@ -38,6 +38,7 @@ from holdfast.journal.run_summary import select_recent
 from holdfast.journal.tenants import TenantViews
 
 if TYPE_CHECKING:
+    from holdfast.journal.postgres_live import PostgresLink
     from holdfast.journal.postgres_renewal import LeaseState
 
 DAY = 86_400
@@ -356,6 +357,14 @@ class PostgresJournal:
 
     async def _release_lease(self, state: LeaseState) -> None:
         await self._server.release(state)
+
+    def open_link(
+        self, receive: Callable[[str], None], changed: Callable[[bool], None]
+    ) -> PostgresLink:
+        """Open a live link to the other processes; see `holdfast.journal.live_link`."""
+        from holdfast.journal.postgres_live import PostgresLink
+
+        return PostgresLink(self._server, receive, changed)
 
     def close(self) -> None:
         """Wait until all records are saved, end all leases, and close all connections.

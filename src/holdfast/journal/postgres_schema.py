@@ -95,6 +95,18 @@ SCHEMA: tuple[LiteralString, ...] = (
     "CREATE INDEX holdfast_media_uses_by_digest ON holdfast_media_uses (digest)",
     # What a service stores besides runs; see `journal.service_store`.
     *POSTGRES_TABLES,
+    # Acts for the processes that drive runs, until their results were read; see `journal.live_link`.
+    (
+        "CREATE TABLE holdfast_driver_acts ("
+        " id text PRIMARY KEY,"
+        ' tenant text COLLATE "C" NOT NULL,'
+        " session text NOT NULL,"
+        " act text NOT NULL,"
+        " body text NOT NULL,"
+        " result text,"
+        " at timestamptz NOT NULL DEFAULT now()"
+        ")"
+    ),
 )
 
 

@@ -21,8 +21,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import SharedJournal
 from holdfast.server.service import Service
 
-SECONDS_BETWEEN_LOOKS = 5.0
-"""Seconds after which the journal is asked again for turns that no process drives."""
+_TICK = 1.0  # seconds
+_TICKS_BETWEEN_LOOKS = 5
+"""Ticks after which the journal is asked again for turns that no process drives."""
 
 _log = logging.getLogger("holdfast.server")
 
@@ -46,6 +47,7 @@ class ServiceLifetime:
         self._stopping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        self._service.open_exchange()
         self._looking = asyncio.create_task(self._look_regularly(), name="holdfast-open-turns")
         return self
 
@@ -69,16 +71,22 @@ class ServiceLifetime:
 
     async def _look_regularly(self) -> None:
         is_shared = isinstance(self._service.journal, SharedJournal)
-        is_due = True
+        ticks = 0
         while self._stopping is None:
-            if is_due:
-                try:
-                    await self._service.continue_open_turns()
-                except HoldfastError as error:
-                    _log.warning("the open turns cannot be listed now: %s", error)
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             # In a journal of this process alone, a turn stays open only if it could not be finished.
-            is_due = is_shared or self._service.has_unfinished_turns
+            is_due = not ticks or is_shared or self._service.has_unfinished_turns
+            try:
+                if ticks % _TICKS_BETWEEN_LOOKS == 0:
+                    self._service.tidy()
+                    if is_due:
+                        await self._service.continue_open_turns()
+                    await self._service.look_for_changes()
+                elif not self._service.is_connected:
+                    await self._service.look_for_changes()
+            except HoldfastError as error:
+                _log.warning("the journal cannot be read now: %s", error)
+            await asyncio.sleep(_TICK)
+            ticks += 1
 
 
 @contextmanager

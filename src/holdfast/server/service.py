@@ -10,11 +10,17 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
+import msgspec
+from msgspec import Struct
+
 from holdfast.core.argument_checks import check_value
-from holdfast.core.errors import ConfigurationError, SessionBusyError
+from holdfast.core.errors import AnswerTypeError, ConfigurationError, SessionBusyError
+from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
-from holdfast.core.questions import AnyAnswer
+from holdfast.core.questions import Answer, AnyAnswer, plain_form, restore_answer
+from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_names import DEFAULT_TENANT
+from holdfast.journal.live_link import DriverAct, LinkedJournal
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.journal.tenants import TenantList
@@ -26,15 +32,35 @@ from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.server.bound_agents import AnyAgent, bind_agent, journal_of, name_agents
 from holdfast.server.event_log.text_fold import turn_of_key
+from holdfast.server.live.exchange import LiveExchange, TenantRuns
 from holdfast.server.live.last_turn import LastTurn
 from holdfast.server.live.reading import SessionReader
 from holdfast.server.live.session_watch import SessionWatch
+from holdfast.server.live.visible_runs import VisibleRuns
+from holdfast.server.turns.driver_acts import DriverActs
 from holdfast.server.turns.open_turns import OpenTurns
 from holdfast.server.turns.turn_runner import AcceptedTurn, Observe, TurnRunner
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
 
-_POLL_SECONDS = 1.0
+_MOST_LOOKED_AT = 100
+
+
+class PlainAnswer(Struct, frozen=True):
+    """An answer on its way to another process, as JSON values."""
+
+    key: str
+    binding: str
+    value: object
+    by: str
+    expires_at: float | None
+
+
+class ActResult(Struct, frozen=True):
+    """What came of an answer that another process was given; `problem` says why it does not fit."""
+
+    receipt: Receipt = Receipt()
+    problem: str = ""
 
 
 class TenantService:
@@ -62,8 +88,11 @@ class TenantService:
         self.watch = SessionWatch()
         self.runner = TurnRunner(self.watch)
         self.open_turns = OpenTurns(self.journal, self.runner, self._agents)
-        poll = _POLL_SECONDS if isinstance(journal, SharedJournal) else None
-        self.reader = SessionReader(self.journal, self.runner, self.watch, poll)
+        is_shared = isinstance(journal, SharedJournal)
+        self._runs = VisibleRuns(tenant, self.runner, is_shared=is_shared)
+        self.reader = SessionReader(self.journal, self._runs, self.watch)
+        self._acts: DriverActs | None = None
+        self._states: dict[str, tuple[int, bool, bool]] = {}
 
     @property
     def sessions(self) -> Sessions:
@@ -182,12 +211,33 @@ class TenantService:
         agent, receipts = await self.agent_of(session), list[Receipt]()
         try:
             for answer in answers:
-                receipts.append(await agent.answer(session, answer))
+                receipts.append(await self._give_answer(agent, session, answer))
         finally:
             if any(receipts):
                 self.runner.note_answer(session, agent)
                 self.watch.wake(session)
         return receipts
+
+    async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
+        """Give an answer to the run, in whichever process it is driven."""
+        plain = PlainAnswer(
+            answer.key, answer.binding, plain_form(answer.value), answer.by, answer.expires_at
+        )
+        result = await self._ask_driver(session, "answer", to_json(plain).decode())
+        if result is None:
+            return await self._name_first(session, answer, await agent.answer(session, answer))
+        done = msgspec.json.decode(result, type=ActResult)
+        if done.problem:
+            raise ConfigurationError("answer", done.problem)
+        return done.receipt
+
+    async def _name_first(self, session: str, answer: AnyAnswer, receipt: Receipt) -> Receipt:
+        """Return the receipt; of a question that is over, whether it was answered."""
+        if receipt.reason in ("unknown", "late"):
+            for record in await self.journal.read_by_keys(session, [answer.key]):
+                if isinstance(record.event, QuestionAnswered):
+                    return Receipt("answered")
+        return receipt
 
     async def resume(self, session: str) -> None:
         """Continue the last turn of a session, as `Agent.resume` does."""
@@ -202,12 +252,65 @@ class TenantService:
         if turn is not None:
             turn.cancel()
             await self.runner.wait(session)
+        elif await self._ask_driver(session, "cancel") is not None:
+            return
         latest = await self.last_turn(session)
         if latest.status in ("waiting", "open"):
             name = await self._find_agent(session)
             agent = self._agents.get(name) or next(iter(self._agents.values()))
             await agent.abandon(session)
             self.watch.wake(session)
+
+    def connect(self, exchange: LiveExchange) -> None:
+        """Connect the tenant with the other processes."""
+        acts = DriverActs(
+            self.tenant, exchange, self._perform_act, self.runner.is_driven, self._is_leased
+        )
+        self._acts, self._runs.exchange = acts, exchange
+        find_live, look = self.runner.find_live, acts.look_for
+        exchange.add_tenant(TenantRuns(self.tenant, self.journal, self.watch, find_live, look))
+
+    async def look_for_changes(self) -> None:
+        """Wake the readers of sessions that other processes have changed, and perform their acts."""
+        if self._acts is not None:
+            await self._acts.look([turn.session for turn in self.runner.driven])
+        if not self.watch.sessions:
+            return
+        before, self._states = self._states, {}
+        for entry in await self.journal.recent_runs(_MOST_LOOKED_AT):
+            state = self._states[entry.run] = (entry.records, entry.turn_open, entry.leased)
+            if before.get(entry.run) != state:
+                self.watch.wake_here(entry.run)
+
+    async def _is_leased(self, session: str) -> bool:
+        return any(entry.leased for entry in await self.journal.find_runs(session, session))
+
+    async def _ask_driver(self, session: str, act: str, body: str = "{}") -> str | None:
+        """Let another process perform an act; None if this process can do it."""
+        if self._acts is None or self.runner.is_driven(session):
+            return None
+        return await self._acts.ask(session, act, body) if await self._is_leased(session) else None
+
+    async def _perform_act(self, act: DriverAct) -> str:
+        """Perform an act that another process asked for; return its result as JSON."""
+        if act.act == "cancel":
+            await self.cancel(act.session)
+            return "{}"
+        try:
+            answer = await self._restore_answer(act)
+            receipt = await self.answer(act.session, answer) if answer else Receipt("unknown")
+        except (AnswerTypeError, ConfigurationError) as error:
+            return to_json(ActResult(problem=str(error))).decode()
+        return to_json(ActResult(receipt)).decode()
+
+    async def _restore_answer(self, act: DriverAct) -> AnyAnswer | None:
+        given = msgspec.json.decode(act.body, type=PlainAnswer)
+        agent = await self.agent_of(act.session)
+        for question in await agent.questions(act.session):
+            if question.key == given.key:
+                value = restore_answer(question, given.value)
+                return Answer(given.key, value, given.binding, given.by, given.expires_at)
+        return None
 
     def close_readers(self) -> None:
         """End all streams, and accept no more turns."""
@@ -249,6 +352,7 @@ class Service:
         self.is_closing = False
         self.observe: Observe | None = None
         """Is told what the turns of every tenant tell; set before the first request."""
+        self._exchange: LiveExchange | None = None
         self.agents = name_agents(agents)
         self._holding = _check_holding(hold_text, self.agents)
         first = next(iter(self.agents.values()))
@@ -264,6 +368,8 @@ class Service:
                 tenant, self.agents, journal, self._holding
             )
             found.runner.observe = self.observe
+            if self._exchange is not None:
+                found.connect(self._exchange)
             if self.is_closing:
                 found.close_readers()
         return found
@@ -285,6 +391,31 @@ class Service:
         for name in dict.fromkeys(names):
             await self.for_tenant(name).open_turns.look()
 
+    def open_exchange(self) -> None:
+        """Connect this process with the others of its journal, if it can; on the event loop."""
+        if isinstance(self.journal, LinkedJournal) and self._exchange is None:
+            self._exchange = LiveExchange(self.journal)
+            for tenant in self.tenants:
+                tenant.connect(self._exchange)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether this process hears of the others, or is alone."""
+        if not isinstance(self.journal, SharedJournal):
+            return True
+        return self._exchange is not None and self._exchange.is_up
+
+    async def look_for_changes(self) -> None:
+        """Find what other processes have done, should messages be lost. Raises JournalError."""
+        if isinstance(self.journal, SharedJournal):
+            for tenant in self.tenants:
+                await tenant.look_for_changes()
+
+    def tidy(self) -> None:
+        """Forget what no reader of this process needs any more."""
+        if self._exchange is not None:
+            self._exchange.tidy()
+
     @property
     def has_unfinished_turns(self) -> bool:
         """Whether a turn that could not be finished is to be tried again later."""
@@ -300,6 +431,8 @@ class Service:
         for tenant in self.tenants:
             tenant.close_readers()
         await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])
+        if self._exchange is not None:
+            self._exchange.close()
 
 
 def _check_holding(given: Collection[str], agents: Mapping[str, AnyAgent]) -> Collection[str]:

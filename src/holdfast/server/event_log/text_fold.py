@@ -89,6 +89,30 @@ class TextFold:
         """The attempt in progress; 0 if there is none."""
         return self._attempt
 
+    def set_attempt(self, attempt: int) -> None:
+        """Set the attempt in progress."""
+        self._attempt = attempt
+
+    def follow(self, item: StreamItem, position: Position) -> None:
+        """Take over an item that another fold has shown, and that is no record.
+
+        Args:
+            item: the item.
+            position: the place after it.
+        """
+        if isinstance(item, TextItem):
+            if not item.offset:
+                self._parts = []
+            self._parts.append(item.text)
+            self.key, self._attempt = item.key, item.attempt
+        elif isinstance(item, WithdrawnItem):
+            self._parts = []
+        elif isinstance(item, NoticeItem) and item.name == "attempt_started":
+            key, attempt = item.fields.get("key"), item.fields.get("attempt")
+            if isinstance(key, str) and key.endswith(".model") and isinstance(attempt, int):
+                self.key, self._attempt = key, attempt
+        self.position = position
+
     def feed(self, item: Event | Notice) -> Iterator[StreamItem]:
         """Yield the items that an event or notice becomes."""
         if isinstance(item, TextDelta):

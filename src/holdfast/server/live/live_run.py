@@ -76,6 +76,22 @@ class Subscription:
         self._leave(self)
         self.close()
 
+    def take_ready(self) -> list[Entry]:
+        """Take the entries that wait."""
+        ready, self._size = list(self._entries), 0
+        self._entries.clear()
+        return ready
+
+    async def take_all(self) -> list[Entry]:
+        """Wait for an entry, and take all that wait; none after the end."""
+        await self._wait_for_entry()
+        return self.take_ready()
+
+    async def _wait_for_entry(self) -> None:
+        while not self._entries and not self._is_closed:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -84,11 +100,9 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Entry:
-        while not self._entries:
-            if self._is_closed:
-                raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+        await self._wait_for_entry()
+        if not self._entries:
+            raise StopAsyncIteration
         entry = self._entries.popleft()
         self._size -= len(entry.encoded)
         return entry
@@ -119,6 +133,17 @@ class LiveRun:
     def readers(self) -> int:
         """The number of readers."""
         return len(self._readers)
+
+    @property
+    def shown(self) -> TextFold:
+        """What was shown of the reply in progress; it changes with the next item."""
+        return self._fold
+
+    def relay(self, entry: Entry) -> None:
+        """Give an entry to all readers that another process has made."""
+        self._fold.follow(entry.item, entry.position)
+        for reader in tuple(self._readers):
+            reader.add(entry)
 
     def publish(self, item: Event | Notice) -> None:
         """Give an event or notice to all readers."""

@@ -49,6 +49,15 @@ class LiveRuns(Protocol):
         """Return the run in progress; None if there is none."""
         ...
 
+    def want(self, session: str) -> None:
+        """Ask to be told of a run that another process drives."""
+        ...
+
+    @property
+    def poll(self) -> float | None:
+        """Seconds after which a reader looks again by itself; None if somebody wakes it."""
+        ...
+
 
 class ReadingEnd(Struct, frozen=True):
     """When a stream of one turn ends.
@@ -69,17 +78,12 @@ class SessionReader:
         journal: the journal of the tenant.
         live: the runs in progress.
         watch: wakes readers.
-        poll: seconds after which the journal is read again, if other processes write it; None
-            if none does.
     """
 
-    def __init__(
-        self, journal: SessionIndex, live: LiveRuns, watch: SessionWatch, poll: float | None = None
-    ) -> None:
+    def __init__(self, journal: SessionIndex, live: LiveRuns, watch: SessionWatch) -> None:
         self._journal = journal
         self._live = live
         self._watch = watch
-        self._poll = poll
 
     async def find_last_turn(self, session: str) -> LastTurn | None:
         """Return the last turn of a session; None if the session does not exist."""
@@ -126,7 +130,9 @@ class SessionReader:
                     return
                 if await self._has_news(session, position):
                     continue
-                await asyncio.wait([changed], timeout=self._poll)
+                if latest is not None and latest.status == "running":
+                    self._live.want(session)
+                await asyncio.wait([changed], timeout=self._live.poll)
             finally:
                 self._watch.forget(session, changed)
 

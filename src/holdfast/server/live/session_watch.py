@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 
 
 class SessionWatch:
@@ -12,14 +13,26 @@ class SessionWatch:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self.is_closed = False
         """Whether the process stops, so that every stream ends."""
+        self.on_wake: Callable[[str], None] | None = None
+        """Called with a session that this process has changed."""
 
     @property
-    def sessions(self) -> tuple[str, ...]:
+    def sessions(self) -> Collection[str]:
         """The sessions for which somebody waits."""
         return tuple(self._waiting)
 
+    def has_readers(self, session: str) -> bool:
+        """Whether somebody waits for a session."""
+        return session in self._waiting
+
     def wake(self, session: str) -> None:
-        """Wake everyone who waits for a session."""
+        """Wake everyone who waits for a session, which this process has changed."""
+        self.wake_here(session)
+        if self.on_wake is not None:
+            self.on_wake(session)
+
+    def wake_here(self, session: str) -> None:
+        """Wake everyone in this process who waits for a session."""
         for waiter in self._waiting.pop(session, ()):
             if not waiter.done():
                 waiter.set_result(None)
@@ -28,7 +41,7 @@ class SessionWatch:
         """Wake everyone, and let nobody wait again."""
         self.is_closed = True
         for session in self.sessions:
-            self.wake(session)
+            self.wake_here(session)
 
     def prepare(self, session: str) -> asyncio.Future[None]:
         """Return a future that is done after the next change; make it before looking."""

@@ -1,0 +1,84 @@
+"""The port by which the processes of a shared journal tell each other what is not saved yet.
+
+Messages may be lost: a reader of the journal misses nothing without them, it only learns it later. An act
+for the driver of a run is saved until it was performed. This module must never carry a truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+LARGEST_MESSAGE = 7_900
+"""The number of bytes of a message."""
+
+
+class DriverAct(Struct, frozen=True):
+    """An act for the process that drives a run.
+
+    Args:
+        id: names the act.
+        session: the run.
+        act: what to do, such as "cancel".
+        body: what the act needs, as JSON.
+    """
+
+    id: str
+    session: str
+    act: str
+    body: str = "{}"
+
+
+class LiveLink(Protocol):
+    """The connection of one process to the others."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether messages of other processes arrive."""
+        ...
+
+    async def send(self, messages: Sequence[str]) -> None:
+        """Send messages to all processes, in order, also to this one. Raises JournalError."""
+        ...
+
+    async def add_act(self, tenant: str, act: DriverAct) -> None:
+        """Save an act for the driver of a run. Raises JournalError."""
+        ...
+
+    async def find_acts(self, tenant: str, sessions: Sequence[str]) -> Sequence[DriverAct]:
+        """Return the acts for these runs that have no result yet. Raises JournalError."""
+        ...
+
+    async def finish_act(self, act_id: str, result: str) -> None:
+        """Save what came of an act. Raises JournalError."""
+        ...
+
+    async def take_result(self, act_id: str) -> str | None:
+        """Return what came of an act, and forget the act; None if it has no result yet."""
+        ...
+
+    async def forget_act(self, act_id: str) -> None:
+        """Forget an act that nobody has to perform any more. Raises JournalError."""
+        ...
+
+    def close(self) -> None:
+        """Receive no more messages."""
+        ...
+
+
+@runtime_checkable
+class LinkedJournal(Protocol):
+    """A journal whose processes can tell each other something."""
+
+    def open_link(
+        self, receive: Callable[[str], None], changed: Callable[[bool], None]
+    ) -> LiveLink:
+        """Open the link of this process.
+
+        Args:
+            receive: called with each message, in another thread.
+            changed: called when the link is up or down, in another thread.
+        """
+        ...

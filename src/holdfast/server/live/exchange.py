@@ -1,0 +1,300 @@
+"""Connects the runs and readers of this process with those of the other processes of a journal.
+
+A process tells of a run only while another one wants it. When the link is down, readers are woken by
+what they find in the journal. This module must never decide what a reader sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import TypeAlias
+
+from holdfast.core.errors import HoldfastError
+from holdfast.journal.live_link import LARGEST_MESSAGE, LinkedJournal
+from holdfast.resilience.system_clock import new_run_id
+from holdfast.server.live.link_messages import (
+    ActAsked,
+    ActDone,
+    ItemsShown,
+    LinkMessage,
+    Present,
+    RunBegun,
+    RunEnded,
+    TextShown,
+    Wanted,
+    Woken,
+    decode_message,
+    encode_message,
+)
+from holdfast.server.live.live_run import LiveRun
+from holdfast.server.live.relay import Mirror, Relay
+from holdfast.server.live.session_watch import SessionWatch
+from holdfast.sessions.session_index import SessionIndex
+
+SECONDS_WANTED = 30.0
+"""How long a run is told of after another process has wanted it."""
+
+_SECONDS_BETWEEN_WISHES = 5.0
+_MOST_UNSENT = 2_000
+
+_log = logging.getLogger("holdfast.server")
+
+Name: TypeAlias = tuple[str, str]
+"""A tenant and a session."""
+
+
+class TenantRuns:
+    """The runs of one tenant that this process drives, or that others tell of.
+
+    Args:
+        tenant: the tenant.
+        journal: its journal.
+        watch: its readers.
+        find_live: finds a run that this process drives.
+        look_for_acts: performs the acts for a run that this process drives.
+    """
+
+    def __init__(
+        self,
+        tenant: str,
+        journal: SessionIndex,
+        watch: SessionWatch,
+        find_live: Callable[[str], LiveRun | None],
+        look_for_acts: Callable[[str], None],
+    ) -> None:
+        self.tenant = tenant
+        self.journal = journal
+        self.watch = watch
+        self.find_live = find_live
+        self.look_for_acts = look_for_acts
+
+
+class LiveExchange:
+    """The link of this process, and what comes and goes over it.
+
+    Args:
+        journal: the journal of the service.
+    """
+
+    def __init__(self, journal: LinkedJournal) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._me = new_run_id()
+        self._tenants: dict[str, TenantRuns] = {}
+        self._wanted: dict[Name, float] = {}
+        self._relays: dict[Name, tuple[Relay, asyncio.Task[None]]] = {}
+        self._mirrors: dict[Name, Mirror] = {}
+        self._wishes: dict[Name, float] = {}
+        self._results: dict[str, asyncio.Event] = {}
+        self._unsent: deque[LinkMessage] = deque()
+        self._woken: set[Name] = set()
+        self._sending: asyncio.Task[None] | None = None
+        self._peer_heard_at = -SECONDS_WANTED
+        self.link = journal.open_link(self._receive_in_thread, self._note_link_in_thread)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether messages of other processes arrive."""
+        return self.link.is_up
+
+    def add_tenant(self, runs: TenantRuns) -> None:
+        """Connect the runs of a tenant."""
+        self._tenants[runs.tenant] = runs
+        runs.watch.on_wake = lambda session: self._note_change(runs, session)
+
+    def find_mirror(self, tenant: str, session: str) -> LiveRun | None:
+        """Return a run that another process drives, if this process is told of it."""
+        mirror = self._mirrors.get((tenant, session))
+        return mirror.live if mirror is not None and mirror.is_ready else None
+
+    def want(self, tenant: str, session: str) -> None:
+        """Ask the process that drives a run to tell of it, unless that was just asked."""
+        name, now = (tenant, session), monotonic()
+        last = self._wishes.get(name, -_SECONDS_BETWEEN_WISHES)
+        if self._has_peers and now - last >= _SECONDS_BETWEEN_WISHES:
+            self._wishes[name] = now
+            self._send(Wanted(self._me, *name))
+
+    @property
+    def _has_peers(self) -> bool:
+        """Whether another process was heard of lately."""
+        return monotonic() - self._peer_heard_at < SECONDS_WANTED
+
+    def announce_act(self, tenant: str, session: str) -> None:
+        """Tell the driver of a run that there is an act for it."""
+        self._send(ActAsked(self._me, tenant, session))
+
+    def announce_result(self, tenant: str, session: str, act: str) -> None:
+        """Tell whoever asked for an act that it has a result."""
+        self._send(ActDone(self._me, tenant, session, act))
+
+    def expect_result(self, act: str) -> asyncio.Event:
+        """Return an event that is set when an act has a result."""
+        return self._results.setdefault(act, asyncio.Event())
+
+    def forget_result(self, act: str) -> None:
+        """Expect the result of an act no longer."""
+        self._results.pop(act, None)
+
+    def tidy(self) -> None:
+        """Ask again for the runs that readers follow, and forget the others; called regularly."""
+        self._send(Present(self._me, "", ""))
+        now = monotonic()
+        for name, mirror in list(self._mirrors.items()):
+            if mirror.is_broken or not mirror.live.readers:
+                self._drop_mirror(name)
+            else:
+                self.want(*name)
+        for name, until in list(self._wanted.items()):
+            if now > until:
+                del self._wanted[name]
+                self._stop_relay(name)
+        for name, at in list(self._wishes.items()):
+            if now - at > SECONDS_WANTED:
+                del self._wishes[name]
+
+    def close(self) -> None:
+        """Stop telling and hearing."""
+        self.link.close()
+        for name in list(self._relays):
+            self._stop_relay(name)
+        for name in list(self._mirrors):
+            self._drop_mirror(name)
+
+    def _note_change(self, runs: TenantRuns, session: str) -> None:
+        """Tell others that a session of this process has changed, and of its run if one wants it."""
+        name = (runs.tenant, session)
+        if self._has_peers:
+            self._woken.add(name)
+            self._begin_sending()
+        live = runs.find_live(session)
+        if live is not None:
+            self._drop_mirror(name)
+            if name in self._wanted:
+                self._begin_relay(name, live)
+
+    def _begin_relay(self, name: Name, live: LiveRun) -> None:
+        known = self._relays.get(name)
+        if known is None or known[0].is_over:
+            relay = Relay((self._me, *name), live, self._send)
+            self._relays[name] = (relay, asyncio.create_task(relay.run()))
+        self._relays[name][0].tell_all()
+
+    def _stop_relay(self, name: Name) -> None:
+        known = self._relays.pop(name, None)
+        if known is not None:
+            known[1].cancel()
+
+    def _drop_mirror(self, name: Name) -> None:
+        mirror = self._mirrors.pop(name, None)
+        if mirror is not None:
+            mirror.close()
+
+    # --- sending
+
+    def _send(self, message: LinkMessage) -> None:
+        if len(self._unsent) < _MOST_UNSENT:
+            self._unsent.append(message)
+        self._begin_sending()
+
+    def _begin_sending(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        while self._unsent or self._woken:
+            for tenant, session in self._woken:
+                self._unsent.append(Woken(self._me, tenant, session))
+            self._woken.clear()
+            messages = [encode_message(message) for message in self._unsent]
+            self._unsent.clear()
+            try:
+                await self.link.send(
+                    [text for text in messages if len(text.encode()) <= LARGEST_MESSAGE]
+                )
+            except HoldfastError as error:
+                _log.info("messages to other processes are lost: %s", error)
+
+    # --- receiving
+
+    def _receive_in_thread(self, text: str) -> None:
+        message = decode_message(text)
+        if message is not None and (message.sender != self._me or isinstance(message, ActDone)):
+            self._loop.call_soon_threadsafe(self._receive, message)
+
+    def _note_link_in_thread(self, is_up: bool) -> None:  # REASON: a callback
+        self._loop.call_soon_threadsafe(self._note_link, is_up)
+
+    def _note_link(self, is_up: bool) -> None:  # REASON: a callback
+        """Let all readers look again, since messages were lost."""
+        if is_up:
+            self._send(Present(self._me, "", ""))
+        else:
+            for name in list(self._mirrors):
+                self._drop_mirror(name)
+        self._wishes.clear()
+        for runs in self._tenants.values():
+            for session in runs.watch.sessions:
+                runs.watch.wake_here(session)
+
+    def _receive(self, message: LinkMessage) -> None:
+        runs = self._tenants.get(message.tenant)
+        if message.sender != self._me:
+            if not self._has_peers:
+                self._send(Present(self._me, "", ""))  # so that the other one knows this process
+            self._peer_heard_at = monotonic()
+        if isinstance(message, ActDone):
+            done = self._results.get(message.act)
+            if done is not None:
+                done.set()
+        elif runs is None or isinstance(message, Present):
+            return
+        elif isinstance(message, Woken):
+            self._hear_change(runs, message.session)
+        elif isinstance(message, Wanted):
+            self._hear_wish(runs, message.session)
+        elif isinstance(message, ActAsked):
+            runs.look_for_acts(message.session)
+        else:
+            self._hear_of_run(runs, message)
+
+    def _hear_change(self, runs: TenantRuns, session: str) -> None:
+        name = (runs.tenant, session)
+        self._wishes.pop(name, None)
+        if name in self._mirrors:
+            self.want(*name)  # another run may be in progress now
+        runs.watch.wake_here(session)
+
+    def _hear_wish(self, runs: TenantRuns, session: str) -> None:
+        name = (runs.tenant, session)
+        self._wanted[name] = monotonic() + SECONDS_WANTED
+        live = runs.find_live(session)
+        if live is not None and not live.is_closed:
+            self._begin_relay(name, live)
+
+    def _hear_of_run(
+        self, runs: TenantRuns, message: RunBegun | TextShown | ItemsShown | RunEnded
+    ) -> None:
+        name = (message.tenant, message.session)
+        mirror = self._mirrors.get(name)
+        if isinstance(message, RunBegun):
+            if mirror is not None and mirror.run == message.run and not mirror.is_broken:
+                return
+            if not runs.watch.has_readers(message.session) and mirror is None:
+                return  # nobody reads it here
+            self._drop_mirror(name)
+            mirror = self._mirrors[name] = Mirror(message, runs.journal)
+        elif mirror is None or mirror.run != message.run:
+            return
+        elif isinstance(message, TextShown):
+            mirror.add_text(message)
+        elif isinstance(message, ItemsShown):
+            mirror.add_items(message)
+            if mirror.is_broken:
+                self._drop_mirror(name)
+        else:
+            self._drop_mirror(name)
+        runs.watch.wake_here(message.session)
