@@ -18,7 +18,6 @@ from starlette.routing import Mount, Route
 from holdfast.console.console_routes import console_routes, redirect_to_console
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import Journal
-from holdfast.journal.service_store_opening import open_service_store
 from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
@@ -92,7 +91,7 @@ def create_app(
 
 
 def _control_access(service: Service, access: AccessOptions | None) -> AccessControl:
-    control = AccessControl(open_service_store(service.journal), access)
+    control = AccessControl(service.store, access)
     counts = TurnCounts(service)
     control.usage.count_turns = counts.estimate
     control.metrics.add_gauges(counts.read_gauges)

@@ -23,6 +23,7 @@ from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.live_link import DriverAct, LinkedJournal
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, SharedJournal
+from holdfast.journal.service_store_opening import open_service_store
 from holdfast.journal.tenants import TenantList
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -158,14 +159,35 @@ class TenantService:
             await self._refuse_open_turn(session)
         keywords["session"] = name = session or new_run_id()
         wanted: dict[str, Any] = {} if output is None else {"output": output}
-        begun = await self.runner.start(
-            name, lambda: bound.stream(message, **wanted, **keywords), bound
-        )
+        try:
+            begun = await self.runner.start(
+                name, lambda: bound.stream(message, **wanted, **keywords), bound
+            )
+        except (SessionBusyError, ConfigurationError):
+            begun = await self._find_first(request, name, is_new=session is None)
+            if begun is None:
+                raise
         if begun is None and request is not None:  # another call with the request was first
             begun = await self.find_request(request)
         if begun is None:
             raise SessionBusyError(name, "the turn did not begin")
         return begun
+
+    async def _find_first(
+        self, request: str | None, session: str, *, is_new: bool
+    ) -> AcceptedTurn | None:
+        """Return the turn of another call with the same request, which was first; None if none was.
+
+        Args:
+            request: the idempotency key.
+            session: the session of this call.
+            is_new: whether this call did not name it.
+        """
+        if request is None:
+            return None
+        await self.runner.wait_accepted(session)
+        found = await self.find_request(request)
+        return found if found is not None and (is_new or found.session == session) else None
 
     async def _refuse_open_turn(self, session: str) -> None:
         """Raise SessionBusyError for a turn that nobody drives, and continue it.
@@ -357,6 +379,8 @@ class Service:
         self._holding = _check_holding(hold_text, self.agents)
         first = next(iter(self.agents.values()))
         self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
+        self.store = open_service_store(self.journal)
+        """What is stored besides runs: keys, answered requests, acts."""
         self._tenants: dict[str, TenantService] = {}
 
     def for_tenant(self, tenant: str = DEFAULT_TENANT) -> TenantService:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import UNSET
 from starlette.responses import Response
 
@@ -11,19 +12,22 @@ from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation
 from holdfast.server.api.request_bodies import Compact, Fork, ForkEdit, NoBody, NoQuery, Rewind
 from holdfast.server.api.session_reading import check_idle, session_exists
 from holdfast.server.api.turn_arguments import make_prompt
-from holdfast.server.api.views import ChangeView, ForkView, TurnState
+from holdfast.server.api.views import ActList, ActView, ChangeView, ForkView, TurnState
+from holdfast.server.service import unknown_session
 from holdfast.sessions.names import check_session_name, new_name
 
 
 async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Cancel the last turn of a session."""
     await call.tenant.cancel(call.session)
+    await call.note_act("cancel")
     return await _respond_state(call)
 
 
 async def resume_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Continue the last turn of a session."""
     await call.tenant.resume(call.session)
+    await call.note_act("resume")
     return await _respond_state(call)
 
 
@@ -33,6 +37,7 @@ async def abandon_turn(call: Call[NoQuery, NoBody]) -> Response:
     agent = await call.tenant.agent_of(call.session)
     await agent.abandon(call.session)
     call.tenant.watch.wake(call.session)
+    await call.note_act("abandon")
     return await _respond_state(call)
 
 
@@ -46,6 +51,7 @@ async def rewind_session(call: Call[NoQuery, Rewind]) -> Response:
     await check_idle(call.tenant, call.session)
     number = await call.tenant.sessions.rewind(call.session, call.body.to)
     call.tenant.watch.wake(call.session)
+    await call.note_act("rewind", to=call.body.to)
     return respond(ChangeView(number))
 
 
@@ -56,6 +62,7 @@ async def compact_session(call: Call[NoQuery, Compact]) -> Response:
     summary = None if call.body.summary is UNSET else call.body.summary
     number = await sessions.compact(call.session, keep=call.body.keep, summary=summary)
     call.tenant.watch.wake(call.session)
+    await call.note_act("compact", number=number)
     return respond(ChangeView(number))
 
 
@@ -65,7 +72,9 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
     at = None if body.at is UNSET else body.at
     to = check_session_name(body.to or new_name(), "to")
     if body.edit is UNSET:
-        return respond(ForkView(await call.tenant.sessions.fork(call.session, at, to=to)), 201)
+        await call.tenant.sessions.fork(call.session, at, to=to)
+        await call.note_act("fork", to=to)
+        return respond(ForkView(to), 201)
     if at is not None:
         problem = "cannot be given together with edit, whose turn says where to fork"
         raise ConfigurationError("at", problem, fix="Leave one of them out")
@@ -73,6 +82,7 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
     take_turn(call.request)
     await _fork_before(call, body.edit.turn, to)
     accepted = await call.tenant.start(agent, make_prompt(body.edit.message), session=to)
+    await call.note_act("fork", to=to, turn=body.edit.turn)
     return respond(ForkView(to, accepted.number), 201)
 
 
@@ -96,6 +106,16 @@ async def _fork_before(call: Call[NoQuery, Fork], turn: int, to: str) -> None:
         raise ConfigurationError("to", f"the session {to!r} already exists", fix="Choose another")
 
 
+async def list_acts(call: Call[NoQuery, NoBody]) -> Response:
+    """List who did what to a session."""
+    if not await session_exists(call.tenant, call.session):
+        raise unknown_session(call.session)
+    acts = await call.store.list_acts(call.principal.tenant, call.session)
+    return respond(
+        [ActView(one.act, one.by, one.at, msgspec.json.decode(one.details)) for one in acts]
+    )
+
+
 _STATE = {202: (Answer(TurnState, "The last turn, as it is now."),)}
 
 
@@ -111,6 +131,7 @@ def _act(name: str, path: str, text: str, handle: object) -> AnyOperation:
         query=NoQuery,
         body=NoBody,
         carries="optional",
+        once="answer",
         answers=_STATE,
         refusals=(404, 409),
     )
@@ -145,6 +166,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=Rewind,
         carries="json",
+        once="answer",
         answers={200: (Answer(ChangeView, "The number of the change."),)},
         refusals=(404, 409),
     ),
@@ -158,6 +180,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=Compact,
         carries="json",
+        once="answer",
         answers={200: (Answer(ChangeView, "The number of the change, or null."),)},
         refusals=(404, 409, 502),
     ),
@@ -171,8 +194,21 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=Fork,
         carries="json",
+        once="answer",
         answers={201: (Answer(ForkView, "The copy."),)},
         refusals=(404, 409),
+    ),
+    Operation(
+        name="list_acts",
+        method="GET",
+        path="/sessions/{session}/acts",
+        text="List who cancelled, resumed, changed or answered what in a session: the latest 100.",
+        scope="read",
+        handle=list_acts,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (Answer(ActList, "The acts, the oldest first."),)},
+        refusals=(404,),
     ),
 )
 """The acts."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.core.errors import HoldfastError
 from holdfast.server.access.callers import require
+from holdfast.server.api.idempotency import answer_once
 from holdfast.server.api.operations import AnyOperation, Call
 from holdfast.server.api.request_reading import read_body, read_query, split_path
 from holdfast.server.problems import ProblemError, make_problem, respond_problem, to_problem
@@ -74,7 +76,9 @@ class NativeApi:
         query = read_query(request.query_params.multi_items(), operation.query)
         body = await read_body(request, operation)
         tenant = self._service.for_tenant(principal.tenant)
-        return await operation.handle(Call(tenant, principal, names, query, body, request))
+        call = Call(tenant, principal, names, query, body, request, self._service.store)
+        perform = partial(operation.handle, call)
+        return await answer_once(self._service.store, request, operation, principal, perform)
 
     def _find(self, method: str, path: Sequence[str]) -> tuple[AnyOperation, dict[str, str]]:
         """Return the operation of a request, and the names in its path. Raises ProblemError."""

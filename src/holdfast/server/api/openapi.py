@@ -163,7 +163,7 @@ class _Describer:
         for name, field in schema.get("properties", {}).items():
             given = {"name": name, "in": "query", "required": False, "schema": _without_null(field)}
             yield given | ({"description": words[name]} if name in words else {})
-        headers = (IDEMPOTENCY_KEY,) if operation.method == "POST" else operation.headers
+        headers = (IDEMPOTENCY_KEY, *operation.headers) if operation.once else operation.headers
         for header in headers:
             yield {
                 "name": header.name,

@@ -5,16 +5,23 @@ This module must never know a route.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.journal.encoding import to_json
+from holdfast.journal.journal_errors import JournalError
+from holdfast.journal.service_store import Act, ServiceStore
 from holdfast.server.access.principals import Principal, Scope
 from holdfast.server.service import TenantService
+
+_log = logging.getLogger("holdfast.server")
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -38,6 +45,7 @@ class Call(Generic[Q, B]):
         query: the query parameters.
         body: the body; None if the operation reads it itself.
         request: the request.
+        store: saves acts.
     """
 
     tenant: TenantService
@@ -46,6 +54,29 @@ class Call(Generic[Q, B]):
     query: Q
     body: B
     request: Request
+    store: ServiceStore
+
+    async def note_act(self, act: str, session: str = "", **details: object) -> None:
+        """Save who did what to a session, after it was done.
+
+        Args:
+            act: the name of the act.
+            session: the session; by default that in the path.
+            details: JSON values.
+        """
+        noted = Act(
+            id=uuid4().hex,
+            tenant=self.principal.tenant,
+            session=session or self.session,
+            act=act,
+            by=self.principal.name,
+            at=time.time(),
+            details=to_json(details).decode(),
+        )
+        try:
+            await self.store.add_act(noted)
+        except JournalError as error:  # what was done is done, and must not be said to have failed
+            _log.error("an act could not be saved: %s", error)
 
     @property
     def session(self) -> str:
@@ -112,6 +143,8 @@ class Operation(Generic[Q, B]):
         answers: the successful answers, by status; a status may have several media types.
         refusals: the statuses of problems besides those that every operation may answer.
         headers: the headers that it reads, besides that of every POST.
+        once: how a request with an idempotency key is performed once: its "answer" is saved; or the
+            "turn" that it begins carries the key; "" if the key is not read.
     """
 
     name: str
@@ -126,6 +159,7 @@ class Operation(Generic[Q, B]):
     answers: Mapping[int, tuple[Answer, ...]] = field(default_factory=dict)
     refusals: tuple[int, ...] = ()
     headers: tuple[Header, ...] = ()
+    once: Literal["", "answer", "turn"] = ""
 
 
 AnyOperation: TypeAlias = Operation[Any, Any]

@@ -63,6 +63,8 @@ async def answer_question(call: Call[NoQuery, NewAnswer]) -> Response:
     asked = {question.key: question for question in await agent.questions(session)}
     answer = make_answer(asked.get(body.key), body, call.principal.name)
     receipt = await tenant.answer(session, answer)
+    if receipt:
+        await call.note_act("answer", key=body.key, answer=body.answer)
     whom = await _find_first(tenant, session, body.key) if receipt.reason == "answered" else ""
     return respond(AnswerView(bool(receipt), receipt.reason, whom))
 
@@ -156,6 +158,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=NewAnswer,
         carries="json",
+        once="answer",
         answers={200: (Answer(AnswerView, "Whether the answer counts."),)},
         refusals=(404, 409),
     ),

@@ -27,6 +27,7 @@ async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
 async def create_session(call: Call[NoQuery, NewSession]) -> Response:
     """Make an empty session."""
     session = await call.tenant.sessions.create(call.body.title, session=call.body.session or None)
+    await call.note_act("title", session, title=call.body.title)
     return respond(await read_summary(call.tenant, session), 201)
 
 
@@ -40,6 +41,7 @@ async def change_session(call: Call[NoQuery, SessionChange]) -> Response:
     await call.tenant.sessions.info(call.session)
     await call.tenant.sessions.rename(call.session, call.body.title)
     call.tenant.watch.wake(call.session)
+    await call.note_act("title", title=call.body.title)
     return respond(await read_summary(call.tenant, call.session))
 
 
@@ -48,6 +50,7 @@ async def delete_session(call: Call[NoQuery, NoBody]) -> Response:
     await check_idle(call.tenant, call.session)
     await call.tenant.sessions.delete(call.session)
     call.tenant.watch.wake(call.session)
+    await call.note_act("delete")
     return Response(None, 204)
 
 
@@ -81,6 +84,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=NewSession,
         carries="json",
+        once="answer",
         answers={201: (_SUMMARY,)},
         refusals=(409,),
     ),

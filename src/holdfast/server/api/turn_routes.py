@@ -107,6 +107,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             202: (Answer(TurnView, "The turn, which is in progress."),),
         },
         refusals=(404, 409),
+        once="turn",
     ),
     Operation(
         name="read_turn",

@@ -283,5 +283,22 @@ class UsageView(Struct, frozen=True):
     complete: bool = True
 
 
+class ActView(Struct, frozen=True):
+    """What somebody did to a session.
+
+    Args:
+        act: "cancel", "resume", "abandon", "rewind", "compact", "fork", "title" or "answer".
+        by: the name of the key, or of the local user.
+        at: when, in seconds since the epoch.
+        details: such as the number of a change.
+    """
+
+    act: str
+    by: str
+    at: float
+    details: dict[str, Any] = {}
+
+
+ActList: TypeAlias = tuple[ActView, ...]
 AgentList: TypeAlias = tuple[AgentView, ...]
 QuestionList: TypeAlias = tuple[QuestionView, ...]

@@ -1,0 +1,120 @@
+"""A request with an idempotency key is performed once, by any process, also after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+from tests.server.serving import Api, serve
+
+from holdfast import Agent, tool
+from holdfast.core.messages import Reply, ToolCall
+from holdfast.journal.service_store import RequestName
+from holdfast.server import create_app
+from holdfast.testing import ScriptedModel
+
+
+def make_greeter(*replies: str, journal: str | None = None) -> Agent:
+    return Agent(ScriptedModel(*replies), name="greeter", journal=journal)
+
+
+def keyed(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+async def test_a_turn_is_started_once_with_a_key(tmp_path: Path) -> None:
+    journal = f"sqlite:///{tmp_path / 'talk.db'}"
+    body = {"agent": "greeter", "message": "Hi.", "wait": 20}
+    agent = make_greeter("One.", "Two.", "Three.", journal=journal)
+    async with serve(create_app(agent)) as base, Api(base) as api:
+        calls = [api.post("/turns", body, headers=keyed("k1")) for _ in range(5)]
+        turns = [answer.json for answer in await asyncio.gather(*calls)]
+        assert {(turn["session"], turn["turn"]) for turn in turns} == {(turns[0]["session"], 1)}
+        named = {**body, "session": "ada"}
+        calls = [api.post("/turns", named, headers=keyed("k3")) for _ in range(5)]
+        turns_of_ada = [answer.json for answer in await asyncio.gather(*calls)]
+        assert {(turn["session"], turn["turn"]) for turn in turns_of_ada} == {("ada", 1)}
+        other = await api.post("/turns", {**body, "message": "Ho."}, headers=keyed("k1"))
+        assert (other.status, other.json["kind"]) == (422, "idempotency_key")
+        assert other.json["field"] == "Idempotency-Key"
+        assert turns[0]["request"] == "k1"
+        events = await api.items("/turns", body, **keyed("k2"))
+        assert events[-1]["type"] == "end"
+    agent.sessions  # noqa: B018  # the journal is still open, as after a restart of the service
+    async with serve(create_app(agent)) as base, Api(base) as api:
+        again = (await api.post("/turns", body, headers=keyed("k1"))).json
+        assert (again["session"], again["text"]) == (turns[0]["session"], turns[0]["text"])
+        other = await api.post("/turns", {**body, "message": "Ho."}, headers=keyed("k1"))
+        assert other.status == 422
+        assert len((await api.get("/sessions")).json["sessions"]) == 3
+
+
+async def test_an_act_is_done_once_and_a_refusal_may_be_repeated() -> None:
+    async with serve(create_app(make_greeter("One.", "Two.", "Three."))) as base, Api(base) as api:
+        body = {"agent": "greeter", "session": "ada", "wait": 20}
+        for message in ("a", "b"):
+            await api.post("/turns", {**body, "message": message})
+        first = await api.post("/sessions/ada/rewind", {"to": 1}, headers=keyed("k"))
+        again = await api.post("/sessions/ada/rewind", {"to": 1}, headers=keyed("k"))
+        assert first.json == again.json == {"number": 3}
+        assert again.headers["idempotency-replayed"] == "true"
+        assert len((await api.get("/sessions/ada/history")).json["points"]) == 3
+        other = await api.post("/sessions/ada/rewind", {"to": 0}, headers=keyed("k"))
+        assert other.status == 422
+        # The same key on another route names another request.
+        fork = [await api.post("/sessions/ada/fork", {}, headers=keyed("k")) for _ in range(2)]
+        assert fork[0].json == fork[1].json
+        early = await api.post("/sessions/eve/rewind", {"to": 0}, headers=keyed("e"))
+        assert early.status == 404
+        await api.post("/turns", {**body, "session": "eve", "message": "a"})
+        late = await api.post("/sessions/eve/rewind", {"to": 0}, headers=keyed("e"))
+        assert late.json == {"number": 2}
+
+
+async def test_a_repetition_while_the_first_is_under_way_is_told_to_wait() -> None:
+    app = create_app(make_greeter("One."))
+    async with serve(app) as base, Api(base) as api:
+        body = {"agent": "greeter", "session": "ada", "message": "a", "wait": 20}
+        await api.post("/turns", body)
+        done = await api.post("/sessions/ada/rewind", {"to": 0}, headers=keyed("k"))
+        assert done.json == {"number": 2}
+        store = app.state.service.store
+        name = RequestName("", "POST /api/v1/sessions/ada/rewind", "slow")
+        digest = blake2b(b'{"to":0}\0', digest_size=16).hexdigest()
+        await store.claim_request(name, digest, owner="other", now=time.time())
+        busy = await api.post("/sessions/ada/rewind", {"to": 0}, headers=keyed("slow"))
+        assert (busy.status, busy.json["kind"]) == (409, "request_in_progress")
+        assert busy.json["retryable"]
+        assert busy.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\tb"])
+async def test_a_key_must_be_a_short_text(key: str) -> None:
+    async with serve(create_app(make_greeter())) as base, Api(base) as api:
+        answer = await api.post("/sessions", {"title": "a"}, headers=keyed(key))
+        assert (answer.status, answer.json["field"]) == (422, "Idempotency-Key")
+
+
+async def test_acts_say_who_did_them() -> None:
+    call = Reply((ToolCall("c1", "pay", "{}"),))
+
+    @tool(effect="write")
+    async def pay() -> str:
+        return "paid"
+
+    agent = Agent(ScriptedModel(call, "Done."), name="payer", tools=[pay])
+    async with serve(create_app(agent)) as base, Api(base) as api:
+        body = {"agent": "payer", "session": "ada", "message": "a", "wait": 20}
+        await api.post("/turns", body)
+        await api.call("PATCH", "/sessions/ada", {"title": "Bills"})
+        await api.post("/sessions/ada/rewind", {"to": 0})
+        acts = (await api.get("/sessions/ada/acts")).json
+        assert [(act["act"], act["by"]) for act in acts] == [
+            ("title", "local"),
+            ("rewind", "local"),
+        ]
+        assert acts[1]["details"] == {"to": 0}
+        assert (await api.get("/sessions/eve/acts")).status == 404
