@@ -53,7 +53,8 @@ async def main() -> None:
         await agent.run(message, session=name)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1/openapi.json", flush=True)
+    sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1/openapi.json\n")
+    sys.stdout.flush()
     app = create_app([payer, counter], journal=journal)
     await uvicorn.Server(uvicorn.Config(app, log_level="error")).serve([listener])
 

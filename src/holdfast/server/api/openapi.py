@@ -44,13 +44,8 @@ _REFUSALS = {
 }
 
 
-def make_document(operations: Sequence[AnyOperation], version: str) -> Schema:
-    """Return the document.
-
-    Args:
-        operations: the operations.
-        version: the version of Holdfast.
-    """
+def make_document(operations: Sequence[AnyOperation]) -> Schema:
+    """Return the document of some operations."""
     kinds = _collect_types(operations)
     schemas, components = msgspec.json.schema_components(
         kinds, schema_hook=_describe_anything, ref_template=_REFERENCE
@@ -70,7 +65,7 @@ def make_document(operations: Sequence[AnyOperation], version: str) -> Schema:
         "openapi": "3.1.0",
         "info": {
             "title": "Holdfast",
-            "version": version,
+            "version": "1",
             "description": "Agents, their sessions, turns, questions and events.",
         },
         "servers": [{"url": "/api/v1"}],

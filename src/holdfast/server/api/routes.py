@@ -6,7 +6,6 @@ from functools import cache
 
 from starlette.responses import Response
 
-from holdfast import __version__
 from holdfast.server.api import (
     act_routes,
     agent_routes,
@@ -24,7 +23,7 @@ from holdfast.server.api.request_bodies import NoBody, NoQuery
 @cache
 def describe_api() -> Schema:
     """Return the OpenAPI document of the native API."""
-    return make_document(OPERATIONS, __version__)
+    return make_document(OPERATIONS)
 
 
 async def read_openapi(call: Call[NoQuery, NoBody]) -> Response:
