@@ -202,6 +202,7 @@ MADE_BY_RUNS = {
     *("Line", "Record", "RunEntry", "Tool", "ToolContext"),
     *("AgentView", "AnswerView", "HistoryView", "MediaView", "ProblemBody", "QuestionView"),
     *("SessionPage", "SessionSummary", "ToolView", "TurnState", "TurnView", "ReplyText"),
+    *("UsageTotal", "UsageView"),
     *("EndItem", "EventItem", "NoticeItem", "ReasoningItem", "StatusItem", "TextItem"),
     "WithdrawnItem",
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.postgres_server import PostgresServer
 
 from holdfast import MemoryJournal, PostgresJournal, SqliteJournal
@@ -18,7 +19,15 @@ from holdfast.errors import (
     JournalError,
     JournalVersionError,
 )
-from holdfast.journal.service_store import Act, ApiKey, RequestName, ServiceStore, SignIn
+from holdfast.journal.service_store import (
+    UPLOAD_KEEP,
+    Act,
+    ApiKey,
+    RequestName,
+    ServiceStore,
+    SignIn,
+    Upload,
+)
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.journal.service_store_sqlite import SqliteServiceStore
 
@@ -360,3 +369,16 @@ async def test_the_store_of_a_postgres_journal_uses_its_connections(
     other = open_service_store(url, create=False)
     assert await other.has_keys()
     other.close()
+
+
+async def test_uploads_belong_to_a_tenant_and_end_after_a_day(reopen: Open) -> None:
+    upload = Upload(tenant="a", name="m_1", media_type="image/png", data=b"\x00x", created_at=1.0)
+    await reopen().add_upload(upload)
+    assert await reopen().find_upload("a", "m_1") == upload
+    assert await reopen().find_upload("b", "m_1") is None
+    await reopen().add_upload(replace(upload, created_at=2.0))
+    later = replace(upload, name="m_2", created_at=1.0 + UPLOAD_KEEP)
+    await reopen().add_upload(later)
+    assert await reopen().find_upload("a", "m_1") == replace(upload, created_at=2.0)
+    await reopen().add_upload(replace(later, created_at=2.0 + UPLOAD_KEEP))
+    assert await reopen().find_upload("a", "m_1") is None

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from holdfast.server.api.views import ToolView as ToolView
     from holdfast.server.api.views import TurnState as TurnState
     from holdfast.server.api.views import TurnView as TurnView
+    from holdfast.server.api.views import UsageTotal as UsageTotal
+    from holdfast.server.api.views import UsageView as UsageView
     from holdfast.server.event_log.stream_items import EndItem as EndItem
     from holdfast.server.event_log.stream_items import EventItem as EventItem
     from holdfast.server.event_log.stream_items import NoticeItem as NoticeItem
@@ -71,6 +73,8 @@ _HOME: dict[str, str] = {
     "TurnState": "holdfast.server.api.views",
     "TurnView": "holdfast.server.api.views",
     "UnavailableError": "holdfast.client.service_errors",
+    "UsageTotal": "holdfast.server.api.views",
+    "UsageView": "holdfast.server.api.views",
     "WithdrawnItem": "holdfast.server.event_log.stream_items",
 }
 """Public name -> the module that defines it. Sorted."""

@@ -10,13 +10,14 @@ from typing import Literal, Self, Unpack
 
 from holdfast.client.connection import Connection
 from holdfast.client.following import Beginning, Following
+from holdfast.client.media_calls import MediaCalls
 from holdfast.client.question_calls import QuestionCalls
 from holdfast.client.session_calls import SessionCalls, call, get, session_path
 from holdfast.client.start_request import MessageParts, StartKeywords
 from holdfast.client.turn_calls import TurnCalls
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveFloat
-from holdfast.server.api.views import AgentList, TurnView
+from holdfast.server.api.views import AgentList, TurnView, UsageView
 from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.transport.port import Transport
 
@@ -54,6 +55,7 @@ class Client:
         self.turns = TurnCalls(self._connection)
         self.sessions = SessionCalls(self._connection)
         self.questions = QuestionCalls(self._connection)
+        self.media = MediaCalls(self._connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,6 +70,17 @@ class Client:
     async def agents(self) -> AgentList:
         """List the agents of the service, with their tools."""
         return await call(self._connection, get("/agents"), AgentList)
+
+    async def usage(
+        self, by: Literal["agent", "model", "day"] = "agent", *, since: float | None = None
+    ) -> UsageView:
+        """Add up tokens, also those of failed attempts.
+
+        Args:
+            by: what the totals are for; days are in UTC.
+            since: only turns that were opened after this time, in seconds since the epoch.
+        """
+        return await call(self._connection, get("/usage", {"by": by, "since": since}), UsageView)
 
     async def run(
         self, agent: str, message: MessageParts, **keywords: Unpack[StartKeywords]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import builtins
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -168,3 +169,27 @@ class SessionCalls:
         body = Compact(keep=keep, summary=UNSET if summary is None else summary)
         sending = post(session_path(session, "/compact"), body)
         return (await call(self._connection, sending, ChangeView)).number
+
+    async def export(self, session: str) -> builtins.list[str]:
+        """Return a session as lines of JSON, for `import_`."""
+        sending = Sending(
+            method="GET", path=session_path(session, "/export"), accept="application/x-ndjson"
+        )
+        received = await self._connection.send(sending)
+        return received.body.decode().removesuffix("\n").split("\n")
+
+    async def import_(self, lines: Iterable[str], *, session: str | None = None) -> SessionSummary:
+        """Import a session that was exported; on an error nothing is imported.
+
+        Args:
+            lines: the lines.
+            session: the name of the session; by default the name that was exported.
+        """
+        sending = Sending(
+            method="POST",
+            path="/sessions/import",
+            query={"session": session},
+            body="".join(f"{line}\n" for line in lines).encode(),
+            content_type="application/x-ndjson",
+        )
+        return await call(self._connection, sending, SessionSummary)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+import builtins
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Literal, Self, TypeVar, Unpack
 
 from holdfast.client.client import Client
 from holdfast.client.start_request import MessageParts, StartKeywords
-from holdfast.core.constraints import PositiveFloat
+from holdfast.core.constraints import NonEmptyText, PositiveFloat
 from holdfast.core.questions import Remember
 from holdfast.runtime.sync_bridge import run_blocking
 from holdfast.server.api.views import (
     AgentList,
     AnswerView,
     HistoryView,
+    MediaView,
     QuestionList,
     QuestionView,
     SessionPage,
     SessionSummary,
     TurnState,
     TurnView,
+    UsageView,
 )
 from holdfast.server.event_log.stream_items import SessionState, StreamItem
 from holdfast.transport.port import Transport
@@ -150,6 +153,29 @@ class SyncSessionCalls:
         """Replace older turns by a summary; return the number of the change, or None."""
         return run_blocking(self._sessions.compact(session, keep=keep, summary=summary))
 
+    def export(self, session: str) -> builtins.list[str]:
+        """Return a session as lines of JSON, for `import_`."""
+        return run_blocking(self._sessions.export(session))
+
+    def import_(self, lines: Iterable[str], *, session: str | None = None) -> SessionSummary:
+        """Import a session that was exported."""
+        return run_blocking(self._sessions.import_(lines, session=session))
+
+
+class SyncMediaCalls:
+    """The calls of `Client.media`, for synchronous code."""
+
+    def __init__(self, client: Client) -> None:
+        self._media = client.media
+
+    def upload(self, data: bytes, media_type: NonEmptyText) -> MediaView:
+        """Store bytes for a message; pass the returned object as a part of one."""
+        return run_blocking(self._media.upload(data, media_type))
+
+    def download(self, media: str) -> bytes:
+        """Return what was uploaded."""
+        return run_blocking(self._media.download(media))
+
 
 class SyncQuestionCalls:
     """The calls of `Client.questions`, for synchronous code."""
@@ -218,6 +244,7 @@ class SyncClient:
         self.turns = SyncTurnCalls(self._client)
         self.sessions = SyncSessionCalls(self._client)
         self.questions = SyncQuestionCalls(self._client)
+        self.media = SyncMediaCalls(self._client)
 
     def __enter__(self) -> Self:
         return self
@@ -232,6 +259,12 @@ class SyncClient:
     def agents(self) -> AgentList:
         """List the agents of the service, with their tools."""
         return run_blocking(self._client.agents())
+
+    def usage(
+        self, by: Literal["agent", "model", "day"] = "agent", *, since: float | None = None
+    ) -> UsageView:
+        """Add up tokens, also those of failed attempts."""
+        return run_blocking(self._client.usage(by, since=since))
 
     def run(self, agent: str, message: MessageParts, **keywords: Unpack[StartKeywords]) -> TurnView:
         """Start a turn and wait until it has ended or asks a question."""

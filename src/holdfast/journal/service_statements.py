@@ -58,6 +58,18 @@ _TABLES: tuple[LiteralString, ...] = (
         ")"
     ),
     "CREATE INDEX holdfast_acts_by_session ON holdfast_acts (tenant, session_digest, at)",
+    # What was uploaded for messages; a message that begins a turn is saved with a copy in the journal.
+    (
+        "CREATE TABLE holdfast_uploads ("
+        " tenant text NOT NULL,"
+        " name text NOT NULL,"
+        " media_type text NOT NULL,"
+        " data {bytes} NOT NULL,"
+        " created_at {time} NOT NULL,"
+        " PRIMARY KEY (tenant, name)"
+        ")"
+    ),
+    "CREATE INDEX holdfast_uploads_by_time ON holdfast_uploads (created_at)",
     "CREATE TABLE holdfast_probe (id integer PRIMARY KEY, at {time} NOT NULL)",
 )
 
@@ -134,6 +146,15 @@ VALUES (:id, :tenant, :session_digest, :session, :act, :by, :at, :details) ON CO
 LIST_ACTS = """
 SELECT id, tenant, session, act, made_by, at, details FROM holdfast_acts
 WHERE tenant = :tenant AND session_digest = :session_digest ORDER BY at DESC, id DESC LIMIT :limit
+"""
+DELETE_OLD_UPLOADS = "DELETE FROM holdfast_uploads WHERE created_at <= :oldest"
+ADD_UPLOAD = """
+INSERT INTO holdfast_uploads (tenant, name, media_type, data, created_at)
+VALUES (:tenant, :name, :media_type, :data, :created_at)
+ON CONFLICT (tenant, name) DO UPDATE SET created_at = excluded.created_at
+"""
+FIND_UPLOAD = """
+SELECT media_type, data, created_at FROM holdfast_uploads WHERE tenant = :tenant AND name = :name
 """
 PROBE = """
 INSERT INTO holdfast_probe (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at = excluded.at

@@ -15,6 +15,10 @@ REQUEST_KEEP = 86_400.0
 """Seconds for which the answer to a request with an idempotency key is stored."""
 
 
+UPLOAD_KEEP = 86_400.0
+"""Seconds for which bytes are stored after they were sent."""
+
+
 class ApiKey(Struct, frozen=True, kw_only=True):
     """A key of a program or a person that calls the service.
 
@@ -117,6 +121,24 @@ class Act(Struct, frozen=True, kw_only=True):
     details: str = "{}"
 
 
+class Upload(Struct, frozen=True, kw_only=True):
+    """Bytes that were sent for a message.
+
+    Args:
+        tenant: the tenant.
+        name: names the bytes; equal bytes have equal names.
+        media_type: such as "image/png".
+        data: the bytes.
+        created_at: when they were sent last.
+    """
+
+    tenant: str
+    name: str
+    media_type: str
+    data: bytes
+    created_at: float
+
+
 class ServiceStore(Protocol):
     """Stores what a service needs besides the runs. Every method may raise JournalError."""
 
@@ -200,6 +222,14 @@ class ServiceStore(Protocol):
 
     async def list_acts(self, tenant: str, session: str, limit: int = 100) -> Sequence[Act]:
         """Return the latest acts on a session, the oldest of them first."""
+        ...
+
+    async def add_upload(self, upload: Upload) -> None:
+        """Save bytes, and delete those that are older than `UPLOAD_KEEP`."""
+        ...
+
+    async def find_upload(self, tenant: str, name: str) -> Upload | None:
+        """Return the bytes with this name."""
         ...
 
     async def probe(self, at: float) -> None:

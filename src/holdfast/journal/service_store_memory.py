@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from holdfast.journal.service_store import (
     REQUEST_KEEP,
+    UPLOAD_KEEP,
     Act,
     ApiKey,
     RequestName,
     SavedRequest,
     SignIn,
+    Upload,
 )
 
 
@@ -29,6 +31,7 @@ class MemoryServiceStore:
         self._sign_ins: dict[bytes, SignIn] = {}
         self._requests: dict[RequestName, SavedRequest] = {}
         self._acts: dict[str, Act] = {}
+        self._uploads: dict[tuple[str, str], Upload] = {}
 
     async def add_key(self, key: ApiKey) -> None:
         """Save a new key."""
@@ -129,6 +132,17 @@ class MemoryServiceStore:
             one for one in self._acts.values() if (one.tenant, one.session) == (tenant, session)
         ]
         return sorted(acts, key=lambda one: (one.at, one.id))[-limit:] if limit > 0 else []
+
+    async def add_upload(self, upload: Upload) -> None:
+        """Save bytes, and delete old ones."""
+        for name, other in list(self._uploads.items()):
+            if other.created_at <= upload.created_at - UPLOAD_KEEP:
+                del self._uploads[name]
+        self._uploads[upload.tenant, upload.name] = upload
+
+    async def find_upload(self, tenant: str, name: str) -> Upload | None:
+        """Return the bytes with this name."""
+        return self._uploads.get((tenant, name))
 
     async def probe(self, at: float) -> None:
         """Do nothing, since memory can always be written."""

@@ -14,11 +14,13 @@ from holdfast.journal.journal_names import check_text
 from holdfast.journal.rows import Row
 from holdfast.journal.service_store import (
     REQUEST_KEEP,
+    UPLOAD_KEEP,
     Act,
     ApiKey,
     RequestName,
     SavedRequest,
     SignIn,
+    Upload,
 )
 
 Values: TypeAlias = Mapping[str, object]
@@ -140,6 +142,26 @@ class SqlServiceStore(ABC):
         }
         rows = await self.perform((sql.LIST_ACTS, values))
         return [_to_act(row) for row in reversed(rows)]
+
+    async def add_upload(self, upload: Upload) -> None:
+        """Save bytes, and delete old ones."""
+        values = asdict(upload)
+        oldest = {"oldest": upload.created_at - UPLOAD_KEEP}
+        await self.perform((sql.DELETE_OLD_UPLOADS, oldest), (sql.ADD_UPLOAD, values))
+
+    async def find_upload(self, tenant: str, name: str) -> Upload | None:
+        """Return the bytes with this name."""
+        rows = await self.perform((sql.FIND_UPLOAD, {"tenant": tenant, "name": name}))
+        if not rows:
+            return None
+        media_type, data, created_at = cast("tuple[str, bytes, float]", tuple(rows[0]))
+        return Upload(
+            tenant=tenant,
+            name=name,
+            media_type=media_type,
+            data=bytes(data),
+            created_at=created_at,
+        )
 
     async def probe(self, at: float) -> None:
         """Write one row, which shows that the store can be written."""

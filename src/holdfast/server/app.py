@@ -40,6 +40,7 @@ def create_app(
     access: AccessOptions | None = None,
     grace: float = 60.0,
     hold_text: Collection[str] = (),
+    allow_models: Collection[str] = (),
 ) -> Starlette:
     """Return an ASGI application that serves agents.
 
@@ -50,6 +51,8 @@ def create_app(
         grace: how long a process that is told to stop waits for writing tools, in seconds.
         hold_text: the names of agents whose text OpenAI's protocols send once its reply is accepted.
             These protocols cannot withdraw text that was sent.
+        allow_models: the names of models, such as "openai:gpt-5-mini", that a request may ask for in
+            place of its agent's.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -58,7 +61,7 @@ def create_app(
     >>> from holdfast.testing import ScriptedModel
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
-    service = Service(agents, journal, hold_text)
+    service = Service(agents, journal, hold_text, allow_models)
     control = _control_access(service, access)
     lifetime = ServiceLifetime(service, grace)
 

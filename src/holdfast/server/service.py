@@ -360,6 +360,7 @@ class Service:
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent, or memory.
         hold_text: the names of agents whose text is held until its reply is accepted.
+        allow_models: the names of models that a request may ask for.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -370,7 +371,10 @@ class Service:
         agents: AnyAgent | Iterable[AnyAgent],
         journal: Journal | str | None = None,
         hold_text: Collection[str] = (),
+        allow_models: Collection[str] = (),
     ) -> None:
+        check_value("allow_models", allow_models, Collection[str])
+        self.allow_models = frozenset(allow_models)
         self.is_closing = False
         self.observe: Observe | None = None
         """Is told what the turns of every tenant tell; set before the first request."""

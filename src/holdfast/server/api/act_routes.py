@@ -79,9 +79,10 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
         problem = "cannot be given together with edit, whose turn says where to fork"
         raise ConfigurationError("at", problem, fix="Leave one of them out")
     agent = await _find_agent(call, body.edit)
+    message = await make_prompt(call, body.edit.message)
     take_turn(call.request)
     await _fork_before(call, body.edit.turn, to)
-    accepted = await call.tenant.start(agent, make_prompt(body.edit.message), session=to)
+    accepted = await call.tenant.start(agent, message, session=to)
     await call.note_act("fork", to=to, turn=body.edit.turn)
     return respond(ForkView(to, accepted.number), 201)
 

@@ -76,7 +76,7 @@ class NativeApi:
         query = read_query(request.query_params.multi_items(), operation.query)
         body = await read_body(request, operation)
         tenant = self._service.for_tenant(principal.tenant)
-        call = Call(tenant, principal, names, query, body, request, self._service.store)
+        call = Call(tenant, principal, names, query, body, request, self._service)
         perform = partial(operation.handle, call)
         return await answer_once(self._service.store, request, operation, principal, perform)
 

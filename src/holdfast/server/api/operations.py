@@ -19,7 +19,7 @@ from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.service_store import Act, ServiceStore
 from holdfast.server.access.principals import Principal, Scope
-from holdfast.server.service import TenantService
+from holdfast.server.service import Service, TenantService
 
 _log = logging.getLogger("holdfast.server")
 
@@ -45,7 +45,7 @@ class Call(Generic[Q, B]):
         query: the query parameters.
         body: the body; None if the operation reads it itself.
         request: the request.
-        store: saves acts.
+        service: the whole service.
     """
 
     tenant: TenantService
@@ -54,7 +54,7 @@ class Call(Generic[Q, B]):
     query: Q
     body: B
     request: Request
-    store: ServiceStore
+    service: Service
 
     async def note_act(self, act: str, session: str = "", **details: object) -> None:
         """Save who did what to a session, after it was done.
@@ -77,6 +77,11 @@ class Call(Generic[Q, B]):
             await self.store.add_act(noted)
         except JournalError as error:  # what was done is done, and must not be said to have failed
             _log.error("an act could not be saved: %s", error)
+
+    @property
+    def store(self) -> ServiceStore:
+        """What is stored besides runs."""
+        return self.service.store
 
     @property
     def session(self) -> str:

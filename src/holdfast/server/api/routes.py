@@ -11,9 +11,12 @@ from holdfast.server.api import (
     agent_routes,
     endpoint_routes,
     event_routes,
+    media_routes,
     question_routes,
     session_routes,
+    transfer_routes,
     turn_routes,
+    usage_routes,
 )
 from holdfast.server.api.openapi import Schema, make_document
 from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
@@ -40,6 +43,9 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     *turn_routes.OPERATIONS,
     *event_routes.OPERATIONS,
     *question_routes.OPERATIONS,
+    *media_routes.OPERATIONS,
+    *transfer_routes.OPERATIONS,
+    *usage_routes.OPERATIONS,
     Operation(
         name="read_openapi",
         method="GET",

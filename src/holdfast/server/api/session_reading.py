@@ -17,6 +17,7 @@ from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import ASKED
 from holdfast.core.recorded_questions import compute_binding
 from holdfast.journal.port import RunEntry
+from holdfast.runtime.output.structured_output import Output, compile_output
 from holdfast.server.api.turn_fold import TurnFold
 from holdfast.server.api.views import QuestionView, SessionSummary, TurnView
 from holdfast.server.bound_agents import plan_of
@@ -103,7 +104,11 @@ def _read_output(tenant: TenantService, fold: TurnFold) -> Any:
     if not fold.is_checked or fold.reply is None:
         return None
     try:
-        wanted = plan_of(tenant.agent(fold.opened.agent)).output
+        options = fold.opened.options
+        if options is not None and options.output is not None:
+            wanted: Output | None = compile_output(options.output)
+        else:
+            wanted = plan_of(tenant.agent(fold.opened.agent)).output
         if wanted is None:
             return None
         if fold.function_result is not None:

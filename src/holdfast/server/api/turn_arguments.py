@@ -7,18 +7,21 @@ start a turn.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.json_schema import JsonSchema
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Text
 from holdfast.core.model_request import ModelSettings
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.turn_state.turn_input import Prompt
+from holdfast.server.api.media_routes import find_media
+from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import (
     LimitsBody,
     MediaPart,
@@ -29,12 +32,13 @@ from holdfast.server.api.request_bodies import (
 from holdfast.server.bound_agents import AnyAgent, plan_of
 
 
-def make_keywords(agent: AnyAgent, body: NewTurn) -> RunKeywords[Any]:
+def make_keywords(agent: AnyAgent, body: NewTurn, models: Collection[str] = ()) -> RunKeywords[Any]:
     """Return the keywords of `Agent.stream` for a turn.
 
     Args:
         agent: the agent.
         body: what the caller wants.
+        models: the names of the models that callers may ask for.
 
     Raises:
         ConfigurationError: a value does not fit, or is not allowed.
@@ -48,6 +52,8 @@ def make_keywords(agent: AnyAgent, body: NewTurn) -> RunKeywords[Any]:
         keywords["settings"] = make_settings(body.settings)
     if body.limits is not UNSET:
         keywords["limits"] = lower_limits(plan_of(agent).limits, body.limits)
+    if body.model is not UNSET:
+        keywords["model"] = check_model(body.model, models)
     return keywords
 
 
@@ -76,27 +82,57 @@ def _given_fields(body: Struct) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
-def make_prompt(message: MessageBody) -> Prompt:
-    """Return the message of a user. Raises ConfigurationError for a medium that is not complete."""
+async def make_prompt(call: Call[Any, Any], message: MessageBody) -> Prompt:
+    """Return the message of a user, with the bytes of what was uploaded for it.
+
+    Raises:
+        ConfigurationError: a medium is not complete, or is not there.
+    """
     if isinstance(message, str):
         return message
     return [
-        _make_media(part, f"message[{at}]") if isinstance(part, MediaPart) else Text(part.text)
+        await _make_media(call, part, f"message[{at}]")
+        if isinstance(part, MediaPart)
+        else Text(part.text)
         for at, part in enumerate(message)
     ]
 
 
-def _make_media(part: MediaPart, place: str) -> Media:
+async def _make_media(call: Call[Any, Any], part: MediaPart, place: str) -> Media:
     given = [name for name in ("media", "data", "url") if getattr(part, name) is not UNSET]
     if len(given) != 1:
         problem = f"has {' and '.join(given) or 'none'} of media, data and url"
         raise ConfigurationError(place, problem, fix="Pass exactly one of them")
+    name = None if part.name is UNSET else part.name
+    if part.media is not UNSET:
+        if part.media_type is not UNSET:
+            problem = "cannot be given together with media, which has its own"
+            raise ConfigurationError(f"{place}.media_type", problem, fix="Leave it out")
+        found = await find_media(call.store, call.principal.tenant, part.media, f"{place}.media")
+        return Media(found.media_type, data=found.data, name=name)
     if part.media_type is UNSET:
         raise ConfigurationError(f"{place}.media_type", "is missing", fix="Pass it")
-    check_value(f"{place}.media_type", part.media_type, str)
     return Media(
         part.media_type,
         data=None if part.data is UNSET else part.data,
         url=None if part.url is UNSET else part.url,
-        name=None if part.name is UNSET else part.name,
+        name=name,
     )
+
+
+def make_output(body: NewTurn) -> JsonSchema | None:
+    """Return the type of the output that a request asks for. Raises ConfigurationError."""
+    if body.output_schema is UNSET:
+        return None
+    try:
+        return JsonSchema(body.output_schema)
+    except ConfigurationError as error:
+        raise ConfigurationError("output_schema", error.problem, fix=error.fix) from error
+
+
+def check_model(name: str, allowed: Collection[str]) -> str:
+    """Return the name of a model that a request asks for. Raises ConfigurationError."""
+    if name not in allowed:
+        fix = f"Use one of {', '.join(sorted(allowed))}" if allowed else "Leave it out"
+        raise ConfigurationError("model", "is not allowed by the service", fix=fix)
+    return name

@@ -19,7 +19,7 @@ from holdfast.server.api.operations import (
 )
 from holdfast.server.api.request_bodies import NewTurn, NoBody, NoQuery, TurnQuery
 from holdfast.server.api.session_reading import read_turn
-from holdfast.server.api.turn_arguments import make_keywords, make_prompt
+from holdfast.server.api.turn_arguments import make_keywords, make_output, make_prompt
 from holdfast.server.api.views import TurnView
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import StreamItem
@@ -31,12 +31,13 @@ from holdfast.server.service import TenantService
 async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     """Start a turn, and answer with what is asked for: at once, after a wait, or with its stream."""
     tenant, body = call.tenant, call.body
-    keywords = make_keywords(tenant.agent(body.agent), body)
+    keywords = make_keywords(tenant.agent(body.agent), body, call.service.allow_models)
     take_turn(call.request)
     if call.accepts(EVENT_STREAM):
         take_stream(call.request)
     keywords["request"] = call.request.headers.get("Idempotency-Key")
-    accepted = await tenant.start(body.agent, make_prompt(body.message), **keywords)
+    message, output = await make_prompt(call, body.message), make_output(body)
+    accepted = await tenant.start(body.agent, message, output, **keywords)
     session, number = accepted.session, accepted.number
     headers = {"Location": locate_turn(call, session, number)}
     if call.accepts(EVENT_STREAM):

@@ -1,0 +1,83 @@
+"""The routes that export and import sessions, as lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from starlette.responses import Response, StreamingResponse
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
+from holdfast.server.api.operations import NDJSON, Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.request_bodies import ImportQuery, NoBody, NoQuery
+from holdfast.server.api.request_reading import check_content_type
+from holdfast.server.api.session_reading import read_summary
+from holdfast.server.api.views import SessionSummary
+from holdfast.server.problems import ProblemError, make_problem
+
+_LINES = (NDJSON, "application/jsonl")
+
+
+async def export_session(call: Call[NoQuery, NoBody]) -> Response:
+    """Stream a session as lines."""
+    lines = call.tenant.sessions.export(call.session)
+    first = await anext(lines)  # a session that does not exist is refused before the answer begins
+    return StreamingResponse(_encode(first, lines), media_type=NDJSON)
+
+
+async def _encode(first: str, lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    yield f"{first}\n".encode()
+    async for line in lines:
+        yield f"{line}\n".encode()
+
+
+async def import_session(call: Call[ImportQuery, NoBody]) -> Response:
+    """Import a session that was exported."""
+    check_content_type(call.request.headers, _LINES)
+    try:
+        text = (await call.request.body()).decode()
+    except UnicodeDecodeError as error:
+        raise ProblemError(make_problem(400, "body", "the lines are not UTF-8")) from error
+    lines = text.removesuffix("\n").split("\n")
+    try:
+        session = await call.tenant.sessions.import_(
+            lines, session=call.query.session, name="the body"
+        )
+    except (JournalCorruptError, JournalVersionError) as error:
+        problem = make_problem(422, "lines", error.problem, field=error.path, fix=error.fix)
+        raise ProblemError(problem) from error
+    except RecursionError as error:
+        raise ConfigurationError("lines", "are nested too deeply") from error
+    await call.note_act("import", session)
+    return respond(await read_summary(call.tenant, session), 201)
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="export_session",
+        method="GET",
+        path="/sessions/{session}/export",
+        text="Export a session as lines of JSON, with a checksum in each.",
+        scope="read",
+        handle=export_session,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (Answer(str, "The lines.", NDJSON),)},
+        refusals=(404,),
+    ),
+    Operation(
+        name="import_session",
+        method="POST",
+        path="/sessions/import",
+        text="Import a session that was exported; on an error nothing is imported.",
+        scope="run",
+        handle=import_session,
+        query=ImportQuery,
+        body=NoBody,
+        carries="lines",
+        once="answer",
+        answers={201: (Answer(SessionSummary, "The session."),)},
+        refusals=(409,),
+    ),
+)
+"""How sessions are moved."""

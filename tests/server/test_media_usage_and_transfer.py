@@ -1,0 +1,112 @@
+"""Media, usage, export and import, typed output and models of a request, over real HTTP."""
+
+from __future__ import annotations
+
+import pytest
+from tests.server.serving import Api, serve
+
+from holdfast import Agent
+from holdfast.client import Client, InvalidRequestError, NotFoundError
+from holdfast.core.messages import Media, Reply, Text, Usage
+from holdfast.server import create_app
+from holdfast.testing import ScriptedModel
+
+PICTURE = b"\x89PNG" + bytes(range(256)) * 40
+
+
+async def test_a_picture_is_sent_once_and_named_in_messages() -> None:
+    model = ScriptedModel("A cat.", "A dog.")
+    async with serve(create_app(Agent(model, name="eye"))) as base, Client(base) as client:
+        sent = await client.media.upload(PICTURE, "image/png")
+        assert await client.media.upload(PICTURE, "image/png") == sent
+        assert await client.media.download(sent.media) == PICTURE
+        turn = await client.run("eye", ["What is it?", sent], session="ada")
+        assert turn.text == "A cat."
+        inline = Media("image/png", data=PICTURE)
+        await client.run("eye", ["And this?", inline], session="ada")
+        parts = model.requests[0].messages[0].parts
+        assert parts == (Text("What is it?"), inline)
+        with pytest.raises(NotFoundError):
+            await client.media.download("m_0")
+        with pytest.raises(NotFoundError):
+            await client.run("eye", [sent.__class__("m_0", "image/png", 1)])
+        async with Api(base) as api:
+            headers = {"Content-Type": "text/html"}
+            page = await api.call("POST", "/media", data=b"<script>", headers=headers)
+            shown = await api.get(f"/media/{page.json['media']}")
+            assert shown.headers["content-disposition"] == "attachment"
+            assert shown.headers["x-content-type-options"] == "nosniff"
+            empty = await api.call("POST", "/media", data=b"", headers=headers)
+            assert empty.status == 422
+
+
+async def test_a_session_is_exported_and_imported() -> None:
+    agent = Agent(ScriptedModel("One.", "Two."), name="greeter")
+    async with serve(create_app(agent)) as base, Client(base) as client:
+        await client.run("greeter", "a", session="ada")
+        lines = await client.sessions.export("ada")
+        assert len(lines) == 4
+        with pytest.raises(InvalidRequestError):
+            await client.sessions.import_(lines)
+        made = await client.sessions.import_(lines, session="eve")
+        assert (made.session, made.turns) == ("eve", 1)
+        assert (await client.run("greeter", "b", session="eve")).turn == 2
+        with pytest.raises(InvalidRequestError, match="checksum"):
+            await client.sessions.import_([lines[0].replace("a", "b"), *lines[1:]], session="bob")
+        with pytest.raises(InvalidRequestError, match="cut off"):
+            await client.sessions.import_(lines[:-1], session="bob")
+        with pytest.raises(NotFoundError):
+            await client.sessions.export("nobody")
+
+
+async def test_usage_is_added_up_by_agent_model_and_day() -> None:
+    one = Agent(
+        ScriptedModel(
+            Reply((Text("a"),), usage=Usage(10, 5), model="m1"),
+            Reply((Text("b"),), usage=Usage(1, 1), model="m2"),
+        ),
+        name="one",
+    )
+    two = Agent(ScriptedModel(Reply((Text("c"),), usage=Usage(100, 1), model="m2")), name="two")
+    async with serve(create_app([one, two])) as base, Client(base) as client:
+        for agent, session in (("one", "a"), ("one", "b"), ("two", "c")):
+            await client.run(agent, "Hi.", session=session)
+        by_agent = await client.usage()
+        assert [(total.name, total.turns) for total in by_agent.totals] == [("two", 1), ("one", 2)]
+        assert by_agent.totals[1].usage == Usage(11, 6)
+        by_model = await client.usage("model")
+        assert [(total.name, total.usage.input) for total in by_model.totals] == [
+            ("m2", 101),
+            ("m1", 10),
+        ]
+        (day,) = (await client.usage("day")).totals
+        assert (day.turns, day.usage.input) == (3, 111)
+        assert (await client.usage(since=9e9)).totals == ()
+
+
+async def test_a_request_brings_the_schema_of_its_output() -> None:
+    agent = Agent(ScriptedModel('{"city": "Rome"}', "text"), name="greeter")
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    }
+    async with serve(create_app(agent)) as base, Client(base) as client:
+        turn = await client.run("greeter", "Where?", output_schema=schema)
+        assert (turn.status, turn.output) == ("completed", {"city": "Rome"})
+        for wrong in ({}, {"type": "nothing"}, {"$ref": "http://example.com/x"}):
+            with pytest.raises(InvalidRequestError):
+                await client.run("greeter", "Where?", output_schema=wrong)
+        with pytest.raises(InvalidRequestError) as refused:
+            await client.run("greeter", "Hi.", model="ollama:other")
+        assert refused.value.argument == "model"
+
+
+async def test_a_model_must_be_allowed_by_the_service() -> None:
+    agent = Agent(ScriptedModel("Hi."), name="greeter")
+    app = create_app(agent, allow_models=["ollama:small"])
+    async with serve(app) as base, Client(base) as client:
+        turn = await client.turns.start("greeter", "Hi.", model="ollama:small", session="ada")
+        await client.turns.cancel(turn.session)
+        with pytest.raises(InvalidRequestError, match="Use one of ollama:small"):
+            await client.turns.start("greeter", "Hi.", model="openai:gpt-5.2", session="eve")
