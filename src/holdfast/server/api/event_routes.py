@@ -85,7 +85,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             Header(
                 "Last-Event-ID",
                 "The position of the reader; it counts before `after`.",
-                {"type": "string", "pattern": POSITION_PATTERN},
+                {"type": "string", "pattern": f"^$|{POSITION_PATTERN}"},
             ),
         ),
     ),

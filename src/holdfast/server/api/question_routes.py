@@ -43,7 +43,7 @@ async def list_questions(call: Call[QuestionsQuery, NoBody]) -> Response:
     """List the open questions of all sessions, the oldest first."""
     found: list[QuestionView] = []
     for entry in await call.tenant.journal.runs(turn_open=True):
-        if not is_session(entry.run) or call.query.agent not in (None, entry.agent):
+        if not is_session(entry.run) or call.query.agent not in (UNSET, entry.agent):
             continue
         found += await read_entry_questions(call.tenant, entry)
     found.sort(key=lambda question: question.asked_at)

@@ -248,10 +248,10 @@ class SessionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """
 
     limit: PageSize = 50
-    before: NonEmpty | None = None
-    agent: NonEmpty | None = None
-    status: SessionState | None = None
-    q: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    before: NonEmpty | UnsetType = UNSET
+    agent: NonEmpty | UnsetType = UNSET
+    status: SessionState | UnsetType = UNSET
+    q: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
 
 
 class QuestionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -263,7 +263,7 @@ class QuestionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """
 
     limit: PageSize = 100
-    agent: NonEmpty | None = None
+    agent: NonEmpty | UnsetType = UNSET
 
 
 class TurnQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -285,8 +285,8 @@ class EventsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         until: "turn_end" ends the stream with the last turn.
     """
 
-    after: Annotated[str, Meta(pattern=POSITION_PATTERN)] | None = None
-    until: Literal["turn_end"] | None = None
+    after: Annotated[str, Meta(pattern=POSITION_PATTERN)] | UnsetType = UNSET
+    until: Literal["turn_end"] | UnsetType = UNSET
 
 
 class ImportQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -296,7 +296,7 @@ class ImportQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         session: the name of the session; by default the name that was exported.
     """
 
-    session: SessionName | None = None
+    session: SessionName | UnsetType = UNSET
 
 
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -308,4 +308,4 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     by: Literal["agent", "model", "day"] = "agent"
-    since: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    since: Annotated[float, Meta(ge=0, le=1e11)] | UnsetType = UNSET

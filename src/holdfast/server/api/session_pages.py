@@ -39,15 +39,15 @@ class PageMark(Struct, frozen=True, array_like=True):
 async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> SessionPage:
     """Return sessions, the latest change first; those that do not fit the query are left out."""
     found: list[SessionSummary] = []
-    before = _read_mark(query.before) if query.before is not None else None
-    is_filtered = query.agent is not None or query.status is not None
+    before = _read_mark(query.before) if query.before is not UNSET else None
+    is_filtered = query.agent is not UNSET or query.status is not UNSET
     for _ in range(0, MOST_EXAMINED, query.limit):
         page = await tenant.sessions.list(limit=query.limit, before=before)
         for info in page:
             before = info
-            if query.agent is None or query.agent == info.agent:
+            if query.agent is UNSET or query.agent == info.agent:
                 summary = await summarize_session(tenant, info)
-                if query.status is None or query.status == summary.turn_status:
+                if query.status is UNSET or query.status == summary.turn_status:
                     found.append(summary)
             if len(found) == query.limit:
                 return SessionPage(tuple(found), _write_mark(info))
@@ -67,7 +67,7 @@ async def find_sessions(tenant: TenantService, query: SessionsQuery, text: str) 
     for hit in hits:
         first.setdefault(hit.session, hit)
     names = list(first)
-    last = _read_mark(query.before).session if query.before is not None else None
+    last = _read_mark(query.before).session if query.before is not UNSET else None
     start = names.index(last) + 1 if last in names else 0
     return await _pick(tenant, query, [first[name] for name in names[start:]])
 
@@ -81,9 +81,9 @@ async def _pick(
             info = await tenant.sessions.info(hit.session)
         except ConfigurationError:
             continue  # it was deleted meanwhile
-        if query.agent is None or query.agent == info.agent:
+        if query.agent is UNSET or query.agent == info.agent:
             summary = await summarize_session(tenant, info)
-            if query.status is None or query.status == summary.turn_status:
+            if query.status is UNSET or query.status == summary.turn_status:
                 found.append(replace(summary, found=hit.text))
         if len(found) == query.limit and at < len(hits):
             return SessionPage(tuple(found), _write_mark(info))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
 from starlette.responses import Response
 
 from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
@@ -19,7 +20,7 @@ from holdfast.server.api.views import HistoryView, SessionPage, SessionSummary
 
 async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
     """List or search sessions."""
-    if call.query.q is not None:
+    if call.query.q is not UNSET:
         return respond(await find_sessions(call.tenant, call.query, call.query.q))
     return respond(await list_sessions_page(call.tenant, call.query))
 

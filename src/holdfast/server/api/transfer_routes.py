@@ -41,7 +41,7 @@ async def import_session(call: Call[ImportQuery, NoBody]) -> Response:
     lines = text.removesuffix("\n").split("\n")
     try:
         session = await call.tenant.sessions.import_(
-            lines, session=call.query.session, name="the body"
+            lines, session=call.query.session or None, name="the body"
         )
     except (JournalCorruptError, JournalVersionError) as error:
         problem = make_problem(422, "lines", error.problem, field=error.path, fix=error.fix)

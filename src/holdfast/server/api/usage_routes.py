@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from msgspec import UNSET
 from starlette.responses import Response
 
 from holdfast.core.events import (
@@ -93,7 +94,7 @@ def _list_usage(event: Event) -> Iterator[tuple[str, Usage]]:
 
 async def read_usage(call: Call[UsageQuery, NoBody]) -> Response:
     """Add up the usage of the latest sessions."""
-    since = call.query.since or 0.0
+    since = 0.0 if call.query.since is UNSET else call.query.since
     totals = UsageTotals(call.query.by, since)
     before: SessionInfo | None = None
     for _ in range(0, MOST_SESSIONS, _PAGE):

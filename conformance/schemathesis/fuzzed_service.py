@@ -1,6 +1,6 @@
 """A service with a few sessions, for programs that send it anything: prints its address.
 
-usage: python conformance/fuzzed_service.py
+usage: python conformance/schemathesis/fuzzed_service.py
 """
 
 import asyncio
