@@ -152,6 +152,17 @@ def _searched() -> Emulator:
     return Emulator([[found, "Porto has ", bridges, "."]])
 
 
+def _served_shop() -> Emulator:
+    def reply(request: EmulatedRequest) -> object:
+        if "near me" in request.text:
+            return "The shop in Porto is." if request.tool_results else [call("locate", {})]
+        if "order A1" in request.text and not request.tool_results:
+            return [call("find_order", {"order": "A1"})]
+        return "It was sent yesterday." if "order A1" in request.text else "You are welcome."
+
+    return Emulator(reply)
+
+
 STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "README.md": {"openai": lambda: Emulator(_answer_about_porto, faults=_overloaded_once())},
     "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
@@ -162,6 +173,7 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "docs/how-to/pass-a-database-to-tools.md": {"openai": _shop},
     "docs/how-to/run-a-batch.md": {"openai": _invoices},
     "docs/how-to/serve-with-fastapi.md": {"openai": _support},
+    "docs/how-to/speak-openais-protocols.md": {"openai": _served_shop},
     "docs/how-to/survive-a-crash.md": {"openai": _hello},
     "docs/how-to/use-several-agents.md": {"openai": _newspaper},
     "docs/how-to/use-provider-tools.md": {
