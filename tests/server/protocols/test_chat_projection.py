@@ -14,7 +14,7 @@ from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.messages import Message, Text, ToolCall, ToolResult, assistant, user
 from holdfast.middleware import ToolPermission
-from holdfast.server.event_log.stream_items import TextItem, WithdrawnItem
+from holdfast.server.event_log.stream_items import EndItem, TextItem, WithdrawnItem
 from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjection
 from holdfast.server.protocols.continuation import (
     find_segment,
@@ -101,6 +101,14 @@ async def test_withdrawn_text_is_an_error_chunk_that_names_the_run() -> None:
     error: Any = failure.to_json()["error"]
     assert error["code"] == "text_withdrawn"
     assert error["message"].endswith("Read it again: session ada, turn 1.")
+
+
+async def test_a_stream_that_the_service_ends_says_that_the_run_goes_on() -> None:
+    talk = await Talk(reply("Hello, Ada.")).run()
+    told, _ = chat([*talk.live[:2], EndItem("1", "shutting_down")])
+    assert isinstance(told[-1], ChatFailure)
+    assert told[-1].code == "shutting_down"
+    assert "session ada, turn 1" in told[-1].message
 
 
 async def test_what_the_protocol_cannot_ask_is_said_as_text() -> None:

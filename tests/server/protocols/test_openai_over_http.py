@@ -138,6 +138,28 @@ USER = {"role": "user", "content": "Hi"}
             {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
             (400, "invalid_value", "input[0].content[0].image_url"),
         ),
+        (
+            "/responses",
+            {"input": "Hi", "max_output_tokens": 2**70},
+            (400, "configuration", "max_output_tokens"),
+        ),
+        ("/responses", {"input": "Hi", "conversation": ""}, (400, "body", "conversation")),
+        (
+            "/responses",
+            {"input": "Hi", "conversation": "a/t1.i0.tool.0"},
+            (400, "configuration", "conversation"),
+        ),
+        (
+            "/responses",
+            {"input": [{"role": "user", "content": []}]},
+            (400, "configuration", "input"),
+        ),
+        ("/responses", {"input": "Hi", "tools": [TOOL, TOOL]}, (400, "invalid_value", "tools[1]")),
+        (
+            "/responses",
+            {"input": "Hi", "text": {"format": {"type": "json_schema", "schema": {}}}},
+            (400, "configuration", "text.format.schema"),
+        ),
         ("/chat/completions", {"model": "greeter", "messages": []}, (400, "body", "messages")),
         ("/chat/completions", {"messages": [USER]}, (400, "body", "model")),
         (

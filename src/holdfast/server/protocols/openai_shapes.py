@@ -95,6 +95,13 @@ def describe_withdrawal(reason: str, name: SegmentName) -> str:
     )
 
 
+def describe_cut(name: SegmentName) -> str:
+    """Return the words for a stream that the service ends before the run does."""
+    return (
+        f"This stream ends, and the run goes on. Read it: session {name.session}, turn {name.turn}."
+    )
+
+
 def describe_failure(error: ErrorInfo | None, name: SegmentName) -> str:
     """Return the words for a turn that failed."""
     problem = "The turn failed." if error is None else error.safe

@@ -6,7 +6,8 @@ replace what the author chose. This module must never start a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -52,6 +53,30 @@ def make_schema(
 ) -> JsonSchema:
     """Return the type of an output. Raises ConfigurationError."""
     return JsonSchema(schema, name, description or "", strict=bool(strict))
+
+
+def check_names(tools: Sequence[ClientTool], field: str) -> None:
+    """Raise ProblemError if two tools of the caller have the same name."""
+    seen: set[str] = set()
+    for at, tool in enumerate(tools):
+        if tool.name in seen:
+            raise refuse(f"{field}[{at}]", f"another tool is named {tool.name!r}, too")
+        seen.add(tool.name)
+
+
+@contextmanager
+def named_as(fields: Mapping[str, str]) -> Iterator[None]:
+    """Name arguments of a turn in errors as the request names them.
+
+    Args:
+        fields: the fields of the request, by the arguments of a turn.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        argument = error.argument
+        field = fields.get(argument, argument.removeprefix("settings."))
+        raise ConfigurationError(field, error.problem, fix=error.fix) from error
 
 
 def check_output(agent: AnyAgent, output: JsonSchema | None, field: str) -> None:

@@ -21,6 +21,7 @@ from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
     NotTaken,
+    check_names,
     make_client_tool,
     make_schema,
 )
@@ -83,6 +84,7 @@ def make_client_tools(tools: Sequence[FunctionTool] | None) -> list[ClientTool]:
                 f"tools[{at}].function",
             )
         )
+    check_names(made, "tools")
     return made
 
 

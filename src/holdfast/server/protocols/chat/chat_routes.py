@@ -35,10 +35,17 @@ from holdfast.server.protocols.request_arguments import (
     check_same_request,
     check_supported,
     digest_body,
+    named_as,
 )
 from holdfast.server.protocols.streaming import DONE, encode_event, stream_events
 from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
-from holdfast.server.service import TenantService
+
+_FIELDS = {
+    "JsonSchema.schema": "response_format.json_schema.schema",
+    "history": "messages",
+    "prompt": "messages",
+}
+"""How the request names the arguments of a run."""
 
 ChatCall = Call[NoQuery, ChatRequest]
 
@@ -58,10 +65,11 @@ async def complete_chat(call: ChatCall) -> Response:
     if request.stream:
         take_stream(call.request)
     reading = TurnReading(call.tenant)
-    if isinstance(request.messages[-1], ToolMessage):
-        target = await _continue_run(call, reading, messages)
-    else:
-        target = await _start_run(call, reading, messages)
+    with named_as(_FIELDS):
+        if isinstance(request.messages[-1], ToolMessage):
+            target = await _continue_run(call, reading, messages)
+        else:
+            target = await _start_run(call, reading, messages)
     options = request.stream_options
     projection = ChatProjection(
         target.name, has_usage=bool(options is not None and options.include_usage)
@@ -105,13 +113,11 @@ async def _continue_run(call: ChatCall, reading: TurnReading, messages: list[Mes
     saved = await reading.find_turn(name.session, name.turn)
     number = None if saved is None else find_segment(saved.told, frozenset(values))
     if saved is None or number is None:
-        raise _refuse_results(call.tenant, "these are not the results that a run waits for")
+        raise _refuse_results("these are not the results that a run waits for")
     if saved.told.opened.agent != call.body.model:
         raise refuse("model", f"the run that waits is of {saved.told.opened.agent!r}")
     if not was_sent(saved.told, name.session, number, messages[:-1]):
-        raise _refuse_results(
-            call.tenant, "the messages before the results are not those that were sent"
-        )
+        raise _refuse_results("the messages before the results are not those that were sent")
     asked = SegmentName(name.session, name.turn, number)
     given = GivenAnswers(asked, values, "messages", call.principal.name)
     following, after = await give_answers(call.tenant, reading, given)
@@ -133,7 +139,7 @@ def _read_results(results: list[ToolResult]) -> tuple[SegmentName, dict[str, Cli
     return SegmentName(session, int(turn)), values
 
 
-def _refuse_results(_tenant: TenantService, detail: str) -> ProblemError:
+def _refuse_results(detail: str) -> ProblemError:
     return refuse("messages", detail, "unknown_call")
 
 

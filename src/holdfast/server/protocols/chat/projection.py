@@ -13,6 +13,7 @@ from holdfast.core.messages import FinishReason
 from holdfast.server.protocols.openai_shapes import (
     ClientCall,
     SegmentName,
+    describe_cut,
     describe_failure,
     describe_withdrawal,
     name_error,
@@ -23,6 +24,7 @@ from holdfast.server.protocols.segments import (
     SegmentBegun,
     SegmentEnded,
     SegmentEvent,
+    StreamCut,
     TextAdded,
     TextWithdrawn,
 )
@@ -97,6 +99,8 @@ class ChatProjection:
             yield ChatFailure(describe_withdrawal(event.reason, self._name), "text_withdrawn")
         elif isinstance(event, SegmentEnded):
             yield from self._end(event)
+        elif isinstance(event, StreamCut):
+            yield ChatFailure(describe_cut(self._name), event.reason)
 
     def _add_text(self, text: str) -> Iterator[Json]:
         self.text.append(text)

@@ -14,6 +14,7 @@ from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
     NotTaken,
+    check_names,
     make_client_tool,
     make_schema,
 )
@@ -66,6 +67,7 @@ def make_client_tools(tools: Sequence[FunctionTool] | None) -> list[ClientTool]:
             detail = f"a tool of the type {tool.type!r} is not taken; the agent has its own tools"
             raise refuse(f"tools[{at}]", detail, "unsupported_value")
         made.append(make_client_tool(tool.name, tool.description, tool.parameters, f"tools[{at}]"))
+    check_names(made, "tools")
     return made
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.core.model_request import ReasoningEffort
+from holdfast.server.api.request_bodies import SessionName
 
 
 class InputText(Struct, frozen=True, tag_field="type", tag="input_text"):
@@ -119,7 +120,7 @@ InputItem: TypeAlias = (
 class ConversationId(Struct, frozen=True):
     """Names a conversation."""
 
-    id: str
+    id: SessionName
 
 
 class FunctionTool(Struct, frozen=True):
@@ -174,7 +175,7 @@ class ResponseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     background: bool | None = None
     store: bool | None = None
     previous_response_id: str | None = None
-    conversation: str | ConversationId | None = None
+    conversation: SessionName | ConversationId | None = None
     tools: list[FunctionTool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedChoice | None = None
     parallel_tool_calls: bool | None = None
@@ -207,12 +208,14 @@ class ResponseQuery(Struct, frozen=True, forbid_unknown_fields=True):
         stream: whether to send its events.
         starting_after: the sequence number after which they begin.
         include: has no effect.
+        include_all: has no effect; `include[]` as clients write a list.
         include_obfuscation: has no effect.
     """
 
     stream: bool = False
     starting_after: int | None = None
     include: str = ""
+    include_all: str = field(default="", name="include[]")
     include_obfuscation: bool = False
 
 

@@ -15,7 +15,7 @@ from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problems import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name
-from holdfast.server.protocols.request_arguments import check_supported
+from holdfast.server.protocols.request_arguments import check_supported, named_as
 from holdfast.server.protocols.responses.input_items import read_input
 from holdfast.server.protocols.responses.projection import ResponseProjection
 from holdfast.server.protocols.responses.response_arguments import NOT_TAKEN
@@ -37,6 +37,15 @@ ReadCall = Call[ResponseQuery, NoBody]
 PlainCall = Call[NoQuery, NoBody]
 
 _SECONDS_FOR_CANCEL = 10.0
+_FIELDS = {
+    "JsonSchema.schema": "text.format.schema",
+    "history": "input",
+    "prompt": "input",
+    "session": "conversation",
+    "settings.max_tokens": "max_output_tokens",
+    "settings.reasoning_effort": "reasoning.effort",
+}
+"""How the request names the arguments of a turn."""
 
 
 async def create_response(call: ResponseCall) -> Response:
@@ -46,7 +55,9 @@ async def create_response(call: ResponseCall) -> Response:
     if request.stream:
         take_stream(call.request)
     reading = TurnReading(call.tenant)
-    target = await choose_target(call, reading, read_input(request.input))
+    given = read_input(request.input)
+    with named_as(_FIELDS):
+        target = await choose_target(call, reading, given)
     if request.stream:
         return stream_events(_stream(reading, target, None))
     if request.background:
