@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 from starlette.requests import Request
@@ -218,9 +217,8 @@ async def _word_run(
 
 
 async def _encode(events: AsyncIterator[AguiEvent]) -> AsyncIterator[bytes]:
-    encode = msgspec.json.Encoder().encode
     async for event in events:
-        yield b"data: %s\n\n" % encode(event)
+        yield b"data: %s\n\n" % to_json(event)
 
 
 def routes() -> Sequence[BaseRoute]:

@@ -23,7 +23,7 @@ from holdfast.core.events import (
     TurnOpened,
     TurnStopped,
 )
-from holdfast.core.messages import Media, Reasoning, Refusal, Reply, Text, ToolResult, Usage
+from holdfast.core.messages import Media, Part, Reasoning, Reply, Text, ToolResult, Usage
 from holdfast.core.notices import CustomNotice, Notice
 from holdfast.core.question_log import ASKED, asker_key
 from holdfast.core.questions import Denied, restore_answer
@@ -52,12 +52,11 @@ from holdfast.server.protocols.display.display_items import (
     StepStarted,
     StepWithdrawn,
     StreamCut,
-    TextShown,
     TurnEnded,
     TurnWaits,
     UserShown,
 )
-from holdfast.server.protocols.display.shown_reply import ShownReply
+from holdfast.server.protocols.display.shown_reply import ShownReply, shown_text
 
 NO_RESULT = "The turn ended before this tool had a result."
 _ASKED_AGAIN = "The model is asked again for this reply."
@@ -72,6 +71,7 @@ class DisplayFold:
     """
 
     __slots__ = (
+        "_asked_in_step",
         "_calls",
         "_denied",
         "_questions",
@@ -90,6 +90,7 @@ class DisplayFold:
         """The calls without a result, with the names of their tools."""
         self._denied: set[str] = set()
         self._questions: dict[str, QuestionShown] = {}
+        self._asked_in_step: list[str] = []
         self.position = ""
         """The place of the reader, as text."""
         self.usage: dict[str, Usage] = {}
@@ -105,8 +106,7 @@ class DisplayFold:
             self.position = item.position
             # Without an attempt it comes from a record, which is the next item and has it whole.
             if item.attempt:
-                yield from self._begin_step(step_of(item.key))
-                yield from self._reply.add_text(item.text)
+                yield from self._show_live_text(item)
         elif isinstance(item, ReasoningItem):
             yield from self._begin_step(step_of(item.key))
             yield from self._reply.add_reasoning(item.text, item.offset)
@@ -131,7 +131,7 @@ class DisplayFold:
             if not fields.get("continues"):
                 yield from self._withdraw(_ASKED_AGAIN)
         elif name == "tool_call_delta":
-            if self._step:
+            if self._step and not self._reply.is_complete:  # else its step is not known
                 yield from self._reply.add_call(fields)
         elif name == "retry_scheduled":
             if key == f"{self._step}.model":
@@ -168,14 +168,7 @@ class DisplayFold:
 
     def _show_reply(self, step: str, reply: Reply) -> Iterator[DisplayItem]:
         yield from self._begin_step(step)
-        reasoning = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
-        if not self._reply.fits(reply, reasoning):
-            yield from self._withdraw(_CORRECTED)
-        if not self._reply.reasoned and reasoning:
-            yield ReasoningShown(step, reasoning)
-            self._reply.is_reasoning = True
-        yield from self._reply.end_reasoning()
-        yield from self._show_rest(reply.text or _refusal_of(reply))
+        yield from self._show_texts(reply)
         for part in reply.parts:
             if isinstance(part, Media):
                 yield MediaShown(step, part)
@@ -185,29 +178,48 @@ class DisplayFold:
             streamed = self._reply.streamed_arguments(index)
             yield CallReady(step, key, call.name, call.arguments, streamed)
         self._reply.is_complete = True
+        self._reply.has_parts = len(reply.parts) > 0
         self.usage[reply.model] = self.usage.get(reply.model, Usage()) + reply.usage
 
     def _show_last_text(
         self, event: ModelFailed | TurnInterrupted | TurnStopped
     ) -> Iterator[DisplayItem]:
-        """Yield the text that stays of a reply that did not come to its end."""
+        """Yield the text that stays of a reply that did not come to its end; its calls did not run."""
         if isinstance(event, TurnStopped):
-            text = event.text
+            parts: tuple[Part, ...] = (Text(event.text),)
         else:
-            text = event.partial.text if event.partial is not None else ""
-        if text and (self._reply.is_complete or not self._step):
-            yield from self._begin_step(step_of(event.key))
+            parts = event.partial.parts if event.partial is not None else ()
+        last = Reply(tuple(part for part in parts if isinstance(part, Text | Reasoning)))
+        if last.text and (self._reply.is_complete or not self._step):
+            yield from self._begin_step(_next_step(self._step, event.key))
+        if self._step and not self._reply.is_complete:
+            yield from self._show_texts(last)
+            self._reply.is_complete = True
+
+    def _show_texts(self, reply: Reply) -> Iterator[DisplayItem]:
+        """Yield what is missing of the reasoning and the text of a reply."""
+        reasoning = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
+        if not self._reply.fits(reply, reasoning):
+            yield from self._withdraw(_CORRECTED)
+        if not self._reply.reasoned and reasoning:
+            yield ReasoningShown(self._step, reasoning)
+            self._reply.is_reasoning = True
         yield from self._reply.end_reasoning()
-        yield from self._show_rest(text)
-        self._reply.is_complete = True
+        yield from self._show_rest(shown_text(reply))
 
     def _show_rest(self, text: str) -> Iterator[DisplayItem]:
         rest = text[self._reply.shown :]
         if rest:
-            yield TextShown(self._step, rest)
-            self._reply.shown += len(rest)
-            self._reply.is_writing = True
+            yield from self._reply.add_text(rest)
         yield from self._reply.end_text()
+
+    def _show_live_text(self, item: TextItem) -> Iterator[DisplayItem]:
+        yield from self._begin_step(step_of(item.key))
+        text = item.text
+        if item.offset < self._reply.shown:  # what was shown after that place is void
+            text = self._reply.text[: item.offset] + text
+            yield from self._withdraw(_CORRECTED)
+        yield from self._reply.add_text(text)
 
     def _show_result(self, event: ToolFinished) -> Iterator[DisplayItem]:
         # Unknown are the functions that make an output; they are no calls of the model.
@@ -229,6 +241,7 @@ class DisplayFold:
         question = restore_question(event, self._session)
         shown = QuestionShown(question, asker if ".tool." in asker else "", event.until)
         self._questions[key] = shown
+        self._asked_in_step.append(key)
         return shown
 
     def _close_question(
@@ -251,7 +264,7 @@ class DisplayFold:
     def _begin_step(self, step: str) -> Iterator[DisplayItem]:
         if step != self._step:
             yield from self._finish_step()
-            self._step, self._reply = step, ShownReply(step)
+            self._step, self._reply, self._asked_in_step = step, ShownReply(step), []
             yield StepStarted(step)
 
     def _finish_step(self) -> Iterator[DisplayItem]:
@@ -265,8 +278,12 @@ class DisplayFold:
         if self._step and self._reply.is_anything:
             for key in [key for key in self._calls if key.startswith(f"{self._step}.")]:
                 del self._calls[key]
-            self._reply = ShownReply(self._step)
+            is_complete, self._reply = self._reply.is_complete, ShownReply(self._step)
+            self._reply.is_complete = is_complete
             yield StepWithdrawn(self._step, reason)
+            for key in self._asked_in_step:  # they are open all the same
+                if key in self._questions:
+                    yield self._questions[key]
 
     def _end(self, item: EndItem) -> Iterator[DisplayItem]:
         self.position = item.position
@@ -293,8 +310,20 @@ def _built_in_notices() -> frozenset[str]:
     }
 
 
-def _refusal_of(reply: Reply) -> str:
-    return "".join(part.text for part in reply.parts if isinstance(part, Refusal))
+def _next_step(step: str, key: str) -> str:
+    """Return the step after a step.
+
+    Args:
+        step: the step; "" for the first one.
+        key: a key of the turn.
+
+    >>> _next_step("t1.i0", "t1.stopped"), _next_step("", "t1.stopped")
+    ('t1.i1', 't1.i0')
+    """
+    turn, between, number = step.rpartition(".i")
+    if not between or not number.isdecimal():
+        return f"{key.partition('.')[0]}.i0"
+    return f"{turn}.i{int(number) + 1}"
 
 
 def step_of(key: str) -> str:

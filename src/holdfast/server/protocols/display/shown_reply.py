@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.core.messages import Reply
+from holdfast.core.messages import Refusal, Reply
 from holdfast.server.protocols.display.display_items import (
     CallArguments,
     CallStarted,
@@ -26,6 +26,12 @@ class _StreamedCall:
         self.arguments = ""
 
 
+def shown_text(reply: Reply) -> str:
+    """Return the text of a reply that a person sees: its text, or the words with which it declines."""
+    declined = "".join(part.text for part in reply.parts if isinstance(part, Refusal))
+    return reply.text or declined
+
+
 class ShownReply:
     """What was shown of a reply.
 
@@ -36,6 +42,8 @@ class ShownReply:
     __slots__ = (
         "_calls",
         "_step",
+        "_texts",
+        "has_parts",
         "is_complete",
         "is_reasoning",
         "is_writing",
@@ -46,6 +54,7 @@ class ShownReply:
     def __init__(self, step: str) -> None:
         self._step = step
         self._calls: dict[int, _StreamedCall] = {}
+        self._texts: list[str] = []
         self.shown = 0
         """The number of characters of text."""
         self.reasoned = 0
@@ -53,12 +62,19 @@ class ShownReply:
         self.is_writing = False
         self.is_reasoning = False
         self.is_complete = False
-        """Whether the reply was accepted."""
+        """Whether the reply was accepted, or broke off for good."""
+        self.has_parts = False
+        """Whether parts of its record were shown: calls and media."""
+
+    @property
+    def text(self) -> str:
+        """The text that was shown."""
+        return "".join(self._texts)
 
     @property
     def is_anything(self) -> bool:
         """Whether anything was shown."""
-        return bool(self.shown or self.reasoned or self._calls or self.is_complete)
+        return bool(self.shown or self.reasoned or self._calls or self.has_parts)
 
     def fits(self, reply: Reply, reasoning: str) -> bool:
         """Whether what was shown is the beginning of a reply.
@@ -67,7 +83,7 @@ class ShownReply:
             reply: the reply.
             reasoning: its reasoning.
         """
-        if len(self._calls) > len(reply.calls):
+        if len(self._calls) > len(reply.calls) or not shown_text(reply).startswith(self.text):
             return False
         for streamed, call in zip(self._calls.values(), reply.calls, strict=False):
             if streamed.name != call.name or not call.arguments.startswith(streamed.arguments):
@@ -80,6 +96,7 @@ class ShownReply:
         yield from self.end_reasoning()
         yield TextShown(self._step, text)
         self.shown += len(text)
+        self._texts.append(text)
         self.is_writing = True
 
     def add_reasoning(self, text: str, offset: int) -> Iterator[DisplayItem]:

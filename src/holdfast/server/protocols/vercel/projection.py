@@ -118,8 +118,7 @@ class VercelProjection:
         if isinstance(item, UserShown):
             self._client = item.client_tools
         elif isinstance(item, StepStarted | StepFinished | StepWithdrawn):
-            self._open.clear()
-            yield {"type": _STEPS[type(item)]}
+            yield self._word_step(item)
         elif isinstance(item, TextShown | TextEnded | ReasoningShown | ReasoningEnded):
             yield from self._word_text(item)
         elif isinstance(item, CallStarted | CallArguments | CallReady | ResultShown):
@@ -174,6 +173,14 @@ class VercelProjection:
         else:
             self._approvals.pop(item.call, None)
             yield from _word_result(item.call, item.result, is_denied=item.is_denied)
+
+    def _word_step(self, item: StepStarted | StepFinished | StepWithdrawn) -> Chunk:
+        self._open.clear()
+        if isinstance(item, StepWithdrawn):
+            for known in (self._names, self._approvals):
+                for call in [call for call in known if call.startswith(f"{item.step}.")]:
+                    del known[call]
+        return {"type": _STEPS[type(item)]}
 
     def _describe_call(self, call: str, name: str) -> Chunk:
         described: Chunk = {"toolCallId": call, "toolName": name}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
-import msgspec
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -216,9 +215,8 @@ async def _word_turn(
 
 
 async def _encode(chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
-    encode = msgspec.json.Encoder().encode
     async for chunk in chunks:
-        yield b"data: %s\n\n" % encode(chunk)
+        yield b"data: %s\n\n" % to_json(chunk)
     yield _DONE
 
 
