@@ -18,6 +18,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Text
 from holdfast.journal.encoding import to_json
 from holdfast.server.protocols.agui.interrupts import ResumeEntry
+from holdfast.sessions.names import check_session_name
 
 _MEDIA = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
 
@@ -107,6 +108,7 @@ RunAct: TypeAlias = SendMessage | GiveAnswers | Attach
 
 def read_run(given: RunInput) -> RunAct:
     """Return what a client wants. Raises ConfigurationError if a message is none of ours."""
+    check_session_name(given.thread_id, "threadId")
     if given.resume:
         return GiveAnswers(tuple(given.resume), _read_results(given.messages))
     if given.messages and given.messages[-1].role == "user":

@@ -19,6 +19,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Text
 from holdfast.server.event_log.positions import parse_position
 from holdfast.server.protocols.vercel.projection import turn_of_message
+from holdfast.sessions.names import check_session_name
 
 
 class UiMessage(Struct, frozen=True):
@@ -110,6 +111,7 @@ def read_chat(request: ChatRequest) -> ChatAct:
     Raises:
         ConfigurationError: the messages do not say it.
     """
+    check_session_name(request.id, "id")
     messages = request.messages or ([request.message] if request.message is not None else [])
     if not messages:
         raise ConfigurationError("messages", "are missing", fix="Send the last message at least")
