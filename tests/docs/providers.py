@@ -88,6 +88,17 @@ def _support() -> Emulator:
     return Emulator([paying, "Done."], faults=[DropAfter(3)])
 
 
+def _refunds() -> Emulator:
+    """Asks for a refund in each conversation; its first reply breaks off."""
+
+    def reply(request: EmulatedRequest) -> object:
+        if request.tool_results:
+            return "Done."
+        return ["I ask for your 10 euros.", call("refund", {"order": "A1", "euros": 10})]
+
+    return Emulator(reply, faults=[DropAfter(3)])
+
+
 def _newspaper() -> Emulator:
     article = "Publish 'The bridge': It opened in 1886. It has had a tram since 1926."
     facts = "It opened in 1886. It has had a tram since 1926."
@@ -168,6 +179,7 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
     "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
     "docs/how-to/come-from-pydantic-ai.md": {"openai": _compared},
+    "docs/how-to/connect-a-front-end.md": {"openai": _refunds},
     "docs/how-to/deploy.md": {"openai": _hello},
     "docs/how-to/keys-and-access.md": {"openai": _hello},
     "docs/how-to/pass-a-database-to-tools.md": {"openai": _shop},

@@ -277,3 +277,33 @@ async def test_the_chat_of_another_tenant_does_not_exist(tmp_path: Path) -> None
         records = await journal.for_tenant("one").read("ada")
         assert [one.event.by for one in records if hasattr(one.event, "by")] == ["one"]
         store.close()
+
+
+@pytest.mark.parametrize("protocol", ["vercel", "agui"])
+async def test_a_page_that_leaves_is_no_reader_any_more_and_its_turn_goes_on(protocol: str) -> None:
+    may_end = asyncio.Event()
+
+    async def wait(_request: object) -> str:
+        await may_end.wait()
+        return "Hello."
+
+    app = create_app(make_agent(ScriptedModel(wait)))
+    async with serve(app) as server:
+        path = "/agui/clerk" if protocol == "agui" else "/vercel/clerk/chat"
+        body = json.dumps(RUN if protocol == "agui" else chat(message("Hi"))).encode()
+        reader, writer = await server.connect()
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\n"
+        head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        runner = app.state.service.for_tenant().runner
+        async with asyncio.timeout(20):
+            await reader.readuntil(b'"type":')
+            while not (driven := runner.find("ada")) or not driven.live.readers:
+                await asyncio.sleep(0.005)
+            writer.close()
+            while driven.live.readers:
+                await asyncio.sleep(0.005)
+            assert runner.find("ada") is driven
+            may_end.set()
+            seen = events(await server.request("GET", "/vercel/clerk/chat/ada/stream?ended=replay"))
+        assert seen[-1]["messageMetadata"]["status"] == "completed"

@@ -6,7 +6,7 @@ the thread as it is, and what happens in it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -196,7 +196,7 @@ def _read_results(questions: dict[str, AnyQuestion], act: GiveAnswers, by: str) 
 
 async def _word_run(
     tenant: TenantService, given: RunInput, shown: ShownThread
-) -> AsyncIterator[AguiEvent]:
+) -> AsyncGenerator[AguiEvent]:
     projection = AguiProjection(given.thread_id, given.run_id, shown.messages)
     told = [message.id for message in given.messages] if shown.with_snapshot else None
     for event in projection.start(told):
@@ -216,9 +216,10 @@ async def _word_run(
         yield projection.finish_idle()
 
 
-async def _encode(events: AsyncIterator[AguiEvent]) -> AsyncIterator[bytes]:
-    async for event in events:
-        yield b"data: %s\n\n" % to_json(event)
+async def _encode(events: AsyncGenerator[AguiEvent]) -> AsyncIterator[bytes]:
+    async with aclosing(events):
+        async for event in events:
+            yield b"data: %s\n\n" % to_json(event)
 
 
 def routes() -> Sequence[BaseRoute]:

@@ -5,7 +5,7 @@ A connection that ends cancels nothing; `POST .../stop` does.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from msgspec.structs import replace
@@ -203,7 +203,7 @@ def _stream(
 
 async def _word_turn(
     tenant: TenantService, projection: VercelProjection, turn: OpenedTurn, after: int | None
-) -> AsyncIterator[Chunk]:
+) -> AsyncGenerator[Chunk]:
     yield projection.start()
     async with aclosing(show_turn(tenant, projection.session, turn, after)) as shown:
         async for item, position, is_new in shown:
@@ -214,9 +214,10 @@ async def _word_turn(
                 return
 
 
-async def _encode(chunks: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
-    async for chunk in chunks:
-        yield b"data: %s\n\n" % to_json(chunk)
+async def _encode(chunks: AsyncGenerator[Chunk]) -> AsyncIterator[bytes]:
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            yield b"data: %s\n\n" % to_json(chunk)
     yield _DONE
 
 
