@@ -89,6 +89,25 @@ def message_of_agui(text: str, name: str = "m1") -> dict[str, Any]:
     return {"id": name, "role": "user", "content": text}
 
 
+async def test_an_edit_that_comes_twice_at_once_replaces_once() -> None:
+    async with chat_server("One.", "Two.", "Never.") as (server, model):
+        await post(server, "/vercel/clerk/chat", chat(message("Hi")))
+        edit = chat(message("Ho"), messageId="m1")
+        replies = await asyncio.gather(
+            *[post(server, "/vercel/clerk/chat", edit) for _ in range(4)]
+        )
+        for chunks in map(events, replies):
+            assert chunks[0]["messageId"] == "ada.t3"
+            assert chunks[-1]["messageMetadata"]["status"] == "completed"
+        assert len(model.requests) == 2
+        again = chat(message("Ho"), messageId="ada.t3", trigger="regenerate-message")
+        replies = await asyncio.gather(
+            *[post(server, "/vercel/clerk/chat", again) for _ in range(3)]
+        )
+        assert {events(reply)[0]["messageId"] for reply in replies} == {"ada.t5"}
+        assert len(model.requests) == 3
+
+
 async def test_an_approval_that_comes_twice_pays_once() -> None:
     async with chat_server(PAY, "Done.") as (server, model):
         first = events(await post(server, "/vercel/clerk/chat", chat(message("Pay."))))

@@ -7,11 +7,13 @@ a history from a client.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any, cast
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +37,8 @@ MESSAGE_ID = "message_id"
 """The name of the client's id of the message in the metadata of its turn."""
 
 _SECONDS_TO_CANCEL = 30.0
+_LOCKS: WeakKeyDictionary[TenantService, WeakValueDictionary[str, asyncio.Lock]]
+_LOCKS = WeakKeyDictionary()
 _TURN = re.compile(r"t(\d+)")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -127,12 +131,22 @@ async def start_once(tenant: TenantService, new: NewTurn) -> OpenedTurn:
         SessionBusyError: another turn of the session is in progress.
         ConfigurationError: an argument is wrong.
     """
-    request = new.request
-    if new.replaces:
-        known = await tenant.find_request(request)
+    if not new.replaces:
+        return await _start(tenant, new)
+    async with _lock_of(tenant, new.session):  # or the same wish would cancel its own turn
+        known = await tenant.find_request(new.request)
         if known is not None:
             return _to_opened(known, new)
         await _go_back(tenant, new.session, new.replaces)
+        return await _start(tenant, new)
+
+
+def _lock_of(tenant: TenantService, session: str) -> asyncio.Lock:
+    return _LOCKS.setdefault(tenant, WeakValueDictionary()).setdefault(session, asyncio.Lock())
+
+
+async def _start(tenant: TenantService, new: NewTurn) -> OpenedTurn:
+    request = new.request
     keywords: RunKeywords[Any] = {
         "session": new.session,
         "request": request,
