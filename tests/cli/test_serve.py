@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -156,6 +157,43 @@ def test_with_a_key_other_addresses_are_served_and_each_request_is_logged(tmp_pa
     assert " GET /api/v1/agents 401 " in refused
     assert " GET /api/v1/agents 200 " in answered
     assert key not in refused + answered
+
+
+def test_keys_that_are_made_and_revoked_count_within_five_seconds(tmp_path: Path) -> None:
+    (tmp_path / "my_agents.py").write_text(MODULE)
+    journal = f"sqlite:///{tmp_path}/talk.db"
+
+    def keys(word: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        words = [HOLDFAST, "keys", word, "--journal", journal, *arguments]
+        return subprocess.run(words, capture_output=True, text=True, check=True)
+
+    def ask(key: str) -> int:
+        headers = {"Authorization": f"Bearer {key}"}
+        try:
+            request = urllib.request.Request(f"{address}/agents", headers=headers)
+            return int(urllib.request.urlopen(request, timeout=10).status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def wait_for(status: int, key: str) -> float:
+        begun = time.monotonic()
+        while ask(key) != status:
+            assert time.monotonic() - begun < 5, "it took more than five seconds"
+            time.sleep(0.1)
+        return time.monotonic() - begun
+
+    with serving("my_agents:agent", "--port", "0", "--journal", journal, folder=tmp_path) as at:
+        address = at["api"]
+        assert ask("hf_" + "x" * 43) == 200  # there are no keys yet
+        made = keys("create", "--name", "ci")
+        key, key_id = made.stdout.strip(), made.stderr.split()[0]
+        wait_for(401, "hf_" + "x" * 43)
+        assert ask(key) == 200
+        newer = keys("rotate", key_id, "--grace", "1h").stdout.strip()
+        assert (ask(key), ask(newer)) == (200, 200)
+        keys("revoke", key_id)
+        wait_for(401, key)
+        assert ask(newer) == 200
 
 
 def test_a_port_in_use_is_said(

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.server.live_server import serve
+from tests.server.live_server import LiveServer, serve
 
-from holdfast import Agent, SqliteJournal, ToolCall, ToolPermission, tool
+from holdfast import Agent, PostgresJournal, SqliteJournal, ToolCall, ToolPermission, tool
 from holdfast.errors import ConfigurationError
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.server import AccessLimits, AccessOptions, create_app
@@ -131,3 +131,33 @@ async def test_metrics_count_the_turns_of_agents() -> None:
         await server.request("GET", "/api/v1/sessions/s/history")
         text = (await server.request("GET", "/metrics")).body.decode()
         assert 'route="/api/v1/sessions/{session}/history",status="200"} 1\n' in text
+
+
+async def test_services_on_one_database_know_the_same_keys(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.server.access.key_ring.CACHE_SECONDS", 0.2)
+    with PostgresJournal(url) as one, PostgresJournal(url) as other:
+        apps = [create_app(greeter(), journal=journal) for journal in (one, other)]
+        async with serve(apps[0]) as first, serve(apps[1]) as second:
+            assert (await second.request("GET", "/api/v1/agents")).status == 200
+            text, key = make_key("ci", scopes=("read",), now=0.0)
+            store = open_service_store(url)  # as `holdfast keys` would
+            await store.add_key(key)
+            for server in (first, second):
+                await wait_for_status(server, 401, "")
+                await wait_for_status(server, 200, text)
+            await store.revoke_key(key.id, 1.0)
+            for server in (first, second):
+                await wait_for_status(server, 401, text)
+            store.close()
+
+
+async def wait_for_status(server: LiveServer, status: int, key: str) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            bearer = f"Bearer {key}" if key else ""
+            reply = await server.request("GET", "/api/v1/agents", authorization=bearer)
+            if reply.status == status:
+                return
+            await asyncio.sleep(0.05)
