@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 from tests.server.live_server import LiveServer, Reply, serve
 
-from holdfast import Agent
+from holdfast import Agent, ToolCall, ToolPermission, tool
 from holdfast.server import AccessLimits, AccessOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.testing import ScriptedModel
@@ -28,6 +28,18 @@ STARTS: Mapping[str, tuple[str, object]] = {
             "id": "chat-ID",
             "trigger": "submit-message",
             "messages": [{"id": "m-ID", "role": "user", "parts": [{"type": "text", "text": TEXT}]}],
+        },
+    ),
+    "agui": (
+        "/agui/greeter",
+        {
+            "threadId": "thread-ID",
+            "runId": "run-ID",
+            "state": {},
+            "messages": [{"id": "m-ID", "role": "user", "content": TEXT}],
+            "tools": [],
+            "context": [],
+            "forwardedProps": {},
         },
     ),
 }
@@ -101,3 +113,43 @@ async def test_the_turns_of_a_key_are_counted(protocol: str) -> None:
         refused = await callers.start(protocol, runner)
         assert 1 <= int(refused.header("retry-after")) <= 30
         assert (await callers.start(protocol, other)).status == 200
+
+
+async def test_an_approval_needs_the_right_to_answer_in_every_protocol() -> None:
+    @tool
+    def pay(euros: int) -> str:
+        """Pay."""
+        return "paid"
+
+    calls = [ToolCall(f"c{number}", "pay", '{"euros": 1}') for number in range(5)]
+    agent = Agent(
+        ScriptedModel(*calls), name="greeter", tools=[pay], middleware=[ToolPermission(ask=["pay"])]
+    )
+    app = create_app(agent, access=AccessOptions(auth="keys"))
+    async with serve(app) as server:
+        callers = Callers(app, server)
+        runner = await callers.make_key("run", "read")
+        path, body = "/v1/responses", {"model": "greeter", "input": TEXT}
+        asked = await server.request("POST", path, json.dumps(body).encode(), authorization=runner)
+        assert asked.status == 200, asked.body
+        output = asked.json()["output"]
+        assert isinstance(output, list)
+        (request,) = [one for one in output if one["type"] == "mcp_approval_request"]
+        answer = {
+            "type": "mcp_approval_response",
+            "approval_request_id": request["id"],
+            "approve": True,
+        }
+        body = {"model": "greeter", "previous_response_id": asked.json()["id"], "input": [answer]}
+        text = json.dumps(body).encode()
+        refused = await server.request("POST", path, text, authorization=runner)
+        assert refused.status == 403, refused.body
+        reader = await callers.make_key("read")
+        inbox = await server.request("GET", "/api/v1/questions", authorization=reader)
+        (question,) = json.loads(inbox.body)
+        session = question["session"]
+        native = {"key": question["key"], "binding": question["binding"], "answer": "approve"}
+        answers = (f"/api/v1/sessions/{session}/answers", json.dumps(native).encode())
+        for key in (reader, runner):
+            refused = await server.request("POST", *answers, authorization=key)
+            assert refused.status == 403, refused.body

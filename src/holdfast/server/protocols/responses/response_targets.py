@@ -20,7 +20,7 @@ from holdfast.core.questions import (
 )
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.server.access.callers import take_turn
+from holdfast.server.access.callers import require, take_turn
 from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import NoQuery
 from holdfast.server.problems import ProblemError, make_problem
@@ -189,6 +189,8 @@ async def _answer(
     call: ResponseCall, reading: TurnReading, given: ResponseInput, asked: Target
 ) -> Target:
     """Give the answers of a request to the questions of a segment."""
+    if given.approvals:  # the results of a client's own tools need no right to answer
+        require(call.request, "answer")
     if given.messages:
         raise refuse("input", "has messages besides the outputs; send them after the response")
     number = asked.name.segment
