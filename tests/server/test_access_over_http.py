@@ -205,7 +205,8 @@ async def test_a_key_may_do_what_its_scopes_say(service: Service) -> None:
     assert (await service.get(key=reader)).status == 200
     reply = await service.post(key=reader)
     assert (reply.status, reply.json()["kind"]) == (403, "forbidden")
-    assert (await service.get(key=redacted)).status == 403
+    assert (await service.get(key=redacted)).json() == {"tenant": "[redacted]", "name": "ci"}
+    assert (await service.post(key=redacted)).status == 403
     assert (await service.get("/metrics", key=reader)).status == 403
     assert (await service.get("/metrics", key=await service.make_key("admin"))).status == 200
 

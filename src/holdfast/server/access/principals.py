@@ -46,6 +46,11 @@ class Principal(Struct, frozen=True):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @property
+    def is_redacted(self) -> bool:
+        """Whether the contents of messages are removed from all that it reads."""
+        return self.may("read:redacted") and not self.may("read")
+
     def may(self, scope: Scope) -> bool:
         """Whether the principal has this scope, or one that implies it."""
         wanted = ("admin", scope, *_IMPLIED.get(scope, ()))

@@ -47,6 +47,7 @@ from holdfast.server.access.origin_rules import (
     check_host,
     check_origin,
 )
+from holdfast.server.access.redacted_reading import RedactedAnswer
 from holdfast.server.access.responses import ResponseWatch
 from holdfast.server.access.sign_in_routes import (
     SESSION,
@@ -162,6 +163,10 @@ class _Gate:
         if response is not None:
             await response(scope, receive, send)
             return
+        principal = caller.principal
+        is_description = find_route_path(scope).endswith("/openapi.json")
+        if principal is not None and principal.is_redacted and not is_description:
+            send = RedactedAnswer(send).send
         try:
             await self._bodies(scope, receive, send)
         finally:
