@@ -110,6 +110,7 @@ def main(args: argparse.Namespace) -> int:
                 allowed_hosts=tuple(args.allowed_host),
                 grace=args.grace,
                 opens_browser=args.open,
+                logs_requests=not args.demo,
             ),
         )
     return 0

@@ -53,6 +53,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         allowed_hosts: the names under which the service is reached; none allows every name.
         grace: how long a process that is told to stop waits for writing tools, in seconds.
         opens_browser: whether the console is opened in a browser.
+        logs_requests: whether each request is a line on standard error.
     """
 
     host: str
@@ -62,6 +63,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     grace: float = 60.0
     opens_browser: bool = False
+    logs_requests: bool = True
 
 
 class AnnouncingServer(uvicorn.Server):
@@ -103,7 +105,7 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
         notify_ready()
 
     raise_file_limit()
-    _write_log()
+    _write_log(logs_requests=options.logs_requests)
     config = build_config(shown)
     config.lifespan = "on"
     # A client that does not read would otherwise hold the process without end.
@@ -150,12 +152,12 @@ class _LogFormatter(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
 
-def _write_log() -> None:
-    """Write a line for each request, warning and error to standard error."""
+def _write_log(*, logs_requests: bool) -> None:
+    """Write a line for each warning and error to standard error, and for each request if wanted."""
     handler = logging.StreamHandler()
     handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger().addHandler(handler)
-    access_log.setLevel(logging.INFO)
+    access_log.setLevel(logging.INFO if logs_requests else logging.WARNING)
 
 
 def _listen(options: ServeOptions) -> socket.socket:
