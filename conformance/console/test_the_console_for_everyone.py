@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conformance.console.browser import HERE, HOLDFAST
+from conformance.console.small_png import shrink_png
 
 PICTURES = Path(__file__).parents[2] / "docs" / "images"
 AXE = (HERE / "axe.min.js").read_text("utf-8")
@@ -151,18 +152,31 @@ def test_a_link_leads_to_the_same_place(console, open_view) -> None:
 
 
 TAKEN = {
-    "console-runs": "#/runs/refund-while-the-server-died",
-    "console-approvals": "#/approvals",
-    "console-timeline": "#/runs/refund-while-the-server-died/timeline",
-    "console-replay": "#/runs/rate-limits/replay?at=6",
-    "console-compare": "#/compare/rate-limits/retry-storms",
+    "console-runs": ("#/runs/refund-while-the-server-died", ("light", "dark")),
+    "console-approvals": ("#/approvals", ("light",)),
+    "console-replay": ("#/runs/refund-while-the-server-died/replay?at=8", ("light",)),
+    "console-compare": ("#/compare/broken-lamp/delivered-twice", ("dark",)),
 }
 
 
 @pytest.mark.skipif(not os.environ.get("HOLDFAST_PICTURES"), reason="takes pictures on request")
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_take_the_pictures_of_the_documents(console, open_view, theme: str) -> None:
-    PICTURES.mkdir(exist_ok=True)
-    for name, view in TAKEN.items():
-        page = open_view(console + view, 1180, 720, theme)
-        page.screenshot(path=str(PICTURES / f"{name}-{theme}.png"))
+def test_take_the_pictures_of_the_documents(console, open_view) -> None:
+    for name, (view, themes) in TAKEN.items():
+        for theme in themes:
+            take(open_view(console + view, 1180, 720, theme), f"{name}-{theme}")
+    page = open_view(f"{console}#/new?agent=research", 1180, 720)
+    for question in ("How do outages end?", "Which incidents lasted longest?"):
+        page.get_by_label("Message", exact=True).fill(question)
+        page.keyboard.press("Enter")
+        page.locator(".session-head .state", has_text="Running").wait_for()
+        page.locator(".session-head .state", has_text="Done").wait_for(timeout=90_000)
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    page.locator(".span").first.wait_for()
+    take(page, "console-timeline-light")
+
+
+def take(page, name: str) -> None:
+    path = PICTURES / f"{name}.png"
+    page.screenshot(path=str(path))
+    shrink_png(path)

@@ -63,7 +63,7 @@ function Frame({ who, isReachable, shade }) {
         ${who.by === "cookie" ? html`<button type="button" class="plain" onClick=${leave}>Sign out</button>` : null}
       </span>
     </header>
-    <main id="main" tabindex="-1" class=${classes("main", isSplit && "split", isSplit && (parts[1] || place === "new") && "has-detail")}><${Guarded} key=${parts.join("/")} place=${place} parts=${parts} query=${query} /></main>
+    <main id="main" tabindex="-1" class=${classes("main", isSplit && "split", isSplit && (parts[1] || place === "new") && "has-detail")}><${Guarded} key=${isSplit ? "runs" : place} place=${place} parts=${parts} query=${query} /></main>
     <${Messages} />
     ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;
 }
@@ -71,6 +71,7 @@ function Frame({ who, isReachable, shade }) {
 /** A view that fails says so, and the rest of the console stays. */
 function Guarded({ place, parts, query }) {
   const [error, reset] = useErrorBoundary();
+  useEffect(() => { if (error) reset(); }, [parts.join("/")]);
   if (error) {
     return html`<section class="empty"><h1>This view failed</h1><p class="quiet">${visible(error.message ?? error)}</p>
       <p><button type="button" class="button" onClick=${reset}>Show it again</button></p></section>`;

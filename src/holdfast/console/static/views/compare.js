@@ -60,7 +60,7 @@ function Side({ turn, session, message, text, other, tone }) {
     <header><span class="number">turn ${turn.number}</span><${State} name=${stateOfTurn(session, turn)} />
       <span class="quiet">${turn.closedAt ? duration(turn.closedAt - turn.openedAt) : ""}</span><${Tokens} usage=${turn.usage} lost=${turn.lost} /></header>
     <p class="said you" dir="auto">${showPieces(message, tone)}</p>
-    ${steps.map((one, at) => html`<p key=${at} class=${classes("callline", JSON.stringify(one) !== JSON.stringify(others[at]) && `diff-${tone}`)}><code class="tool">${visible(one.name)}</code> <code class="quiet">${briefArguments(one.arguments)}</code> <span class="quiet">\u2192 ${oneLine(one.result, 100)}</span></p>`)}
+    ${steps.map((one, at) => html`<p key=${at} class=${classes("callline", JSON.stringify(one) !== JSON.stringify(others[at]) && `diff-${tone}`)}><code class="tool">${visible(one.name)}</code> <code class="quiet">${briefArguments(one.arguments)}</code> ${one.result ? html`<span class="quiet">\u2192 ${oneLine(one.result, 100)}</span>` : null}</p>`)}
     <p class="said" dir="auto">${showPieces(text, tone)}</p>
     ${turn.error ? html`<p class="failure"><${Words} text=${turn.error.safe} /></p>` : null}
   </div>`;

@@ -37,7 +37,7 @@ export function SessionView({ name, tab, query }) {
   const [draft, setDraft] = useState(null);
   const agent = agentOf(session, known);
   const acts = makeActs({ name, session, agent, setAsk, setDraft });
-  useEffect(() => { if (status === "waiting") refresh(); }, [status, session.last.questions.join()]);
+  useEffect(() => { refresh(); }, [status, session.last.questions.join()]);
   useKeys("Session", [
     ...TABS.map(([part, label, keys]) => ({ keys, label, run: () => { location.hash = address(["runs", name, part].filter(Boolean)); } })),
     may("run") && { keys: "r", label: "Resume", run: acts.resume, when: () => status === "open" || status === "waiting" },
