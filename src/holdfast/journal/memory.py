@@ -6,6 +6,7 @@ It neither copies nor encodes events, so it costs almost nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Self, TypeAlias
 
 from holdfast.core.effects import Effect, effect_digest
@@ -14,6 +15,7 @@ from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
 from holdfast.journal.port import Record, RunEntry
+from holdfast.journal.run_summary import select_recent
 
 _Saved: TypeAlias = tuple[Event, Effect | str | None]
 """An event with the effect that it ends, or with the digest of that effect."""
@@ -85,6 +87,33 @@ class MemoryJournal:
         runs = sorted((run, list(saved.values())) for run, saved in list(self._runs.items()))
         entries = (_make_entry(run, [event for event, _ in saved]) for run, saved in runs)
         return [entry for entry in entries if entry.turn_open or not turn_open]
+
+    async def find_runs(self, first: str, last: str) -> Sequence[RunEntry]:
+        """Return the runs from one name to another, both included, sorted by name."""
+        if first != last:
+            return [entry for entry in await self.runs() if first <= entry.run <= last]
+        saved = self._runs.get(first)
+        return [_make_entry(first, [event for event, _ in list(saved.values())])] if saved else []
+
+    async def recent_runs(
+        self, limit: int, before: tuple[float, str] | None = None
+    ) -> Sequence[RunEntry]:
+        """Return the runs that changed last, without those of subagents; the latest first."""
+        return select_recent(await self.runs(), limit, before)
+
+    async def keys(self, run: str) -> Sequence[str]:
+        """Return the keys of a run, in order of the records."""
+        return list(self._runs.get(run, {}))
+
+    async def read_by_keys(self, run: str, keys: Sequence[str]) -> Sequence[Record]:
+        """Return the records of a run that have one of these keys, in order."""
+        wanted = set(keys)
+        return [record for record in await self.read(run) if record.event.key in wanted]
+
+    async def find_words(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:  # noqa: ARG002  # REASON: the search checks the text
+        """Return run and key of every record, the latest changed run first."""
+        entries = sorted(await self.runs(), key=attrgetter("changed_at"), reverse=True)
+        return [(one.run, key) for one in entries for key in reversed(await self.keys(one.run))]
 
     async def find_request(self, request: str) -> tuple[str, str] | None:
         """Return run and key of the turn that was opened with this request."""

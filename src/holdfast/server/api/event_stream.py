@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from functools import cache
 
 from starlette.responses import StreamingResponse
 
+from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.server.live.live_run import Entry
 
 SECONDS_BETWEEN_COMMENTS = 15.0
@@ -17,30 +19,35 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def stream_entries(
-    entries: AsyncIterator[Entry], headers: Mapping[str, str] | None = None
+    batches: AsyncIterator[list[Entry]], headers: Mapping[str, str] | None = None
 ) -> StreamingResponse:
     """Return a response that sends entries as they come, and a comment while none comes.
 
     Args:
-        entries: the entries.
+        batches: the entries, and an empty list where a comment is due.
         headers: headers besides those of every stream.
     """
     return StreamingResponse(
-        keep_alive(map_entries(entries)),
+        encode_batches(batches),
         media_type="text/event-stream",
         headers={**HEADERS, **(headers or {})},
     )
 
 
-async def map_entries(entries: AsyncIterator[Entry]) -> AsyncIterator[bytes]:
+async def encode_batches(batches: AsyncIterator[list[Entry]]) -> AsyncIterator[bytes]:
     """Yield entries as events whose id is the position after them."""
-    async for entry in entries:
-        kind = entry.item.__struct_config__.tag
-        yield b"id: %s\nevent: %s\ndata: %s\n\n" % (
-            str(entry.position).encode(),
-            str(kind).encode(),
-            entry.encoded,
-        )
+    async for batch in batches:
+        yield b"".join(map(_encode_entry, batch)) if batch else b": still here\n\n"
+
+
+def _encode_entry(entry: Entry) -> bytes:
+    kind = _name_kind(type(entry.item))
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (str(entry.position).encode(), kind, entry.encoded)
+
+
+@cache
+def _name_kind(kind: type[StreamItem]) -> bytes:
+    return str(kind.__struct_config__.tag).encode()
 
 
 async def keep_alive(

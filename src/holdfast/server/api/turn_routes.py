@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from holdfast.server.access.callers import take_stream, take_turn
-from holdfast.server.api.event_stream import stream_entries
+from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, stream_entries
 from holdfast.server.api.operations import (
     EVENT_STREAM,
     Answer,
@@ -41,9 +41,9 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     session, number = accepted.session, accepted.number
     headers = {"Location": locate_turn(call, session, number)}
     if call.accepts(EVENT_STREAM):
-        begin = Position(accepted.sequence)
-        entries = tenant.reader.follow(session, begin, ReadingEnd(number))
-        return stream_entries(entries, headers)
+        begin, end, idle = Position(accepted.sequence), ReadingEnd(number), SECONDS_BETWEEN_COMMENTS
+        batches = tenant.reader.follow_batches(session, begin, end, idle)
+        return stream_entries(batches, headers)
     await wait_for_turn(tenant, session, number, body.wait)
     turn = await read_turn(tenant, session, number)
     return respond(turn, 200 if turn.status in TURN_RESTS else 202, headers)

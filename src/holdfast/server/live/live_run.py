@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from holdfast.core.deltas import TextDelta
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
 from holdfast.server.event_log.positions import Position
@@ -43,12 +44,20 @@ class Subscription:
         leave: called when the reader leaves.
     """
 
-    __slots__ = ("_entries", "_is_closed", "_leave", "_size", "_waiter", "is_too_slow")
+    __slots__ = (
+        "_entries",
+        "_in_flight",
+        "_is_closed",
+        "_leave",
+        "_size",
+        "_waiter",
+        "is_too_slow",
+    )
 
     def __init__(self, leave: Callable[[Subscription], None]) -> None:
         self._leave = leave
         self._entries: deque[Entry] = deque()
-        self._size = 0
+        self._size = self._in_flight = 0
         self._waiter: asyncio.Future[None] | None = None
         self._is_closed = False
         self.is_too_slow = False
@@ -78,19 +87,38 @@ class Subscription:
 
     def take_ready(self) -> list[Entry]:
         """Take the entries that wait."""
-        ready, self._size = list(self._entries), 0
+        ready = list(self._entries)
         self._entries.clear()
+        # What was taken last is still being sent, and counts until the next is taken.
+        self._size -= self._in_flight
+        self._in_flight = self._size
         return ready
 
-    async def take_all(self) -> list[Entry]:
-        """Wait for an entry, and take all that wait; none after the end."""
-        await self._wait_for_entry()
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to take any more."""
+        return self._is_closed and not self._entries
+
+    async def take_all(self, seconds: float | None = None) -> list[Entry]:
+        """Wait for an entry, and take all that wait; none after the end.
+
+        Args:
+            seconds: return none after so many seconds without an entry.
+        """
+        await self._wait_for_entry(seconds)
         return self.take_ready()
 
-    async def _wait_for_entry(self) -> None:
-        while not self._entries and not self._is_closed:
-            self._waiter = asyncio.get_running_loop().create_future()
+    async def _wait_for_entry(self, seconds: float | None = None) -> None:
+        if self._entries or self._is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(seconds, self._wake) if seconds is not None else None
+        try:
             await self._waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -116,9 +144,11 @@ class LiveRun:
         encode: encodes an item.
     """
 
-    __slots__ = ("_encode", "_fold", "_readers", "is_closed")
+    __slots__ = ("_encode", "_fold", "_loop", "_readers", "_unshown", "is_closed")
 
     def __init__(self, sequence: int, encode: Callable[[StreamItem], bytes]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._unshown: list[str] = []
         self._fold = TextFold(Position(sequence))
         self._encode = encode
         self._readers: set[Subscription] = set()
@@ -127,6 +157,7 @@ class LiveRun:
     @property
     def sequence(self) -> int:
         """The number of records of the session so far."""
+        self._show_text()
         return self._fold.position.sequence
 
     @property
@@ -137,6 +168,7 @@ class LiveRun:
     @property
     def shown(self) -> TextFold:
         """What was shown of the reply in progress; it changes with the next item."""
+        self._show_text()
         return self._fold
 
     def relay(self, entry: Entry) -> None:
@@ -146,7 +178,23 @@ class LiveRun:
             reader.add(entry)
 
     def publish(self, item: Event | Notice) -> None:
-        """Give an event or notice to all readers."""
+        """Give an event or notice to all readers; texts that come at once are one item for them."""
+        if type(item) is TextDelta:
+            if not self._unshown:
+                self._loop.call_soon(self._show_text)
+            self._unshown.append(item.text)
+            return
+        if self._unshown:
+            self._show_text()
+        self._show(item)
+
+    def _show_text(self) -> None:
+        if self._unshown:
+            text = "".join(self._unshown)
+            self._unshown.clear()
+            self._show(TextDelta(text))
+
+    def _show(self, item: Event | Notice) -> None:
         for shown in self._fold.feed(item):
             if self._readers:
                 entry = Entry(shown, self._fold.position, self._encode(shown))
@@ -155,6 +203,7 @@ class LiveRun:
 
     def subscribe(self) -> tuple[Subscription, TextFold]:
         """Add a reader; also return the state at this moment, which must be read before any await."""
+        self._show_text()
         reader = Subscription(self._readers.discard)
         if self.is_closed:
             reader.close()
@@ -164,6 +213,7 @@ class LiveRun:
 
     def close(self) -> None:
         """End all subscriptions after the entries that wait."""
+        self._show_text()
         self.is_closed = True
         for reader in tuple(self._readers):
             reader.close()

@@ -7,8 +7,8 @@ This module must never hold a truth that the journal does not have.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from typing import Protocol
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -36,6 +36,9 @@ TURN_ENDED: frozenset[SessionState] = frozenset(
 
 TURN_RESTS: frozenset[SessionState] = TURN_ENDED | {"waiting"}
 """The states in which nothing happens until somebody acts."""
+
+
+_RECORDS_AT_ONCE = 200
 
 
 class LiveRuns(Protocol):
@@ -93,18 +96,42 @@ class SessionReader:
     async def read_saved(self, session: str, position: Position) -> AsyncIterator[Entry]:
         """Yield what the journal has after a position, and do not wait for more."""
         fold = TextFold(position)
-        async for entry in self._read_journal(session, fold, None):
-            yield entry
+        async for batch in self._read_journal(session, fold, None):
+            for entry in batch:
+                yield entry
 
     async def follow(
         self, session: str, position: Position = START, end: ReadingEnd | None = None
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncGenerator[Entry]:
         """Yield what a reader at a position misses, and then what happens.
 
         Args:
             session: the session.
             position: the place of the reader.
             end: when the stream ends; None follows the session until the reader leaves.
+        """
+        batches = self.follow_batches(session, position, end)
+        try:
+            async for batch in batches:
+                for entry in batch:
+                    yield entry
+        finally:
+            await batches.aclose()
+
+    async def follow_batches(
+        self,
+        session: str,
+        position: Position = START,
+        end: ReadingEnd | None = None,
+        idle: float | None = None,
+    ) -> AsyncGenerator[list[Entry]]:
+        """Yield the same as `follow`, in lists of what is there at once.
+
+        Args:
+            session: the session.
+            position: the place of the reader.
+            end: when the stream ends.
+            idle: yield an empty list after so many seconds without an entry.
         """
         status: LastTurn | None = None
         while True:
@@ -113,28 +140,39 @@ class SessionReader:
                 fold, latest = TextFold(position), await self.find_last_turn(session)
                 if latest is not None and _differs(latest, status):
                     status = latest
-                    yield _make_entry(_to_item(latest, position), position)
-                async for entry in self._read_page(session, fold):
-                    position = entry.position
-                    yield entry
-                    if isinstance(entry.item, EndItem):
+                    yield [_make_entry(_to_item(latest, position), position)]
+                async for batch in self._read_page(session, fold, idle):
+                    found, is_last = _cut(batch, end)
+                    position = found[-1].position if found else position
+                    yield found
+                    if is_last:
                         return
-                    if _ends(entry, end):
-                        yield _make_entry(EndItem(str(position), "turn_ended"), position)
-                        return
-                if end is not None and latest is not None and _is_over(latest, end, position):
-                    yield _make_entry(EndItem(str(position), "turn_ended"), position)
-                    return
-                if self._watch.is_closed:
-                    yield _make_entry(EndItem(str(position), "shutting_down"), position)
+                ended = self._find_end(latest, end, position)
+                if ended is not None:
+                    yield [ended]
                     return
                 if await self._has_news(session, position):
                     continue
                 if latest is not None and latest.status == "running":
                     self._live.want(session)
-                await asyncio.wait([changed], timeout=self._live.poll)
+                while not await self._wait_for_change(changed, idle):
+                    yield []
             finally:
                 self._watch.forget(session, changed)
+
+    def _find_end(
+        self, latest: LastTurn | None, end: ReadingEnd | None, position: Position
+    ) -> Entry | None:
+        """Return the last entry of a stream that ends here; None if it goes on."""
+        if end is not None and latest is not None and _is_over(latest, end, position):
+            return _make_end(position, "turn_ended")
+        return _make_end(position, "shutting_down") if self._watch.is_closed else None
+
+    async def _wait_for_change(self, changed: asyncio.Future[None], idle: float | None) -> bool:
+        """Wait until it is time to look again; return False if the stream was idle meanwhile."""
+        poll = self._live.poll
+        await asyncio.wait([changed], timeout=idle if poll is None else poll)
+        return poll is not None or changed.done()
 
     async def _has_news(self, session: str, position: Position) -> bool:
         """Whether something happened since the page was read."""
@@ -144,12 +182,14 @@ class SessionReader:
         entries = await self._journal.find_runs(session, session)
         return bool(entries) and entries[0].records > position.sequence
 
-    async def _read_page(self, session: str, fold: TextFold) -> AsyncIterator[Entry]:
+    async def _read_page(
+        self, session: str, fold: TextFold, idle: float | None
+    ) -> AsyncGenerator[list[Entry]]:
         """Yield what the journal has, and then the items of the run in progress to its end."""
         live = self._live.find_live(session)
         if live is None:
-            async for entry in self._read_journal(session, fold, None):
-                yield entry
+            async for batch in self._read_journal(session, fold, None):
+                yield batch
             return
         subscription, seen = live.subscribe()
         try:
@@ -158,28 +198,32 @@ class SessionReader:
             if fold.position.sequence > sequence:
                 await _wait_for_sequence(subscription, fold.position.sequence)
                 return
-            async for entry in self._read_journal(session, fold, sequence):
-                yield entry
+            async for batch in self._read_journal(session, fold, sequence):
+                yield batch
             last = fold.position
-            async for entry in _join(state, subscription):
-                last = entry.position
-                yield entry
+            async for batch in _join(state, subscription, idle):
+                last = batch[-1].position if batch else last
+                yield batch
             if subscription.is_too_slow:
-                yield _make_entry(EndItem(str(last), "too_slow"), last)
+                yield [_make_end(last, "too_slow")]
         finally:
             subscription.leave()
 
     async def _read_journal(
         self, session: str, fold: TextFold, sequence: int | None
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncIterator[list[Entry]]:
         """Yield the items of the records after the place of a fold, up to a sequence."""
         after = fold.position.sequence
         records = await self._journal.read(session, after)
         if sequence is not None:
             records = records[: max(0, sequence - after)]
-        for record in records:
-            for entry in _make_entries(fold, fold.feed(record.event)):
-                yield entry
+        for start in range(0, len(records), _RECORDS_AT_ONCE):
+            page = records[start : start + _RECORDS_AT_ONCE]
+            yield [
+                _make_entry(item, fold.position)
+                for record in page
+                for item in fold.feed(record.event)
+            ]
 
 
 async def _wait_for_sequence(subscription: Subscription, sequence: int) -> None:
@@ -189,25 +233,48 @@ async def _wait_for_sequence(subscription: Subscription, sequence: int) -> None:
             return
 
 
-async def _join(state: ReaderState, subscription: Subscription) -> AsyncIterator[Entry]:
+async def _join(
+    state: ReaderState, subscription: Subscription, idle: float | None
+) -> AsyncIterator[list[Entry]]:
     """Yield what a reader misses of the reply in progress, and then the items of the run."""
-    for item, position in state.begin():
-        yield _make_entry(item, position)
-    async for entry in subscription:
-        if not state.is_behind:
-            yield entry
-            continue
-        for item, position in state.catch_up(entry.item, entry.position):
-            yield _make_entry(item, position)
+    if begun := [_make_entry(item, position) for item, position in state.begin()]:
+        yield begun
+    while not subscription.is_over:
+        batch = await subscription.take_all(idle)
+        if batch or not subscription.is_over:
+            yield batch if not state.is_behind else _catch_up(state, batch)
 
 
-def _make_entries(fold: TextFold, items: Iterator[StreamItem]) -> Iterator[Entry]:
-    for item in items:
-        yield _make_entry(item, fold.position)
+def _catch_up(state: ReaderState, batch: list[Entry]) -> list[Entry]:
+    """Return entries as they are for a reader that is behind, until it is not."""
+    found: list[Entry] = []
+    for entry in batch:
+        if state.is_behind:
+            found += (_make_entry(*place) for place in state.catch_up(entry.item, entry.position))
+        else:
+            found.append(entry)
+    return found
+
+
+def _cut(batch: list[Entry], end: ReadingEnd | None) -> tuple[list[Entry], bool]:
+    """Return the entries up to the end of a stream, with the last one, and whether it is there."""
+    for number, entry in enumerate(batch):
+        item = entry.item
+        if type(item) is EndItem:
+            return batch[: number + 1], True
+        if end is not None and type(item) is EventItem and _ends(item, end):
+            return [*batch[: number + 1], _make_end(entry.position, "turn_ended")], True
+    return batch, False
 
 
 def _make_entry(item: StreamItem, position: Position) -> Entry:
     return Entry(item, position, encode_item(item))
+
+
+def _make_end(
+    position: Position, reason: Literal["turn_ended", "too_slow", "shutting_down"]
+) -> Entry:
+    return _make_entry(EndItem(str(position), reason), position)
 
 
 def _to_item(status: LastTurn, position: Position) -> StatusItem:
@@ -224,15 +291,9 @@ def _differs(status: LastTurn, before: LastTurn | None) -> bool:
     )
 
 
-def _ends(entry: Entry, end: ReadingEnd | None) -> bool:
-    """Whether this entry is the end of the turn that was asked for."""
-    item = entry.item
-    return (
-        end is not None
-        and isinstance(item, EventItem)
-        and isinstance(item.event, TurnClosed)
-        and item.turn == end.turn
-    )
+def _ends(item: EventItem, end: ReadingEnd) -> bool:
+    """Whether this item is the end of the turn that was asked for."""
+    return isinstance(item.event, TurnClosed) and item.turn == end.turn
 
 
 def _is_over(status: LastTurn, end: ReadingEnd, position: Position) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import blake2b
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
@@ -26,7 +26,6 @@ from holdfast.core.turn_options import NO_OPTIONS
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import EventItem
-from holdfast.server.live.live_run import Entry
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.protocols.display.display_fold import DisplayFold
 from holdfast.server.protocols.display.display_items import DisplayItem
@@ -199,9 +198,7 @@ async def show_turn(
         counts_all: whether the tokens at the end include those that the reader has seen.
     """
     fold, end = DisplayFold(session), ReadingEnd(turn.number, TURN_RESTS)
-    entries = cast(
-        "AsyncGenerator[Entry]", tenant.reader.follow(session, Position(turn.sequence), end)
-    )
+    entries = tenant.reader.follow(session, Position(turn.sequence), end)
     async with aclosing(entries):
         async for entry in entries:
             place = entry.position.sequence

@@ -100,7 +100,7 @@ class TurnReading:
         fold = SegmentFold(name.segment, hold, saved.told.void)
         end = ReadingEnd(name.turn, TURN_RESTS)
         entries = self._tenant.reader.follow(name.session, Position(saved.before), end)
-        async with aclosing(entries):  # type: ignore[type-var]  # REASON: it is a generator
+        async with aclosing(entries):
             async for entry in entries:
                 for told in fold.feed(entry.item):
                     yield told

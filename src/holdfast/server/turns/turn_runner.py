@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError, SessionBusyError
 from holdfast.core.events import Event, Status, TurnClosed, TurnOpened
 from holdfast.core.notices import Notice
@@ -236,7 +237,9 @@ class TurnRunner:
                 await stream.leave_open(grace=0)
             try:
                 async for item in stream:
-                    if not isinstance(item, Question):  # its event says that it was asked
+                    if type(item) is TextDelta and turn.live is not None:  # most items
+                        turn.live.publish(item)
+                    elif not isinstance(item, Question):  # its event says that it was asked
                         self._publish(turn, stream, item)
             finally:
                 turn.stream = None

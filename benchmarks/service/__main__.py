@@ -1,0 +1,251 @@
+"""Measures a service in one run: CPU beside the same turn in process, memory, delay and replay.
+
+`python -m benchmarks.service [--quick]`. The figures of one run are ratios: the machine is the same for both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import aiohttp
+
+from benchmarks.server import serve_apart
+from benchmarks.service.served import EMITTED, QUESTION
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Measured:
+    """A process that is measured.
+
+    Args:
+        kind: what it does.
+        url: the model.
+    """
+
+    def __init__(self, kind: str, url: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        command = [sys.executable, "-m", "benchmarks.service.served", kind, url, str(self.port)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    @property
+    def base(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def cpu_seconds(self) -> float:
+        """The CPU time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def resident_bytes(self) -> int:
+        """The memory that it holds."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+
+    def run_turns(self, name: str, count: int) -> float:
+        """Let it run turns in process; return its CPU seconds."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{name} {count}\n".encode())
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    async def wait_until_it_serves(self) -> None:
+        """Wait until it listens."""
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                return
+
+
+@contextlib.contextmanager
+def measured(kind: str, url: str) -> Iterator[Measured]:
+    """Start a process, and end it after the block."""
+    process = Measured(kind, url)
+    try:
+        yield process
+    finally:
+        process.process.kill()
+        process.process.wait()
+
+
+async def cpu_of(process: Measured, count: int, ask: Callable[[], Awaitable[None]]) -> float:
+    """The CPU seconds of one request, after some requests to warm up."""
+    for _ in range(5):
+        await ask()
+    before = process.cpu_seconds()
+    for _ in range(count):
+        await ask()
+    return (process.cpu_seconds() - before) / count
+
+
+def holdfast_turn(
+    http: aiohttp.ClientSession, base: str, name: str
+) -> Callable[[], Awaitable[None]]:
+    """A turn through the service, as a stream."""
+
+    async def ask() -> None:
+        body = {"agent": name, "message": QUESTION}
+        headers = {"Accept": "text/event-stream"}
+        async with http.post(f"{base}/api/v1/turns", json=body, headers=headers) as response:
+            assert b"turn_closed" in await response.read()
+
+    return ask
+
+
+def pydantic_turn(
+    http: aiohttp.ClientSession, base: str, name: str
+) -> Callable[[], Awaitable[None]]:
+    """The same turn through pydantic-ai's adapter."""
+    part = {"type": "text", "text": QUESTION}
+    message = {"id": "m", "role": "user", "parts": [part]}
+
+    async def ask() -> None:
+        body = {"id": "c", "trigger": "submit-message", "messages": [message]}
+        async with http.post(f"{base}/{name}", json=body) as response:
+            assert b"finish" in await response.read()
+
+    return ask
+
+
+async def measure_cpu(url: str, http: aiohttp.ClientSession, count: int) -> None:
+    """Print the CPU of a turn and of a delta: in process, through the service, through another."""
+    with (
+        measured("in-process", url) as plain,
+        measured("holdfast", url) as ours,
+        measured("pydantic-ai", url) as other,
+    ):
+        await ours.wait_until_it_serves()
+        await other.wait_until_it_serves()
+        for name, unit, per in (("turn", "turn", 1), ("deltas", "delta", 2000)):
+            times = max(3, count // (50 if per > 1 else 1))
+            plain.run_turns(name, 5)
+            alone = plain.run_turns(name, times) / times / per
+            served = await cpu_of(ours, times, holdfast_turn(http, ours.base, name)) / per
+            theirs = await cpu_of(other, times, pydantic_turn(http, other.base, name)) / per
+            print(
+                f"one {unit}: in process {alone * 1e6:.0f} us, service {served * 1e6:.0f} us"
+                f" = {served / alone:.2f} times; pydantic-ai's app {theirs * 1e6:.0f} us"
+                f" = {theirs / alone:.2f} times"
+            )
+
+
+async def start_clock(http: aiohttp.ClientSession, base: str, session: str) -> None:
+    """Start a run that tells the time."""
+    body = {"agent": "clock", "message": "Tell.", "session": session}
+    async with http.post(f"{base}/api/v1/turns", json=body) as response:
+        assert response.status in {200, 202}, await response.text()
+
+
+async def read_items(
+    http: aiohttp.ClientSession, base: str, session: str
+) -> AsyncIterator[dict[str, object]]:
+    """Yield the items of a session until its turn has ended."""
+    url = f"{base}/api/v1/sessions/{session}/events?until=turn_end"
+    async with http.get(url) as response:
+        async for line in response.content:
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+
+
+async def measure_readers(url: str, http: aiohttp.ClientSession, idle: int, readers: int) -> None:
+    """Print the memory of idle subscribers, and the delay of readers of live runs beside them."""
+    with measured("holdfast", url) as ours:
+        await ours.wait_until_it_serves()
+        await holdfast_turn(http, ours.base, "turn")()
+        await start_clock(http, ours.base, "first")
+        before = ours.resident_bytes()
+        path = f"{ours.base}/api/v1/sessions/first/events"
+        streams = [await http.get(path) for _ in range(idle)]
+        for stream in streams:
+            await stream.content.readline()
+        await asyncio.sleep(6)  # the turn ends, and the streams stay
+        taken = ours.resident_bytes() - before
+        print(f"{idle} idle subscribers: {taken / idle / 1024:.1f} KB each")
+        cpu = ours.cpu_seconds()
+        await asyncio.sleep(2)
+        print(f"{idle} idle subscribers: {(ours.cpu_seconds() - cpu) / 2:.1%} of a core")
+        runs = max(1, readers // 10)
+        for number in range(runs):
+            await start_clock(http, ours.base, f"s{number}")
+        late = await asyncio.gather(
+            *[measure_delay(http, ours.base, f"s{number % runs}") for number in range(readers)]
+        )
+        worst = sorted(max(delays) for delays in late)
+        print(
+            f"{readers} readers of {runs} live runs: the worst {1000 * worst[-1]:.0f} ms behind,"
+            f" half of them at most {1000 * statistics.median(worst):.0f} ms"
+        )
+        for stream in streams:
+            stream.close()
+
+
+async def measure_delay(http: aiohttp.ClientSession, base: str, session: str) -> list[float]:
+    """How late each notice of a run came, in seconds."""
+    delays = []
+    async for item in read_items(http, base, session):
+        fields = item.get("fields")
+        if item.get("name") == "clock_told" and isinstance(fields, dict):
+            delays.append(time.monotonic() - float(fields["seconds"]))
+    assert len(delays) > EMITTED / 2
+    return delays
+
+
+async def measure_replay(url: str, http: aiohttp.ClientSession, events: int) -> None:
+    """Print how long a client takes to read a long session from its beginning."""
+    with measured("holdfast", url) as ours:
+        await ours.wait_until_it_serves()
+        body = {"agent": "turn", "message": QUESTION, "session": "long", "wait": 10}
+        for _ in range(events // 3):  # opened, replied, closed
+            async with http.post(f"{ours.base}/api/v1/turns", json=body) as response:
+                assert response.status == 200, await response.text()
+        taken = []
+        for _ in range(3):
+            began = time.monotonic()
+            count = 0
+            path = f"{ours.base}/api/v1/sessions/long/events?until=turn_end"
+            async with http.get(path) as response:
+                count = (await response.read()).count(b"event: event")
+            taken.append(time.monotonic() - began)
+        print(f"replay of {count} events: {1000 * min(taken):.0f} ms")
+
+
+async def measure(url: str, *, quick: bool) -> None:
+    """Measure everything."""
+    connector = aiohttp.TCPConnector(limit=0)
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
+        await measure_cpu(url, http, 100 if quick else 500)
+        await measure_readers(url, http, 500 if quick else 2000, 50 if quick else 200)
+        await measure_replay(url, http, 1500 if quick else 5000)
+
+
+def main() -> None:
+    """Measure a service."""
+    parser = argparse.ArgumentParser(prog="benchmarks.service")
+    parser.add_argument("--quick", action="store_true", help="fewer samples, for a first look")
+    options = parser.parse_args()
+    with serve_apart() as url:
+        asyncio.run(measure(url, quick=options.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The processes that are measured: `python -m benchmarks.service.served KIND MODEL_URL [PORT]`.
+
+"holdfast" and "pydantic-ai" serve an agent until they are ended. "in-process" runs turns of it, as many as
+each line of its input says, and answers with its CPU seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Any
+
+from benchmarks.floor import KEY
+
+QUESTION = "What will the weather be in Porto tomorrow?"
+SCENARIOS = {"turn": "text", "deltas": "stream-2000"}
+EMITTED = 100
+"""Notices of the tool that tells the time."""
+
+
+def make_agents(url: str) -> list[Any]:
+    """Make an agent for each scenario, and one that tells the time a hundred times in five seconds."""
+    from holdfast import Agent, tool  # noqa: PLC0415 - not in the process of another framework
+    from holdfast.core.messages import Reply, ToolCall  # noqa: PLC0415
+    from holdfast.events import CustomNotice  # noqa: PLC0415
+    from holdfast.testing import ScriptedModel  # noqa: PLC0415
+    from holdfast.tools.context import ToolContext  # noqa: PLC0415
+
+    class ClockTold(CustomNotice, frozen=True, kw_only=True):
+        """The time."""
+
+        seconds: float
+
+    @tool(effect="read")
+    async def tell_time(context: ToolContext) -> str:
+        """Tell the time."""
+        for _ in range(EMITTED):
+            context.emit(ClockTold(seconds=time.monotonic()))
+            await asyncio.sleep(0.05)
+        return "told"
+
+    def answer(request: Any) -> Reply | str:
+        if request.messages[-1].role == "user":
+            return Reply((ToolCall("c", "tell_time", "{}"),))
+        return "Done."
+
+    clock = Agent(ScriptedModel(*[answer] * 1000), name="clock", tools=[tell_time])
+    named = SCENARIOS.items()
+    return [
+        *(Agent(f"openai:{model}", base_url=url, api_key=KEY, name=name) for name, model in named),
+        clock,
+    ]
+
+
+def serve_holdfast(url: str, port: int) -> None:
+    """Serve the agents."""
+    import uvicorn  # noqa: PLC0415
+
+    from holdfast import MemoryJournal  # noqa: PLC0415
+    from holdfast.server import create_app  # noqa: PLC0415
+    from holdfast.server.access.options import AccessLimits, AccessOptions  # noqa: PLC0415
+
+    limits = AccessLimits(streams_per_key=10_000, turns_per_minute=1_000_000)
+    journal = MemoryJournal()
+    app = create_app(make_agents(url), journal=journal, access=AccessOptions(limits=limits))
+    uvicorn.run(app, port=port, log_level="warning", loop="asyncio", access_log=False)
+
+
+def serve_pydantic_ai(url: str, port: int) -> None:
+    """Serve an agent of pydantic-ai by its Vercel adapter, one path for each scenario."""
+    import uvicorn  # noqa: PLC0415
+    from pydantic_ai import Agent  # noqa: PLC0415
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+    from pydantic_ai.ui.vercel_ai import VercelAIAdapter  # noqa: PLC0415
+    from starlette.applications import Starlette  # noqa: PLC0415
+    from starlette.requests import Request  # noqa: PLC0415
+    from starlette.responses import Response  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415
+
+    provider = OpenAIProvider(base_url=url, api_key=KEY)
+    agents = {
+        name: Agent(OpenAIChatModel(model, provider=provider)) for name, model in SCENARIOS.items()
+    }
+
+    async def dispatch(request: Request) -> Response:
+        return await VercelAIAdapter.dispatch_request(
+            request, agent=agents[request.path_params["name"]]
+        )
+
+    app = Starlette(routes=[Route("/{name}", dispatch, methods=["POST"])])
+    uvicorn.run(app, port=port, log_level="warning", loop="asyncio", access_log=False)
+
+
+async def run_in_process(url: str) -> None:
+    """Run turns as a stream that is read to its end; print the CPU seconds of each request."""
+    from holdfast import MemoryJournal  # noqa: PLC0415
+    from holdfast.server.bound_agents import bind_agent  # noqa: PLC0415
+
+    turn, deltas, _ = [bind_agent(agent, MemoryJournal()) for agent in make_agents(url)]
+    number = 0
+    for line in sys.stdin:
+        name, count = line.split()
+        began = time.process_time()
+        for _ in range(int(count)):
+            number += 1
+            agent = turn if name == "turn" else deltas
+            async with agent.stream(QUESTION, session=f"s{number}") as run:
+                async for _item in run:
+                    pass
+        print(time.process_time() - began, flush=True)
+
+
+def main() -> None:
+    """Run one of the processes."""
+    kind, url, *port = sys.argv[1:]
+    if kind == "in-process":
+        asyncio.run(run_in_process(url))
+    elif kind == "holdfast":
+        serve_holdfast(url, int(port[0]))
+    else:
+        serve_pydantic_ai(url, int(port[0]))
+
+
+if __name__ == "__main__":
+    main()
