@@ -183,8 +183,8 @@ class Agent(Generic[T, D_contra]):
             output: the type of the output, instead of the agent's; so are `limits`.
             tools: tools besides those of the agent; `toolsets` are added in the same way.
             instructions: text after the instructions of the agent.
-            metadata: JSON values by name for hooks, tools, observers and the result. They are saved
-                in the journal, so they must not hold secrets.
+            metadata: JSON values by name for hooks, tools, observers and the result. They are saved in
+                the journal, so they must not hold secrets; so is `by`: who sends the message.
 
         Raises:
             ConfigurationError: an argument is wrong, or the request belongs to another session.
@@ -399,17 +399,17 @@ class Agent(Generic[T, D_contra]):
 
         return await self._engine.answering.answer(run_id, address_answer(to, value))
 
-    async def abandon(self, run_id: str) -> Result[T]:
+    async def abandon(self, run_id: str, *, by: str = "") -> Result[T]:
         """Give up a turn that waits for an answer, or that a crash interrupted.
 
         The turn is closed as cancelled, and so are the open turns of agents in its tools. Its history
-        says what was attempted, and the session accepts the next message. A turn that has already
-        ended stays as it is.
+        says what was attempted, and the session accepts the next message. A turn that has ended
+        stays as it is. The journal also saves `by`: who gives the turn up.
 
         Raises:
             ConfigurationError: the journal has no such run or session.
         """
-        return cast("Result[T]", await self._engine.answering.abandon(run_id))
+        return cast("Result[T]", await self._engine.answering.abandon(run_id, by))
 
     @property
     def sessions(self) -> Sessions:

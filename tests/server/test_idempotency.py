@@ -118,3 +118,29 @@ async def test_acts_say_who_did_them() -> None:
         ]
         assert acts[1]["details"] == {"to": 0}
         assert (await api.get("/sessions/eve/acts")).status == 404
+
+
+async def test_the_journal_says_who_began_cancelled_and_changed_what() -> None:
+    call = Reply((ToolCall("c1", "ask", "{}"),))
+
+    @tool(effect="read")
+    async def ask() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = Agent(ScriptedModel(call, call, "Done."), name="asker", tools=[ask])
+    async with serve(create_app(agent)) as base, Api(base) as api:
+        body = {"agent": "asker", "session": "ada", "message": "a"}
+        turn = (await api.post("/turns", body)).json
+        assert turn["by"] == "local"
+        path = "/sessions/ada/events"
+        while (
+            b"tools_begun" not in (await api.get(path, headers={"Accept": "application/json"})).body
+        ):
+            await asyncio.sleep(0.01)
+        assert (await api.post("/sessions/ada/cancel")).json["status"] == "cancelled"
+        await api.post("/sessions/ada/rewind", {"to": 0})
+        saved = (await api.get(path, headers={"Accept": "application/json"})).json["items"]
+        by = {one["event"]["type"]: one["event"].get("by") for one in saved if "event" in one}
+        assert by["turn_interrupted"] == by["session_rewound"] == "local"
+        assert saved[0]["event"]["options"]["by"] == "local"

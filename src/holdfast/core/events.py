@@ -251,7 +251,8 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     """The turn was stopped from outside while an effect was in progress. Key: `t{turn}.interrupted`.
 
     `started` are the keys of tools that had begun and have no result: their outcome is unknown.
-    `usage` counts the tokens of agents inside them. `waited_for` says which server was silent.
+    `usage` counts the tokens of agents inside them. `waited_for` says which server was silent, and
+    `by` who cancelled the turn.
     """
 
     key: str
@@ -261,6 +262,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     partial: Reply | None = None
     usage: Usage = Usage()
     waited_for: str = ""
+    by: str = ""
 
 
 class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):
@@ -295,16 +297,17 @@ class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
         _refuse_private(self.error)
 
 
-class SessionRewound(Struct, frozen=True, tag="session_rewound"):
+class SessionRewound(Struct, frozen=True, tag="session_rewound", omit_defaults=True):
     """The history is reset to what it was after turn or change `to`. Key: `t{turn}`.
 
     A change of the history takes a number as a turn does, so if a change and a turn begin at the same
-    time, one of them is refused. `to` is 0 for the history before the first turn.
+    time, one of them is refused. `to` is 0 for the history before the first turn. `by` is who did it.
     """
 
     key: str
     at: float
     to: int
+    by: str = ""
 
     def __post_init__(self) -> None:
         if self.to < 0:
@@ -315,25 +318,27 @@ class HistoryCompacted(Struct, frozen=True, tag="history_compacted", omit_defaul
     """A summary replaces a part of the history from now on. Key: `t{turn}`.
 
     `retained_ranges` are the ranges of messages that stay, each as start and end like a slice.
-    `summary` is the text of the model; without one, the other messages are dropped.
+    `summary` is the text of the model; without one, the other messages are dropped. `by` is who did it.
     """
 
     key: str
     at: float
     retained_ranges: tuple[tuple[int, int], ...] = ()
     summary: str = ""
+    by: str = ""
 
 
-class SessionTitled(Struct, frozen=True, tag="session_titled"):
+class SessionTitled(Struct, frozen=True, tag="session_titled", omit_defaults=True):
     """The session has a new title. Key: `t{turn}`.
 
     Titles are saved in a separate run beside the session's, since the title may change at any time,
-    also while a turn is in progress.
+    also while a turn is in progress. `by` is who gave it.
     """
 
     key: str
     at: float
     title: str
+    by: str = ""
 
 
 Event: TypeAlias = (

@@ -43,6 +43,7 @@ class TurnOptions(Struct, frozen=True, omit_defaults=True):
         instructions: what follows the instructions of the agent in this turn.
         client_tools: the tools that the caller runs.
         output: the type of the output, if it is a JSON Schema.
+        by: who began the turn.
     """
 
     model: str = ""
@@ -52,6 +53,7 @@ class TurnOptions(Struct, frozen=True, omit_defaults=True):
     instructions: str = ""
     client_tools: tuple[ClientTool, ...] = ()
     output: JsonSchema | None = None
+    by: str = ""
 
 
 NO_OPTIONS = TurnOptions()

@@ -51,7 +51,11 @@ def _stream_closing_words(run: ActiveTurn) -> None:
 
 
 async def finalize_turn(
-    run: ActiveTurn, reason: Literal["cancelled", "deadline"], waited_for: str = ""
+    run: ActiveTurn,
+    reason: Literal["cancelled", "deadline"],
+    waited_for: str = "",
+    *,
+    by: str = "",
 ) -> None:
     """Close the turn, unless it is to be left open.
 
@@ -59,6 +63,7 @@ async def finalize_turn(
         run: the turn; its tools that have started are in doubt.
         reason: why the turn is stopped.
         waited_for: which server was silent.
+        by: who gave up a turn that nobody drove; a stream knows who cancelled it.
 
     Raises:
         TurnLeftOpen: a recovery drives the turn, and failed calls used up the time of the turn.
@@ -83,6 +88,7 @@ async def finalize_turn(
                 partial=filter_partial(run, run.partial_reply.reply),
                 usage=run.sum_tool_usage(),
                 waited_for=waited_for,
+                by=by or (run.shutdown.cancelled_by if run.shutdown is not None else ""),
             )
         )
     for effect in run.machine.pending_effects():
@@ -90,15 +96,20 @@ async def finalize_turn(
             await run.log.commit(await close_turn(run, effect), effect)
 
 
-async def finalize_left_turn(run: ActiveTurn) -> None:
-    """Close a turn that was left open. Its tools that had begun are in doubt."""
+async def finalize_left_turn(run: ActiveTurn, by: str = "") -> None:
+    """Close a turn that was left open. Its tools that had begun are in doubt.
+
+    Args:
+        run: the turn.
+        by: who gives it up.
+    """
     machine = run.machine
     if machine.has_begun_tools:
         left = {effect.key for effect in machine.pending_effects()}
         run.effects.leave(left)
         for key in left - machine.questions.unstarted_askers:
             run.effects.start(key)
-    await finalize_turn(run, "cancelled")
+    await finalize_turn(run, "cancelled", by=by)
 
 
 async def close_left_turn(run: ActiveTurn) -> None:

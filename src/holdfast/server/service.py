@@ -265,14 +265,14 @@ class TenantService:
         """Continue the last turn of a session, as `Agent.resume` does."""
         self.runner.resume(session, await self.agent_of(session))
 
-    async def cancel(self, session: str) -> None:
+    async def cancel(self, session: str, *, by: str = "") -> None:
         """Cancel the last turn of a session; return when that is saved.
 
         A turn that waits or that nobody drives is closed as cancelled. One that has ended stays.
         """
         turn = self.runner.find(session)
         if turn is not None:
-            turn.cancel()
+            turn.cancel(by)
             await self.runner.wait(session)
         elif await self._ask_driver(session, "cancel") is not None:
             return
@@ -280,7 +280,7 @@ class TenantService:
         if latest.status in ("waiting", "open"):
             name = await self._find_agent(session)
             agent = self._agents.get(name) or next(iter(self._agents.values()))
-            await agent.abandon(session)
+            await agent.abandon(session, by=by)
             self.watch.wake(session)
 
     def connect(self, exchange: LiveExchange) -> None:

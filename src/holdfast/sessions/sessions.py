@@ -87,7 +87,7 @@ class Sessions:
         finally:
             await lease.release()
 
-    async def create(self, title: str, *, session: str | None = None) -> str:
+    async def create(self, title: str, *, session: str | None = None, by: str = "") -> str:
         """Create an empty session with a title; return its id.
 
         This is only needed to list a session before its first turn, since a turn creates its
@@ -96,6 +96,7 @@ class Sessions:
         Args:
             title: the title.
             session: the id; default: a new one.
+            by: who gives the title; it is saved.
 
         Raises:
             ConfigurationError: the session already exists.
@@ -104,7 +105,7 @@ class Sessions:
         check_value("title", title, NonEmptyText)
         if await self._journal.read(name) or await self._journal.read(title_run(name)):
             raise _session_exists_error(name)
-        await self.rename(name, title)
+        await self.rename(name, title, by=by)
         return name
 
     async def list(
@@ -179,7 +180,7 @@ class Sessions:
         await self._restore_runs({name: detach_answers(records[: lengths[number]])}, "to")
         return name
 
-    async def rewind(self, session: str, to: int) -> int:
+    async def rewind(self, session: str, to: int, *, by: str = "") -> int:
         """Go back to a number: later turns no longer count, but stay in the journal.
 
         The rewind has a number too, and no number is used twice. A rewind to the number before it
@@ -188,6 +189,7 @@ class Sessions:
         Args:
             session: the id of the session.
             to: the number of a turn or change, as in `read`; 0 for the beginning.
+            by: who does it; it is saved.
 
         Returns:
             The number of the rewind.
@@ -201,7 +203,7 @@ class Sessions:
             machine = (await self._replay_idle(session)).machine
             _check_number("to", to, 0, machine.turn)
             number = machine.turn + 1
-            await log.append(session, SessionRewound(turn_key(number), self._now(), to))
+            await log.append(session, SessionRewound(turn_key(number), self._now(), to, by))
         return number
 
     async def compact(
@@ -211,6 +213,7 @@ class Sessions:
         keep: int = 4,
         summary: str | Summarize | None = None,
         pinned: Pinned | None = None,
+        by: str = "",
     ) -> int | None:
         """Replace the older turns by a summary. The original stays in the journal.
 
@@ -222,6 +225,7 @@ class Sessions:
             summary: the text, or an async function that makes it from the messages; "" removes the
                 turns without a replacement. By default the model of `agent.sessions` writes it.
             pinned: says whether to keep a message, and so its whole turn.
+            by: who does it; it is saved.
 
         Returns:
             The number of the compaction; None if there was nothing to remove.
@@ -241,12 +245,17 @@ class Sessions:
                 return None
             text = await make_summary(plan.removed, summary)
             number = machine.turn + 1
-            event = HistoryCompacted(turn_key(number), self._now(), plan.kept_ranges, text)
+            event = HistoryCompacted(turn_key(number), self._now(), plan.kept_ranges, text, by)
             await log.append(session, event)
         return number
 
-    async def rename(self, session: str, title: str) -> None:
+    async def rename(self, session: str, title: str, *, by: str = "") -> None:
         """Change the title of a session. Its id does not change. A turn may be running.
+
+        Args:
+            session: the id of the session.
+            title: the title.
+            by: who gives it; it is saved.
 
         Raises:
             ConfigurationError: the title is empty.
@@ -255,7 +264,7 @@ class Sessions:
         run = title_run(check_session_name(session))
         check_value("title", title, NonEmptyText)
         key = turn_key(len(await self._journal.read(run)) + 1)
-        await self._journal.append(run, SessionTitled(key, self._now(), title))
+        await self._journal.append(run, SessionTitled(key, self._now(), title, by))
 
     async def delete(self, session: str) -> int:
         """Delete a session permanently, with its titles and the runs of agents that it used as tools.

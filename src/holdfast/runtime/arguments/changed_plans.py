@@ -154,6 +154,8 @@ def make_options(
         del fingerprints["model"]
     instructions, output = keywords.get("instructions"), changes.output
     check_value("instructions", instructions, str | None)
+    by = keywords.get("by") or ""
+    check_value("by", by, str)
     options = TurnOptions(
         model=model if isinstance(model, str) else "",
         settings=settings,
@@ -162,6 +164,7 @@ def make_options(
         instructions=instructions or "",
         client_tools=tuple(one for one in changes.tools if isinstance(one, ClientTool)),
         output=output if isinstance(output, JsonSchema) else None,
+        by=by,
     )
     _check_saveable(settings)
     return None if options == NO_OPTIONS else options

@@ -44,6 +44,7 @@ class RunKeywords(TypedDict, Generic[D], total=False):
     limits: Limits | None
     metadata: Metadata | None
     instructions: str | None
+    by: str
 
 
 class ResumeKeywords(TypedDict, Generic[D], total=False):

@@ -99,7 +99,7 @@ class Answering:
             await run.log.commit(answer_event(accepted, at, deferred=True))
             return Receipt()
 
-    async def abandon(self, run_id: str) -> Result[object]:
+    async def abandon(self, run_id: str, by: str = "") -> Result[object]:
         """See `Agent.abandon`."""
         require_asyncio()
         async with self._session_pool.open_session(run_id) as opened:
@@ -107,7 +107,7 @@ class Answering:
             context = TurnContext(child_journal=self._journal)
             run = ActiveTurn(self._plan, run_id, opened, context)
             if opened.machine.phase is not Phase.IDLE:
-                await finalize_left_turn(run)
+                await finalize_left_turn(run, by)
             return run.build_result()
 
 

@@ -215,12 +215,16 @@ class RunStream(Generic[T]):
             question if isinstance(question, str) else question.key
         )
 
-    def cancel(self) -> None:
+    def cancel(self, *, by: str = "") -> None:
         """Cancel the run; its history records the operations that were attempted.
 
         A reader of the stream gets the remaining items and a plain end. `result` and `wait()` raise
         CancelledError.
+
+        Args:
+            by: who cancels it; it is saved.
         """
+        self._shutdown.cancelled_by = by
         self._is_cancelled = True
         self._shutdown.is_asked = False
         self._require_task().cancel()

@@ -40,11 +40,13 @@ class Shutdown:
     A turn and the turns of its subagents share it. It belongs to their event loop.
     """
 
-    __slots__ = ("_quiet", "_writes", "is_asked")
+    __slots__ = ("_quiet", "_writes", "cancelled_by", "is_asked")
 
     def __init__(self) -> None:
         self.is_asked = False
         """Whether the turn must stop; no call of a model or a tool begins any more."""
+        self.cancelled_by = ""
+        """Who cancelled the stream, as the journal saves it."""
         self._writes: dict[str, set[str]] = {}
         self._quiet: asyncio.Future[None] | None = None
 

@@ -19,7 +19,7 @@ from holdfast.sessions.names import check_session_name, new_name
 
 async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Cancel the last turn of a session."""
-    await call.tenant.cancel(call.session)
+    await call.tenant.cancel(call.session, by=call.principal.name)
     await call.note_act("cancel")
     return await _respond_state(call)
 
@@ -35,7 +35,7 @@ async def abandon_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Give up a turn that waits or was interrupted."""
     await check_idle(call.tenant, call.session)
     agent = await call.tenant.agent_of(call.session)
-    await agent.abandon(call.session)
+    await agent.abandon(call.session, by=call.principal.name)
     call.tenant.watch.wake(call.session)
     await call.note_act("abandon")
     return await _respond_state(call)
@@ -49,7 +49,7 @@ async def _respond_state(call: Call[NoQuery, NoBody]) -> Response:
 async def rewind_session(call: Call[NoQuery, Rewind]) -> Response:
     """Go back to an earlier turn."""
     await check_idle(call.tenant, call.session)
-    number = await call.tenant.sessions.rewind(call.session, call.body.to)
+    number = await call.tenant.sessions.rewind(call.session, call.body.to, by=call.principal.name)
     call.tenant.watch.wake(call.session)
     await call.note_act("rewind", to=call.body.to)
     return respond(ChangeView(number))
@@ -60,7 +60,9 @@ async def compact_session(call: Call[NoQuery, Compact]) -> Response:
     await check_idle(call.tenant, call.session)
     sessions = (await call.tenant.agent_of(call.session)).sessions
     summary = None if call.body.summary is UNSET else call.body.summary
-    number = await sessions.compact(call.session, keep=call.body.keep, summary=summary)
+    number = await sessions.compact(
+        call.session, keep=call.body.keep, summary=summary, by=call.principal.name
+    )
     call.tenant.watch.wake(call.session)
     await call.note_act("compact", number=number)
     return respond(ChangeView(number))
@@ -82,7 +84,7 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
     message = await make_prompt(call, body.edit.message)
     take_turn(call.request)
     await _fork_before(call, body.edit.turn, to)
-    accepted = await call.tenant.start(agent, message, session=to)
+    accepted = await call.tenant.start(agent, message, session=to, by=call.principal.name)
     await call.note_act("fork", to=to, turn=body.edit.turn)
     return respond(ForkView(to, accepted.number), 201)
 

@@ -83,6 +83,7 @@ async def read_turn(tenant: TenantService, session: str, number: int) -> TurnVie
         questions=tuple(one for one in questions if one.turn == number),
         metadata=dict(options.metadata) if options is not None else {},
         request=opened.request,
+        by=options.by if options is not None else "",
         position=str(last.records),
         opened_at=opened.at,
         closed_at=fold.closed.at if fold.closed is not None else None,

@@ -27,7 +27,9 @@ async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
 
 async def create_session(call: Call[NoQuery, NewSession]) -> Response:
     """Make an empty session."""
-    session = await call.tenant.sessions.create(call.body.title, session=call.body.session or None)
+    session = await call.tenant.sessions.create(
+        call.body.title, session=call.body.session or None, by=call.principal.name
+    )
     await call.note_act("title", session, title=call.body.title)
     return respond(await read_summary(call.tenant, session), 201)
 
@@ -40,7 +42,7 @@ async def read_session(call: Call[NoQuery, NoBody]) -> Response:
 async def change_session(call: Call[NoQuery, SessionChange]) -> Response:
     """Give a session another title."""
     await call.tenant.sessions.info(call.session)
-    await call.tenant.sessions.rename(call.session, call.body.title)
+    await call.tenant.sessions.rename(call.session, call.body.title, by=call.principal.name)
     call.tenant.watch.wake(call.session)
     await call.note_act("title", title=call.body.title)
     return respond(await read_summary(call.tenant, call.session))

@@ -35,6 +35,7 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     take_turn(call.request)
     if call.accepts(EVENT_STREAM):
         take_stream(call.request)
+    keywords["by"] = call.principal.name
     keywords["request"] = call.request.headers.get("Idempotency-Key")
     message, output = await make_prompt(call, body.message), make_output(body)
     accepted = await tenant.start(body.agent, message, output, **keywords)

@@ -60,6 +60,7 @@ class DrivenTurn:
     __slots__ = (
         "accepted",
         "agent",
+        "cancelled_by",
         "has_answers",
         "has_closed",
         "is_cancelled",
@@ -85,14 +86,15 @@ class DrivenTurn:
         self.has_closed = False
         """Whether the turn has ended in the journal, and only the task has not."""
         self.is_cancelled = False
+        self.cancelled_by = ""
         self.is_left = False
         """Whether the turn is to stay open, since the process stops."""
 
-    def cancel(self) -> None:
-        """Cancel the turn, also before it has begun."""
-        self.is_cancelled = True
+    def cancel(self, by: str = "") -> None:
+        """Cancel the turn, also before it has begun. `by` is who does it."""
+        self.is_cancelled, self.cancelled_by = True, by
         if self.stream is not None:
-            self.stream.cancel()
+            self.stream.cancel(by=by)
 
     async def leave(self, grace: float) -> None:
         """Stop driving the turn and leave it open; return when that is done.
@@ -232,7 +234,7 @@ class TurnRunner:
             turn.stream = stream
             stream.leave_questions()
             if turn.is_cancelled:
-                stream.cancel()
+                stream.cancel(by=turn.cancelled_by)
             elif turn.is_left:
                 await stream.leave_open(grace=0)
             try:
