@@ -153,21 +153,27 @@ def make_options(
     if isinstance(model, str):
         del fingerprints["model"]
     instructions, output = keywords.get("instructions"), changes.output
-    check_value("instructions", instructions, str | None)
+    if instructions is not None:
+        check_value("instructions", instructions, str)
     by = keywords.get("by") or ""
-    check_value("by", by, str)
+    if by:
+        check_value("by", by, str)
     options = TurnOptions(
         model=model if isinstance(model, str) else "",
         settings=settings,
         metadata={} if metadata is None else copy_metadata(metadata),
         fingerprints=fingerprints,
         instructions=instructions or "",
-        client_tools=tuple(one for one in changes.tools if isinstance(one, ClientTool)),
+        client_tools=_find_client_tools(changes) if changes.tools else (),
         output=output if isinstance(output, JsonSchema) else None,
         by=by,
     )
     _check_saveable(settings)
     return None if options == NO_OPTIONS else options
+
+
+def _find_client_tools(changes: PlanChanges) -> tuple[ClientTool, ...]:
+    return tuple(one for one in changes.tools if isinstance(one, ClientTool))
 
 
 def _check_saveable(settings: ModelSettings | None) -> None:
