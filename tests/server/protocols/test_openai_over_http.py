@@ -16,6 +16,7 @@ from tests.server.serving import Answer, serve
 from holdfast import Agent, SqliteJournal
 from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
+from holdfast.core.questions import ClarificationQuestion
 from holdfast.journal import MemoryJournal
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.middleware import ToolPermission
@@ -23,6 +24,7 @@ from holdfast.server import AccessOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, Pace
+from holdfast.tools import ToolContext
 
 LOCATE: dict[str, Any] = {"name": "locate", "parameters": {"type": "object", "properties": {}}}
 CHAT_TOOL = {"type": "function", "function": LOCATE}
@@ -402,6 +404,20 @@ async def test_an_approval_is_given_in_the_next_request() -> None:
         assert error_of(missing) == (400, "missing_output", "input")
         done = await client.respond([given], previous_response_id=made["id"])
     assert done["output"][0]["content"][0]["text"] == "Paid."
+
+
+async def test_any_other_question_is_answered_as_a_function() -> None:
+    async def book(context: ToolContext) -> str:
+        return await context.ask(ClarificationQuestion(question="Where?", options=("Porto",)))
+
+    async with client_of(ToolCall("x", "book", "{}"), "Booked.", tools=[book]) as client:
+        made = await client.respond()
+        (asked,) = made["output"]
+        assert (asked["type"], asked["name"]) == ("function_call", "answer_question")
+        assert msgspec.json.decode(asked["arguments"])["question"] == "Where?"
+        given = {"type": "function_call_output", "call_id": asked["call_id"], "output": "Porto"}
+        done = await client.respond([given], previous_response_id=made["id"])
+    assert done["output"][0]["content"][0]["text"] == "Booked."
 
 
 async def test_a_key_repeats_a_request_and_refuses_another_body() -> None:

@@ -189,12 +189,13 @@ async def _answer(
     call: ResponseCall, reading: TurnReading, given: ResponseInput, asked: Target
 ) -> Target:
     """Give the answers of a request to the questions of a segment."""
-    if given.approvals:  # the results of a client's own tools need no right to answer
-        require(call.request, "answer")
     if given.messages:
         raise refuse("input", "has messages besides the outputs; send them after the response")
     number = asked.name.segment
     questions = asked.saved.told.segments[number].questions
+    # The results of a client's own tools need no right to answer.
+    if any(one.kind != ClientToolQuestion.__name__ for one in questions):
+        require(call.request, "answer")
     values = _match_answers(asked.name.session, questions, given)
     answers = GivenAnswers(asked.name, values, "input", call.principal.name)
     name, saved = await give_answers(call.tenant, reading, answers)
