@@ -20,17 +20,19 @@ from msgspec import Struct
 
 from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConflictError, SessionBusyError
-from holdfast.core.events import TurnOpened
+from holdfast.core.events import SessionRewound, TurnOpened
 from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import EventItem
+from holdfast.server.event_log.text_fold import turn_of_key
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.protocols.display.display_fold import DisplayFold
 from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.server.service import TenantService
 from holdfast.server.turns.turn_runner import AcceptedTurn
+from holdfast.sessions.session_history import list_surviving_turns
 
 MESSAGE_ID = "message_id"
 """The name of the client's id of the message in the metadata of its turn."""
@@ -50,12 +52,14 @@ class OpenedTurn(Struct, frozen=True):
         sequence: the number of records of the session before it.
         message: the message of the user.
         message_id: the client's id of the message; "" if there is none.
+        counts: whether it was not rewound.
     """
 
     number: int
     sequence: int
     message: Message | None
     message_id: str = ""
+    counts: bool = True
 
 
 class NewTurn(Struct, frozen=True, kw_only=True):
@@ -92,14 +96,17 @@ async def list_turns(tenant: TenantService, session: str) -> list[OpenedTurn]:
     """Return the turns of a session, in order; also those that were rewound."""
     keys = await tenant.journal.keys(session)
     places = {key: place for place, key in enumerate(keys) if _TURN.fullmatch(key)}
+    events = [record.event for record in await tenant.journal.read_by_keys(session, list(places))]
+    rewinds = {turn_of_key(one.key): one.to for one in events if isinstance(one, SessionRewound)}
+    counted = set(list_surviving_turns(len(events), rewinds))
     found = []
-    for record in await tenant.journal.read_by_keys(session, list(places)):
-        event = record.event
+    for event in events:
         if isinstance(event, TurnOpened):
             metadata = (event.options or NO_OPTIONS).metadata
             name, number = metadata.get(MESSAGE_ID), int(event.key.removeprefix("t"))
             known = name if isinstance(name, str) else ""
-            found.append(OpenedTurn(number, places[event.key], event.message, known))
+            opened = OpenedTurn(number, places[event.key], event.message, known, number in counted)
+            found.append(opened)
     return found
 
 

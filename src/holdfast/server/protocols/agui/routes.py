@@ -47,12 +47,14 @@ from holdfast.server.protocols.agui.run_input import (
 from holdfast.server.protocols.answering import find_asked, find_questions
 from holdfast.server.protocols.entering import Entered, enter, read_json
 from holdfast.server.protocols.session_turns import (
+    MESSAGE_ID,
     NewTurn,
     OpenedTurn,
     find_message,
     list_turns,
     show_turn,
     start_once,
+    user_message_id,
 )
 from holdfast.server.service import TenantService
 
@@ -150,19 +152,17 @@ async def _send_message(
             return await _show_thread(tenant, session)
         new = replace(new, replaces=known.number)
     turn = await start_once(tenant, new)
+    told = [one.get("id") for one in given.messages if one.get("role") == "user"]
+    end = new.replaces or turn.number
+    if told[:-1] == [_id_of(session, one) for one in turns if one.counts and one.number < end]:
+        return ShownThread(turn, MessageList(session, given.messages))
     records = (await tenant.journal.read(session))[: turn.sequence]
-    messages = list_messages(session, records)
-    is_told = [one.id for one in given.messages if one.role == "user"][:-1] == [
-        one["id"] for one in messages if one["role"] == "user"
-    ]
-    before = MessageList(session, [*messages, _word_sent(given)])
-    return ShownThread(turn, before, None, with_snapshot=not is_told)
+    messages = [*list_messages(session, records), given.messages[-1]]
+    return ShownThread(turn, MessageList(session, messages), with_snapshot=True)
 
 
-def _word_sent(given: RunInput) -> dict[str, object]:
-    """Return the last message of the client as it has it."""
-    last = given.messages[-1]
-    return {"id": last.id, "role": "user", "content": last.content}
+def _id_of(session: str, turn: OpenedTurn) -> str:
+    return user_message_id(session, turn.number, {MESSAGE_ID: turn.message_id})
 
 
 async def _give_answers(entered: Entered, session: str, act: GiveAnswers) -> None:
@@ -198,7 +198,7 @@ async def _word_run(
     tenant: TenantService, given: RunInput, shown: ShownThread
 ) -> AsyncGenerator[AguiEvent]:
     projection = AguiProjection(given.thread_id, given.run_id, shown.messages)
-    told = [message.id for message in given.messages] if shown.with_snapshot else None
+    told = [str(one.get("id")) for one in given.messages] if shown.with_snapshot else None
     for event in projection.start(told):
         yield event
     if shown.turn is None:

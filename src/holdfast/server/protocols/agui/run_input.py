@@ -11,6 +11,7 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.core.client_tools import ClientTool
@@ -54,7 +55,7 @@ class RunInput(Struct, frozen=True, rename="camel"):
     Args:
         thread_id: the thread, which is the session.
         run_id: the client's id of the run.
-        messages: the messages of the client. The last ones count.
+        messages: the messages of the client. The last ones count, and only they are read.
         tools: the tools of the page.
         context: what the application tells the agent.
         state: the state of the application.
@@ -64,7 +65,7 @@ class RunInput(Struct, frozen=True, rename="camel"):
 
     thread_id: str
     run_id: str
-    messages: list[ThreadInput]
+    messages: list[dict[str, object]]
     tools: list[InputTool] = []
     context: list[InputContext] = []
     state: object = None
@@ -111,8 +112,8 @@ def read_run(given: RunInput) -> RunAct:
     check_session_name(given.thread_id, "threadId")
     if given.resume:
         return GiveAnswers(tuple(given.resume), _read_results(given.messages))
-    if given.messages and given.messages[-1].role == "user":
-        last = given.messages[-1]
+    last = _read_thread(given.messages, -1) if given.messages else None
+    if last is not None and last.role == "user":
         props = given.forwarded_props
         again = isinstance(props, Mapping) and props.get("regenerate") is True
         return SendMessage(last.id, read_message(last), again)
@@ -120,12 +121,21 @@ def read_run(given: RunInput) -> RunAct:
     return GiveAnswers((), results) if results else Attach()
 
 
-def _read_results(messages: Sequence[ThreadInput]) -> dict[str, tuple[str, bool]]:
+def _read_thread(messages: Sequence[dict[str, object]], index: int) -> ThreadInput:
+    """Return a message. Raises ConfigurationError if it is none."""
+    try:
+        return msgspec.convert(messages[index], ThreadInput)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"messages[{index}]", str(error)) from error
+
+
+def _read_results(messages: Sequence[dict[str, object]]) -> dict[str, tuple[str, bool]]:
     """Return the results of tools after the last other message."""
     results: dict[str, tuple[str, bool]] = {}
-    for message in reversed(messages):
-        if message.role != "tool":
+    for index in range(-1, -len(messages) - 1, -1):
+        if messages[index].get("role") != "tool":
             break
+        message = _read_thread(messages, index)
         text = message.content if isinstance(message.content, str) else to_json(message.content)
         shown = text if isinstance(text, str) else text.decode()
         is_error = message.error is not None
