@@ -34,6 +34,11 @@ class AguiReader:
         self._is_over = kind in ("RUN_FINISHED", "RUN_ERROR")
         self._join(kind, event)
 
+    def disconnect(self) -> None:
+        """Forget what is open, as after a lost connection."""
+        self._open.clear()
+        self._is_over = True
+
     def _join(self, kind: str, event: dict[str, Any]) -> None:
         if kind == "MESSAGES_SNAPSHOT":
             self._replace([dict(one) for one in event["messages"]])

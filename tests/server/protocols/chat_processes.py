@@ -60,6 +60,13 @@ class ChatProcess:
             self._process.stdout.close()
             self._process = None
 
+    def stop(self) -> None:
+        """Ask it to end, and wait until it has."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+            self.kill()
+
     def __enter__(self) -> Self:
         self._model.__enter__()
         return self.start()

@@ -298,6 +298,20 @@ async def test_the_chat_of_another_tenant_does_not_exist(tmp_path: Path) -> None
         store.close()
 
 
+async def test_a_turn_that_was_rewound_is_not_shown() -> None:
+    async with chat_server("One.", "Two.") as (server, _):
+        await post(server, "/vercel/clerk/chat", chat(message("Hi")))
+        await post(server, "/vercel/clerk/chat", chat(message("Ho", "m2")))
+        assert (await post(server, "/api/v1/sessions/ada/rewind", {"to": 1})).status == 200
+        path = "/vercel/clerk/chat/ada"
+        assert (await server.request("GET", f"{path}/stream?ended=replay")).status == 204
+        loaded = (await server.request("GET", path)).json()["messages"]
+        assert [one["id"] for one in loaded] == ["m1", "ada.t1"]  # type: ignore[attr-defined]
+        looked = events(await post(server, "/agui/clerk", {**RUN, "messages": []}))
+        assert [one["content"] for one in looked[1]["messages"]] == ["Hi", "One."]
+        assert looked[-1]["type"] == "RUN_FINISHED"
+
+
 @pytest.mark.parametrize("protocol", ["vercel", "agui"])
 async def test_a_page_that_leaves_is_no_reader_any_more_and_its_turn_goes_on(protocol: str) -> None:
     may_end = asyncio.Event()

@@ -127,7 +127,8 @@ async def _show_thread(tenant: TenantService, session: str) -> ShownThread:
     turns = await list_turns(tenant, session)
     records = await tenant.journal.read(session)
     messages = MessageList(session, list_messages(session, records))
-    return ShownThread(turns[-1] if turns else None, messages, len(records), with_snapshot=True)
+    last = turns[-1] if turns and turns[-1].counts else None
+    return ShownThread(last, messages, len(records), with_snapshot=True)
 
 
 async def _send_message(

@@ -97,7 +97,7 @@ async def get_stream(request: Request, agent: str, session: str) -> Response:
     if latest is None or not latest.turn or (latest.status in TURN_ENDED and not wants_ended):
         return Response(status_code=204)
     turn = await _find_turn(tenant, session, latest.turn)
-    return _stream(tenant, agent, session, turn)
+    return _stream(tenant, agent, session, turn) if turn.counts else Response(status_code=204)
 
 
 async def get_chat(request: Request, agent: str, session: str) -> Response:
