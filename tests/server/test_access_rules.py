@@ -281,7 +281,7 @@ def test_only_pages_of_the_service_itself_may_call_it(
         ("", False, False),
         ("application/x-www-form-urlencoded", True, False),
         ("multipart/form-data; boundary=x", True, False),
-        ("text/plain", True, False),
+        ("text/plain", True, True),
         ("image/png", True, True),
         ("image/png", False, False),
     ],

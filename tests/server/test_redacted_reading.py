@@ -65,6 +65,7 @@ READ = (
     "/api/v1/sessions/w/questions",
     "/api/v1/questions",
     "/api/v1/endpoints",
+    "/api/v1/usage?by=agent",
     "/vercel/guide/chat/s",
 )
 STREAMED = (
@@ -97,6 +98,8 @@ async def test_no_route_shows_a_redacted_reader_what_was_said() -> None:
             }
             started = await ask(server, "POST", "/api/v1/turns", keys["admin"], turn)
             assert started.status == 200, started.body
+        exported = await ask(server, "GET", "/api/v1/sessions/s/export", keys["read:redacted"])
+        assert exported.status == 403
         shown = 0
         for path in (*READ, *STREAMED):
             whole = await ask(server, "GET", path, keys["admin"])

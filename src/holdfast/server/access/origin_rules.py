@@ -158,8 +158,7 @@ def check_content_type(head: RequestHead, *, is_media: bool) -> ProblemBody | No
     kind = head.content_type.partition(";")[0].strip().lower()
     if head.method in SAFE_METHODS or not head.has_body or kind in _JSON_TYPES:
         return None
-    is_of_form = kind in ("", "text/plain", "multipart/form-data", _FORM_TYPE)
-    if is_media and not is_of_form:
+    if is_media and kind not in ("", "multipart/form-data", _FORM_TYPE):
         return None
     return make_problem(
         415,

@@ -188,14 +188,14 @@ class _Gate:
         head = read_head(scope)
         self._check_head(head, scope, is_local=is_local)
         if route == ("POST", SIGN_IN):
-            _check_page(head)
+            _check_page(head, is_media=False)
             return await self._sign_in(scope, receive)
         if _is_public(*route):
             return None
         identity = await access.authenticator.identify(scope, is_local=is_local)
         caller.principal = scope["state"]["principal"] = identity.principal
         if identity.by_cookie:
-            _check_page(head)
+            _check_page(head, is_media=is_upload(scope))
         if route == ("GET", SESSION):
             return show_session(scope, identity, is_local=is_local)
         if route == ("POST", SIGN_OUT):
@@ -225,9 +225,9 @@ class _Gate:
             raise ProblemError(problem)
 
 
-def _check_page(head: RequestHead) -> None:
+def _check_page(head: RequestHead, *, is_media: bool) -> None:
     """Apply the rules for requests that a page of another site could cause."""
-    problem = check_origin(head, ()) or check_content_type(head, is_media=True)
+    problem = check_origin(head, ()) or check_content_type(head, is_media=is_media)
     if problem is not None:
         raise ProblemError(problem)
 
