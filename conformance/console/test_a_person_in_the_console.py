@@ -201,3 +201,24 @@ def test_signing_in_with_a_key_and_out_again(page, service) -> None:
     status_of(page, "Done").wait_for()
     assert page.get_by_label("Message", exact=True).count() == 0, "bob may only read"
     assert page.get_by_role("button", name="Delete").count() == 0
+
+
+def test_a_redacted_key_shows_states_and_no_texts(page, service) -> None:
+    start_chat(page, service, "support", "Refund A-1 for Grace.")
+    status_of(page, "Waiting for you").wait_for()
+    page.goto("about:blank")
+    made = service.run(
+        "keys", "create", "--journal", service.journal, "--name", "eve", "--scopes", "read:redacted"
+    )
+    service.stop()
+    service.start()
+    page.goto(service.console)
+    page.get_by_label("Key").fill(re.search(r"hf_[\w-]+", made)[0])
+    page.keyboard.press("Enter")
+    page.locator(".run").first.click()
+    status_of(page, "Waiting for you").wait_for()
+    page.locator(".call", has_text="refund").wait_for()
+    shown = page.locator("body").inner_text()
+    assert "read only, without texts" in shown
+    assert "Grace" not in shown
+    assert "49.9" not in shown

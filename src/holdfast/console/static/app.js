@@ -56,7 +56,7 @@ function Frame({ who, isReachable, shade }) {
       </nav>
       <span class="end">
         ${isReachable ? null : html`<span class="state tone-bad" role="status"><span class="sign">\u00d7</span>not reachable</span>`}
-        ${may("run") ? html`<a class="button primary" href="#/new">New chat<kbd aria-hidden="true">c</kbd></a>` : html`<span class="quiet">read only</span>`}
+        ${may("run") ? html`<a class="button primary" href="#/new">New chat<kbd aria-hidden="true">c</kbd></a>` : html`<span class="quiet">${may("read") ? "read only" : "read only, without texts"}</span>`}
         <button type="button" class="plain icon" aria-label=${THEMES[shade][0]} title=${THEMES[shade][0]} onClick=${() => setTheme(THEMES[shade][1])}><span class=${`theme-${shade || "system"}`} aria-hidden="true"></span></button>
         <button type="button" class="plain icon" aria-label="Keys" title="Keys (?)" onClick=${() => setHelp(true)}>?</button>
         <span class="who" title=${`tenant ${visible(who.tenant || "default")}; ${who.scopes.join(", ")}`}>${visible(who.name)}</span>

@@ -225,6 +225,7 @@ export function Decision({ question, now }) {
   if (answer?.type === "approved") return html`<p class="decision good">approved${who}${when}${answer.arguments ? html`, with edited arguments: <code>${visible(JSON.stringify(answer.arguments))}</code>` : ""}</p>`;
   if (answer?.type === "denied") return html`<p class="decision bad">denied${who}${when}: <${Words} text=${answer.reason ?? ""} /></p>`;
   if (answer?.type === "continued") return html`<p class="decision good">continued${who}${when}</p>`;
+  if (!answer) return html`<p class="decision">answered${who}${when}</p>`;
   return html`<p class="decision">answered${who}${when}: <code>${visible(JSON.stringify(answer))}</code></p>`;
 }
 

@@ -47,7 +47,7 @@ function Filters({ wanted, field }) {
     timer.current = setTimeout(() => setFilter({ q: value.trim() }), 250);
   };
   return html`<div class="filters" role="search">
-    <input ref=${field} type="search" value=${text} placeholder="Search titles and messages  /" aria-label="Search titles and messages" onInput=${(event) => change(event.target.value)}
+    <input ref=${field} type="search" disabled=${!may("read")} value=${text} placeholder="Search titles and messages  /" aria-label="Search titles and messages" onInput=${(event) => change(event.target.value)}
       onKeyDown=${(event) => { if (event.key === "Escape") { change(""); event.target.blur(); } }} />
     <select aria-label="Agent" value=${wanted.agent} onChange=${(event) => setFilter({ agent: event.target.value })}>
       <option value="">all agents</option>${known.map((one) => html`<option key=${one.name} value=${one.name}>${visible(one.name)}</option>`)}

@@ -67,7 +67,8 @@ function agentOf(session, known) {
 
 function Head({ name, session, known, status, agent, connection, acts, tab }) {
   const total = [...session.turns.values()].reduce((sum, turn) => sum + turn.usage.input + turn.usage.output + turn.lost.input + turn.lost.output, 0);
-  const title = known?.title || textOf([...session.turns.values()][0]?.message?.parts) || name;
+  const first = may("read") ? textOf([...session.turns.values()][0]?.message?.parts) : "";
+  const title = known?.title || first || name;
   const shown = known?.in_doubt && !["running", "waiting", "open"].includes(status) ? "in_doubt" : status;
   return html`<header class="session-head">
     <div class="top"><a class="back" href="#/runs" aria-label="All runs">\u2190</a>
@@ -84,7 +85,7 @@ function Head({ name, session, known, status, agent, connection, acts, tab }) {
         ${may("run") ? html`<${Button} label="Fork" keys="f" onClick=${acts.fork} />` : null}
         <${Button} label="Compare" keys="v" onClick=${acts.compare} />
         ${may("run") ? html`<${Button} label="Rename" onClick=${() => acts.rename(title)} />` : null}
-        <a class="button" href=${linkTo(`sessions/${pathOf(name)}/export`)} download=${`${name}.jsonl`}>Export</a>
+        ${may("read") ? html`<a class="button" href=${linkTo(`sessions/${pathOf(name)}/export`)} download=${`${name}.jsonl`}>Export</a>` : null}
         ${may("run") ? html`<${Button} label="Delete" tone="bad" onClick=${acts.remove} />` : null}
       </span>
     </nav>
