@@ -22,6 +22,13 @@ export function stateOf(run) {
   return run.turn_status in STATES ? run.turn_status : "idle";
 }
 
+const REDACTED = "[redacted]";
+
+/** The title of a run; its name if there is none, or if it may not be seen. */
+export function titleOf(run) {
+  return run.title && run.title !== REDACTED ? run.title : run.session;
+}
+
 /** Put a new first page before the runs that are known; what is no longer in its range is gone. */
 export function mergePages(known, page) {
   const fresh = new Set(page.sessions.map((one) => one.session));

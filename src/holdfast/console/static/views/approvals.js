@@ -3,6 +3,7 @@ import { classes, html, useNow, useSignal, useState } from "../lib/dom.js";
 import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
 import { plural, visible } from "../lib/format.js";
+import { titleOf } from "../lib/runs.js";
 import { questions } from "../lib/store.js";
 import { Ago, Words } from "../parts/basics.js";
 import { Deadline, QuestionForm, QuestionText } from "../parts/question.js";
@@ -36,8 +37,8 @@ export function Approvals({ parts }) {
     <h1>Approvals</h1>
     <p class="quiet" aria-live="polite">${all.length ? `${plural(all.length, "question")} for you. The run continues by itself after the answer.` : ""}</p>
     ${session && linked < 0 && selected < 0 ? html`<p class="note">That question is no longer open. <a href=${address(["runs", session])}>Read its run</a></p>` : null}
-    ${all.slice(0, limit).map((one, index) => html`<article key=${`${one.session} ${one.key} ${one.binding}`} id=${`question-${index}`} class=${classes("card", index === at && "selected")} onFocusIn=${() => setSelected(index)} onClick=${() => setSelected(index)} aria-label=${`Question of ${visible(one.title || one.session)}`}>
-      <header><a href=${address(["runs", one.session])}><${Words} text=${one.title || one.session} /></a>
+    ${all.slice(0, limit).map((one, index) => html`<article key=${`${one.session} ${one.key} ${one.binding}`} id=${`question-${index}`} class=${classes("card", index === at && "selected")} onFocusIn=${() => setSelected(index)} onClick=${() => setSelected(index)} aria-label=${`Question of ${visible(titleOf(one))}`}>
+      <header><a href=${address(["runs", one.session])}><${Words} text=${titleOf(one)} /></a>
         <span class="quiet">${visible(one.agent)}, asked <${Ago} at=${one.asked_at} now=${now} /> ago</span>
         <a class="quiet end" href=${address(["approvals", one.session, one.key])} aria-label="Link to this question">link</a></header>
       <${QuestionText} question=${one} /><${Deadline} until=${one.until ?? null} />

@@ -2,7 +2,7 @@
 import { classes, html, useEffect, useNow, useRef, useSignal, useState } from "../lib/dom.js";
 import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
-import { STATES, stateOf } from "../lib/runs.js";
+import { STATES, stateOf, titleOf } from "../lib/runs.js";
 import { oneLine, plural, visible } from "../lib/format.js";
 import { agents, filter, may, questions, readMore, runs, setFilter, shownRuns } from "../lib/store.js";
 import { Ago, Rows, State, Words } from "../parts/basics.js";
@@ -59,7 +59,7 @@ function Filters({ wanted, field }) {
 
 function Run({ run, now, isChosen, isSelected }) {
   return html`<div role="listitem" style=${{ height: `${HEIGHT}px` }}><a class=${classes("run", isChosen && "chosen", isSelected && "selected")} href=${address(["runs", run.session])} aria-current=${isChosen ? "page" : null}>
-    <span class="line"><span class="title"><${Words} text=${oneLine(run.title || run.session, 140)} /></span><${Ago} at=${run.changed_at} now=${now} /></span>
+    <span class="line"><span class="title"><${Words} text=${oneLine(titleOf(run), 140)} /></span><${Ago} at=${run.changed_at} now=${now} /></span>
     <span class="line"><${State} name=${stateOf(run)} /><span class="quiet brief">${visible(run.agent)}${run.turns > 1 ? `, ${run.turns} turns` : ""}${typeof run.found === "string" ? html` \u2014 <${Words} text=${oneLine(run.found, 100)} />` : ""}</span></span>
   </a></div>`;
 }

@@ -5,6 +5,7 @@ import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
 import { FollowedSession } from "../lib/session_store.js";
 import { textOf } from "../lib/fold.js";
+import { titleOf } from "../lib/runs.js";
 import { count, plural, visible } from "../lib/format.js";
 import { agents, attempt, may, questions, refresh, runs, tell } from "../lib/store.js";
 import { Ask, Button, State, Words } from "../parts/basics.js";
@@ -68,7 +69,7 @@ function agentOf(session, known) {
 function Head({ name, session, known, status, agent, connection, acts, tab }) {
   const total = [...session.turns.values()].reduce((sum, turn) => sum + turn.usage.input + turn.usage.output + turn.lost.input + turn.lost.output, 0);
   const first = may("read") ? textOf([...session.turns.values()][0]?.message?.parts) : "";
-  const title = known?.title || first || name;
+  const title = known ? titleOf({ ...known, title: known.title || first }) : first || name;
   const shown = known?.in_doubt && !["running", "waiting", "open"].includes(status) ? "in_doubt" : status;
   return html`<header class="session-head">
     <div class="top"><a class="back" href="#/runs" aria-label="All runs">\u2190</a>
