@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import pytest
@@ -222,3 +223,18 @@ def test_a_redacted_key_shows_states_and_no_texts(page, service) -> None:
     assert "read only, without texts" in shown
     assert "Grace" not in shown
     assert "49.9" not in shown
+
+
+def test_a_picture_is_sent_and_shown(page, service, tmp_path) -> None:
+    red_dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+    (tmp_path / "dot.png").write_bytes(base64.b64decode(red_dot))
+    page.goto(f"{service.console}#/new?agent=writer")
+    page.get_by_role("radio", name=re.compile("writer")).check()
+    page.get_by_label("Pictures").set_input_files(tmp_path / "dot.png")
+    page.get_by_role("button", name="Remove dot.png").wait_for()
+    page.get_by_label("Message", exact=True).fill("Be hostile about this picture.")
+    page.keyboard.press("Enter")
+    status_of(page, "Done").wait_for(timeout=60_000)
+    picture = page.locator(".message.user img.picture")
+    picture.wait_for()
+    assert picture.evaluate("(one) => one.naturalWidth") == 1
