@@ -22,10 +22,10 @@ EMITTED = 100
 def make_agents(url: str) -> list[Any]:
     """Make an agent for each scenario, and one that tells the time a hundred times in five seconds."""
     from holdfast import Agent, tool  # noqa: PLC0415 - not in the process of another framework
-    from holdfast.core.messages import Reply, ToolCall  # noqa: PLC0415
+    from holdfast import Reply, ToolCall  # noqa: PLC0415
     from holdfast.events import CustomNotice  # noqa: PLC0415
     from holdfast.testing import ScriptedModel  # noqa: PLC0415
-    from holdfast.tools.context import ToolContext  # noqa: PLC0415
+    from holdfast import ToolContext  # noqa: PLC0415
 
     class ClockTold(CustomNotice, frozen=True, kw_only=True):
         """The time."""
@@ -59,7 +59,7 @@ def serve_holdfast(url: str, port: int) -> None:
 
     from holdfast import MemoryJournal  # noqa: PLC0415
     from holdfast.server import create_app  # noqa: PLC0415
-    from holdfast.server.access.options import AccessLimits, AccessOptions  # noqa: PLC0415
+    from holdfast.server import AccessLimits, AccessOptions  # noqa: PLC0415
 
     limits = AccessLimits(streams_per_key=10_000, turns_per_minute=1_000_000)
     journal = MemoryJournal()
