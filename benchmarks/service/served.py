@@ -19,13 +19,12 @@ EMITTED = 100
 """Notices of the tool that tells the time."""
 
 
-def make_agents(url: str) -> list[Any]:
+def make_agents(url: str, **keywords: Any) -> list[Any]:
     """Make an agent for each scenario, and one that tells the time a hundred times in five seconds."""
-    from holdfast import Agent, tool  # noqa: PLC0415 - not in the process of another framework
-    from holdfast import Reply, ToolCall  # noqa: PLC0415
+    # Not in the process of another framework.
+    from holdfast import Agent, Reply, ToolCall, ToolContext, tool  # noqa: PLC0415
     from holdfast.events import CustomNotice  # noqa: PLC0415
     from holdfast.testing import ScriptedModel  # noqa: PLC0415
-    from holdfast import ToolContext  # noqa: PLC0415
 
     class ClockTold(CustomNotice, frozen=True, kw_only=True):
         """The time."""
@@ -48,7 +47,10 @@ def make_agents(url: str) -> list[Any]:
     clock = Agent(ScriptedModel(*[answer] * 1000), name="clock", tools=[tell_time])
     named = SCENARIOS.items()
     return [
-        *(Agent(f"openai:{model}", base_url=url, api_key=KEY, name=name) for name, model in named),
+        *(
+            Agent(f"openai:{model}", base_url=url, api_key=KEY, name=name, **keywords)
+            for name, model in named
+        ),
         clock,
     ]
 
@@ -58,8 +60,11 @@ def serve_holdfast(url: str, port: int) -> None:
     import uvicorn  # noqa: PLC0415
 
     from holdfast import MemoryJournal  # noqa: PLC0415
-    from holdfast.server import create_app  # noqa: PLC0415
-    from holdfast.server import AccessLimits, AccessOptions  # noqa: PLC0415
+    from holdfast.server import (  # noqa: PLC0415
+        AccessLimits,
+        AccessOptions,
+        create_app,
+    )
 
     limits = AccessLimits(streams_per_key=10_000, turns_per_minute=1_000_000)
     journal = MemoryJournal()
@@ -96,9 +101,8 @@ def serve_pydantic_ai(url: str, port: int) -> None:
 async def run_in_process(url: str) -> None:
     """Run turns as a stream that is read to its end; print the CPU seconds of each request."""
     from holdfast import MemoryJournal  # noqa: PLC0415
-    from holdfast.server.bound_agents import bind_agent  # noqa: PLC0415
 
-    turn, deltas, _ = [bind_agent(agent, MemoryJournal()) for agent in make_agents(url)]
+    turn, deltas, _ = make_agents(url, journal=MemoryJournal())
     number = 0
     for line in sys.stdin:
         name, count = line.split()
