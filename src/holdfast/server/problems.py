@@ -6,6 +6,7 @@ exists.
 
 from __future__ import annotations
 
+import logging
 import math
 from http import HTTPStatus
 
@@ -25,6 +26,8 @@ from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_errors import JournalError
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
+
+_log = logging.getLogger("holdfast.server")
 
 
 class ProblemError(Exception):
@@ -72,7 +75,9 @@ def to_problem(error: HoldfastError) -> ProblemBody:
     if isinstance(error, ConflictError):
         return make_problem(409, "conflict", str(error), retryable=True)
     if isinstance(error, JournalError):
-        return make_problem(503, "journal", error.info.safe, retryable=True)
+        _log.warning("a request is answered with 503: %s", error)  # its text names the server
+        detail = "The journal cannot be used now. Repeat the request with its Idempotency-Key."
+        return make_wait_problem(503, "journal", detail, SECONDS_TO_RESTART)
     if isinstance(error, ConfigurationError):
         status = 404 if error.problem.startswith(("there is no ", "the journal knows no ")) else 422
         return make_problem(
