@@ -105,7 +105,7 @@ def name_route(scope: Scope, path: str) -> str:
     """
     # A mounted application that has no such route is an endpoint too, but not a function.
     if not inspect.isroutine(scope.get("endpoint")):
-        return path if path in _FIXED else "unmatched"
+        return path if path in FIXED_PATHS else "unmatched"
     named = f"{path}/"
     for name, value in scope.get("path_params", {}).items():
         if name != "path" and str(value):
@@ -113,7 +113,7 @@ def name_route(scope: Scope, path: str) -> str:
     return named[:-1] or "/"
 
 
-_FIXED = frozenset(
+FIXED_PATHS = frozenset(
     {
         "/health",
         "/ready",
@@ -123,6 +123,7 @@ _FIXED = frozenset(
         "/console/sign-out",
     }
 )
+"""The paths that are answered before any route."""
 
 
 def describe_request(scope: Scope, status: int, seconds: float) -> str:

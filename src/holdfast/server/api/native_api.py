@@ -17,7 +17,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.server.access.callers import require
 from holdfast.server.api.idempotency import answer_once
 from holdfast.server.api.operations import AnyOperation, Call
-from holdfast.server.api.request_reading import read_body, read_query, split_path
+from holdfast.server.api.request_reading import match_path, read_body, read_query, split_path
 from holdfast.server.problems import ProblemError, make_problem, respond_problem, to_problem
 from holdfast.server.service import Service
 
@@ -43,6 +43,7 @@ class NativeApi:
 
     def __init__(self, service: Service, operations: Sequence[AnyOperation]) -> None:
         self._service = service
+        self.operations = tuple(operations)
         self._by_length: dict[int, list[tuple[tuple[str, ...], AnyOperation]]] = {}
         for operation in sorted(operations, key=lambda one: one.path.count("{")):
             pattern = tuple(operation.path.split("/")[1:])
@@ -84,7 +85,7 @@ class NativeApi:
         """Return the operation of a request, and the names in its path. Raises ProblemError."""
         others: set[str] = set()
         for pattern, operation in self._by_length.get(len(path), ()):
-            names = _match(pattern, path)
+            names = match_path(pattern, path)
             if names is None:
                 continue
             if operation.method == method:
@@ -93,15 +94,3 @@ class NativeApi:
         if not others:
             raise ProblemError(make_problem(404, "route", "there is nothing at this address"))
         raise MethodError(method, ", ".join(sorted(others)))
-
-
-def _match(pattern: Sequence[str], path: Sequence[str]) -> dict[str, str] | None:
-    names: dict[str, str] = {}
-    for wanted, given in zip(pattern, path, strict=True):
-        if wanted.startswith("{"):
-            if not given:
-                return None
-            names[wanted[1:-1]] = given
-        elif wanted != given:
-            return None
-    return names

@@ -57,6 +57,23 @@ def _decode(segment: str) -> str:
         ) from None
 
 
+def match_path(pattern: Sequence[str], path: Sequence[str]) -> dict[str, str] | None:
+    """Return the names in a path; None if it does not fit a pattern.
+
+    >>> match_path(("sessions", "{session}"), ("sessions", "a/b"))
+    {'session': 'a/b'}
+    """
+    if len(pattern) != len(path):
+        return None
+    names: dict[str, str] = {}
+    for wanted, given in zip(pattern, path, strict=True):
+        if wanted.startswith("{") and given:
+            names[wanted[1:-1]] = given
+        elif wanted != given:
+            return None
+    return names
+
+
 def read_query(pairs: Sequence[tuple[str, str]], kind: type[T]) -> T:
     """Return query parameters as their type. Raises ProblemError that names the parameter."""
     given = dict(pairs)

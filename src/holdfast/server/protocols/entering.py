@@ -45,6 +45,8 @@ def enter(
     """
     service: Service = request.app.state.service
     principal = take_turn(request) if starts else require(request, scope)
+    if streams and scope == "answer":
+        require(request, "read")  # the stream shows what the turn said before
     if streams:
         take_stream(request)
     return Entered(service.for_tenant(principal.tenant), principal.name)

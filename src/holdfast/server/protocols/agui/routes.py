@@ -6,8 +6,9 @@ the thread as it is, and what happens in it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from holdfast.core.questions import AnyAnswer, AnyQuestion
 from holdfast.journal.encoding import to_json
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.api.request_reading import split_path
+from holdfast.server.api.request_reading import match_path, split_path
 from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problems import (
@@ -78,9 +79,11 @@ class ShownThread(Struct, frozen=True):
 async def answer(request: Request) -> Response:
     """Answer a request below `/agui`; an error is an event of AG-UI, too."""
     try:
-        match request.method, *split_path(request.scope):
-            case "POST", agent:
-                return await _run_agent(request, agent)
+        given = split_path(request.scope)
+        for (method, path), handle in ROUTES.items():
+            names = match_path(path.split("/")[1:], given)
+            if names is not None and method == request.method:
+                return await handle(request, **names)
         detail = f"there is nothing for {request.method} at this address"
         return _refuse(make_problem(404, "route", detail))
     except ProblemError as error:
@@ -221,6 +224,12 @@ async def _encode(events: AsyncGenerator[AguiEvent]) -> AsyncIterator[bytes]:
     async with aclosing(events):
         async for event in events:
             yield b"data: %s\n\n" % to_json(event)
+
+
+ROUTES: Final[Mapping[tuple[str, str], Callable[..., Awaitable[Response]]]] = {
+    ("POST", "/{agent}"): _run_agent,
+}
+"""What answers below `/agui`."""
 
 
 def routes() -> Sequence[BaseRoute]:

@@ -5,8 +5,9 @@ A connection that ends cancels nothing; `POST .../stop` does.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from typing import Final
 
 from msgspec.structs import replace
 from starlette.requests import Request
@@ -24,7 +25,7 @@ from holdfast.core.questions import (
 from holdfast.journal.encoding import to_json
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.api.request_reading import split_path
+from holdfast.server.api.request_reading import match_path, split_path
 from holdfast.server.bound_agents import plan_of
 from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problems import ProblemError, make_problem
@@ -56,15 +57,11 @@ _DONE = b"data: [DONE]\n\n"
 
 async def answer(request: Request) -> Response:
     """Answer a request below `/vercel`."""
-    match request.method, *split_path(request.scope):
-        case "POST", agent, "chat":
-            return await post_chat(request, agent)
-        case "GET", agent, "chat", session:
-            return await get_chat(request, agent, session)
-        case "GET", agent, "chat", session, "stream":
-            return await get_stream(request, agent, session)
-        case "POST", agent, "chat", session, "stop":
-            return await post_stop(request, agent, session)
+    given = split_path(request.scope)
+    for (method, path), handle in ROUTES.items():
+        names = match_path(path.split("/")[1:], given)
+        if names is not None and method == request.method:
+            return await handle(request, **names)
     detail = f"there is nothing for {request.method} at this address"
     raise ProblemError(make_problem(404, "route", detail))
 
@@ -219,6 +216,15 @@ async def _encode(chunks: AsyncGenerator[Chunk]) -> AsyncIterator[bytes]:
         async for chunk in chunks:
             yield b"data: %s\n\n" % to_json(chunk)
     yield _DONE
+
+
+ROUTES: Final[Mapping[tuple[str, str], Callable[..., Awaitable[Response]]]] = {
+    ("POST", "/{agent}/chat"): post_chat,
+    ("GET", "/{agent}/chat/{session}"): get_chat,
+    ("GET", "/{agent}/chat/{session}/stream"): get_stream,
+    ("POST", "/{agent}/chat/{session}/stop"): post_stop,
+}
+"""What answers below `/vercel`."""
 
 
 def routes() -> Sequence[BaseRoute]:
