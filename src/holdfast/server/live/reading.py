@@ -138,6 +138,9 @@ class SessionReader:
             changed = self._watch.prepare(session)
             try:
                 fold, latest = TextFold(position), await self.find_last_turn(session)
+                if _is_deleted(latest, position):
+                    yield [_make_entry(EndItem(str(position), "deleted"), position)]
+                    return
                 if latest is not None and _differs(latest, status):
                     status = latest
                     yield [_make_entry(_to_item(latest, position), position)]
@@ -289,6 +292,11 @@ def _differs(status: LastTurn, before: LastTurn | None) -> bool:
         before.status,
         before.questions,
     )
+
+
+def _is_deleted(latest: LastTurn | None, position: Position) -> bool:
+    """Whether the session that a reader has read is gone: a journal never takes back a record."""
+    return position.sequence > (0 if latest is None else latest.records)
 
 
 def _ends(item: EventItem, end: ReadingEnd) -> bool:

@@ -197,9 +197,9 @@ class TurnWaits(Struct, frozen=True):
 
 
 class StreamCut(Struct, frozen=True):
-    """The stream ends here, and the turn goes on. The reader may come back."""
+    """The stream ends here, and the turn goes on unless it was deleted. The reader may come back."""
 
-    reason: Literal["too_slow", "shutting_down"]
+    reason: Literal["too_slow", "shutting_down", "deleted"]
 
 
 DisplayItem: TypeAlias = (
