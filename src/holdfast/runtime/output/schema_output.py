@@ -1,17 +1,26 @@
 """Makes an output type from a JSON Schema. The schema goes to the provider as it is written.
 
 An output is checked with `jsonschema`, and its problems go back to the model like those of any output
-type. This module must never fetch a reference from anywhere.
+type. A schema may come from a caller of a service, so its patterns are checked in time that grows only
+with the text. This module must never fetch a reference from anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError, core_schema
+from pydantic_core import (
+    InitErrorDetails,
+    PydanticCustomError,
+    SchemaError,
+    SchemaValidator,
+    ValidationError,
+    core_schema,
+)
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
@@ -58,8 +67,9 @@ def refuse_schema(problem: str, fix: str) -> ConfigurationError:
 
 def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
     try:
-        from jsonschema import Draft202012Validator, SchemaError
-        from jsonschema.validators import validator_for
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import SchemaError as WrongSchema
+        from jsonschema.validators import extend, validator_for
         from referencing import Registry, Resource, jsonschema
         from referencing.exceptions import Unresolvable
     except ImportError as error:
@@ -71,7 +81,7 @@ def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
         raise refuse("names a $schema that is not known", "Leave it out")
     try:
         kind.check_schema(plain)
-    except SchemaError as error:
+    except WrongSchema as error:
         place = "".join(f"[{part!r}]" for part in error.absolute_path)
         raise refuse(f"is not a JSON Schema: {place or 'it'}: {error.message}", "") from error
     # Without a registry of its own, jsonschema fetches what a reference names from the network.
@@ -87,7 +97,49 @@ def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
     if _is_endless(schema, lambda reference: resolver.lookup(reference).contents):
         problem = "refers to itself without an end"
         raise refuse(problem, "Refer to it only from a property or an item")
-    return kind(plain, registry=registry)
+    _check_patterns(schema, refuse)
+    extended: type[Validator] = extend(  # type: ignore[no-untyped-call]
+        kind, {"pattern": _match_pattern}
+    )
+    return extended(plain, registry=registry)
+
+
+def _check_patterns(schema: object, refuse: Refuse) -> None:
+    """Refuse patterns whose check could take for ever. Raises ConfigurationError."""
+    for part in _find_parts(schema):
+        pattern, names = part.get("pattern"), part.get("patternProperties")
+        if isinstance(pattern, str):
+            try:
+                _compile_pattern(pattern)
+            except SchemaError as error:
+                problem = f"has the pattern {pattern!r}, which cannot be checked in bounded time"
+                raise refuse(problem, "Leave out look-around and back-references") from error
+        for name in names if isinstance(names, dict) else ():
+            if sum(map(str(name).count, "*+{")) > 1:
+                problem = (
+                    f"has the pattern {name!r} in patternProperties, which has several repetitions"
+                )
+                raise refuse(problem, "Use at most one of *, + and {}")
+
+
+@lru_cache(maxsize=256)
+def _compile_pattern(pattern: str) -> SchemaValidator:
+    """Return a check for a pattern by an engine that never backtracks. Raises SchemaError."""
+    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+
+
+def _match_pattern(
+    _validator: Validator, pattern: str, instance: object, _schema: object
+) -> Iterator[Exception]:
+    """Check the keyword `pattern`, as jsonschema calls it."""
+    from jsonschema.exceptions import ValidationError as Mismatch
+
+    if not isinstance(instance, str):
+        return
+    try:
+        _compile_pattern(pattern).validate_python(instance)
+    except ValidationError:
+        yield Mismatch(f"{instance!r} does not match {pattern!r}")
 
 
 def _is_endless(schema: object, lookup: Callable[[str], object]) -> bool:

@@ -1,0 +1,39 @@
+"""A caller of a service names the schema of an output, and the text that the model repeats.
+
+A pattern such as `^(a+)+$` took exponential time in the event loop, for everybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from holdfast import Agent
+from holdfast.core.json_schema import JsonSchema
+from holdfast.errors import ConfigurationError
+from holdfast.testing import ScriptedModel
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|aa)+$", "^(.*a){30}$"])
+@pytest.mark.timeout(30)
+async def test_a_pattern_is_checked_in_bounded_time(pattern: str) -> None:
+    schema = JsonSchema({"type": "string", "pattern": pattern})
+    agent = Agent(ScriptedModel(json.dumps("a" * 60 + "!"), json.dumps("a" * 60)))
+    result = await asyncio.wait_for(agent.run("Repeat", output=schema), 20)
+    assert result.output == "a" * 60
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "^(?=a)b"},
+        {"type": "string", "pattern": r"(a)\1"},
+        {"type": "object", "patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+    ],
+)
+async def test_a_pattern_that_cannot_be_bounded_is_refused(schema: dict[str, object]) -> None:
+    agent = Agent(ScriptedModel("{}"))
+    with pytest.raises(ConfigurationError, match="pattern"):
+        await agent.run("Hi", output=JsonSchema(schema))
