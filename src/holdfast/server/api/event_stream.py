@@ -10,12 +10,38 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cache
 
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.server.live.live_run import Entry
 
 SECONDS_BETWEEN_COMMENTS = 15.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class EventStreamResponse(StreamingResponse):
+    """A stream that ends when its reader leaves; it takes one task besides that of the request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        del scope
+        request, has_left = asyncio.current_task(), False
+
+        async def watch() -> None:
+            nonlocal has_left
+            await self.listen_for_disconnect(receive)
+            has_left = True
+            if request is not None:
+                request.cancel()
+
+        watching = asyncio.create_task(watch())
+        try:
+            await self.stream_response(send)
+        except asyncio.CancelledError:
+            if not has_left or request is None or request.uncancel():
+                raise
+        finally:
+            watching.cancel()
 
 
 def stream_entries(
@@ -27,7 +53,7 @@ def stream_entries(
         batches: the entries, and an empty list where a comment is due.
         headers: headers besides those of every stream.
     """
-    return StreamingResponse(
+    return EventStreamResponse(
         encode_batches(batches),
         media_type="text/event-stream",
         headers={**HEADERS, **(headers or {})},

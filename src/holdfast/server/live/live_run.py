@@ -69,6 +69,7 @@ class Subscription:
         if self._size > LARGEST_BUFFER:
             self.is_too_slow = True
             self._entries.clear()
+            self._leave(self)
             self.close()
             return
         self._entries.append(entry)
