@@ -1,16 +1,20 @@
-"""Writes the OpenAPI document of the service's native API; the diff of that file is the review.
+"""Writes the OpenAPI document of the service's native API, and the table of its routes.
+
+The diff of these files is the review.
 
 usage: python scripts/openapi.py --write | --check
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
-from holdfast.server.api.routes import describe_api
+from holdfast.server.api.routes import OPERATIONS, describe_api
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "tests" / "api" / "openapi.json"
+PAGE = ROOT / "docs" / "reference" / "native-api.md"
 
 
 def render() -> str:
@@ -18,10 +22,22 @@ def render() -> str:
     return json.dumps(describe_api(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def fill_page(page: str) -> str:
+    """The page of the reference with the table of routes."""
+    rows = ["| route | scope | |", "|---|---|---|"]
+    for operation in sorted(OPERATIONS, key=lambda one: (one.path, one.method)):
+        route = f"`{operation.method} {operation.path}`"
+        rows.append(f"| {route} | {operation.scope} | {operation.text} |")
+    table = "\n".join(["<!-- generated: routes -->", *rows, "<!-- end -->"])
+    pattern = r"<!-- generated: routes -->.*?<!-- end -->"
+    return re.sub(pattern, lambda _: table, page, flags=re.DOTALL)
+
+
 def main(arguments: list[str]) -> int:
     """Write the document, or say whether it is as the code is."""
     if arguments == ["--write"]:
         SNAPSHOT.write_text(render(), "utf-8")
+        PAGE.write_text(fill_page(PAGE.read_text("utf-8")), "utf-8")
         return 0
     if arguments == ["--check"]:
         return int(SNAPSHOT.read_text("utf-8") != render())

@@ -16,6 +16,11 @@ def test_the_snapshot_is_the_code() -> None:
     )
 
 
+def test_the_page_of_the_reference_lists_the_routes() -> None:
+    page = openapi.PAGE.read_text("utf-8")
+    assert page == openapi.fill_page(page), "run: ./run generate"
+
+
 def test_every_operation_is_described_once() -> None:
     paths = describe_api()["paths"]
     described = [entry["operationId"] for methods in paths.values() for entry in methods.values()]
