@@ -64,7 +64,6 @@ READ = (
     "/api/v1/sessions/w/turns/1",
     "/api/v1/sessions/w/questions",
     "/api/v1/questions",
-    "/api/v1/endpoints",
     "/api/v1/usage?by=agent",
     "/vercel/guide/chat/s",
 )
