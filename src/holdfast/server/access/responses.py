@@ -106,9 +106,12 @@ def name_route(scope: Scope, path: str) -> str:
     # A mounted application that has no such route is an endpoint too, but not a function.
     if not inspect.isroutine(scope.get("endpoint")):
         return path if path in FIXED_PATHS else "unmatched"
+    names = scope.get("path_params", {})
+    if "path" in names:
+        return "unmatched"  # anything below a path, before the routes there were looked at
     named = f"{path}/"
-    for name, value in scope.get("path_params", {}).items():
-        if name != "path" and str(value):
+    for name, value in names.items():
+        if str(value):
             named = named.replace(f"/{value}/", f"/{{{name}}}/", 1)
     return named[:-1] or "/"
 

@@ -116,7 +116,7 @@ def protect(app: ASGIApp, access: AccessControl) -> ASGIApp:
         app: the application. Its routes call `require`, `take_turn` and `take_stream`.
         access: who may pass.
     """
-    gate = _Gate(BodyLimits(app, access.options.limits), access)
+    gate = _Gate(app, access)
     crossing = CrossOrigin(gate, access.options.allowed_origins)
     watched = ResponseWatch(crossing, access.metrics, access.monotonic)
     proxies = parse_networks("trusted_proxies", access.options.trusted_proxies)

@@ -61,6 +61,7 @@ async def answer(request: Request) -> Response:
     for (method, path), handle in ROUTES.items():
         names = match_path(path.split("/")[1:], given)
         if names is not None and method == request.method:
+            request.scope["path_params"] = names
             return await handle(request, **names)
     detail = f"there is nothing for {request.method} at this address"
     raise ProblemError(make_problem(404, "route", detail))
