@@ -194,8 +194,12 @@ async def measure_readers(url: str, http: aiohttp.ClientSession, idle: int, read
         runs = max(1, readers // 10)
         for number in range(runs):
             await start_clock(http, ours.base, f"s{number}")
+        begun = asyncio.Barrier(readers)
         late = await asyncio.gather(
-            *[measure_delay(http, ours.base, f"s{number % runs}") for number in range(readers)]
+            *[
+                measure_delay(read_items(http, ours.base, f"s{number % runs}"), begun)
+                for number in range(readers)
+            ]
         )
         worst = sorted(max(delays) for delays in late)
         print(
@@ -206,13 +210,19 @@ async def measure_readers(url: str, http: aiohttp.ClientSession, idle: int, read
             stream.close()
 
 
-async def measure_delay(http: aiohttp.ClientSession, base: str, session: str) -> list[float]:
-    """How late each notice of a run came, in seconds."""
-    delays = []
-    async for item in read_items(http, base, session):
+async def measure_delay(
+    items: AsyncIterator[dict[str, object]], begun: asyncio.Barrier
+) -> list[float]:
+    """How late each notice of a run came, in seconds, once all readers have begun."""
+    await anext(items)
+    await begun.wait()
+    began, delays = time.monotonic(), []
+    async for item in items:
         fields = item.get("fields")
         if item.get("name") == "clock_told" and isinstance(fields, dict):
-            delays.append(time.monotonic() - float(fields["seconds"]))
+            told = float(fields["seconds"])
+            if told > began:
+                delays.append(time.monotonic() - told)
     assert len(delays) > EMITTED / 2
     return delays
 
@@ -225,10 +235,9 @@ async def measure_replay(url: str, http: aiohttp.ClientSession, events: int) -> 
         for _ in range(events // 3):  # opened, replied, closed
             async with http.post(f"{ours.base}/api/v1/turns", json=body) as response:
                 assert response.status == 200, await response.text()
-        taken = []
-        for _ in range(3):
+        taken, count = [], 0
+        for _ in range(_ROUNDS):
             began = time.monotonic()
-            count = 0
             path = f"{ours.base}/api/v1/sessions/long/events?until=turn_end"
             async with http.get(path) as response:
                 count = (await response.read()).count(b"event: event")

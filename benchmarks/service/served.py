@@ -19,10 +19,15 @@ EMITTED = 100
 """Notices of the tool that tells the time."""
 
 
-def make_agents(url: str, **keywords: Any) -> list[Any]:
+def make_agents(url: str, journal: Any = None) -> list[Any]:
     """Make an agent for each scenario, and one that tells the time a hundred times in five seconds."""
-    # Not in the process of another framework.
-    from holdfast import Agent, Reply, ToolCall, ToolContext, tool  # noqa: PLC0415
+    from holdfast import (  # noqa: PLC0415 - not in the process of another framework
+        Agent,
+        Reply,
+        ToolCall,
+        ToolContext,
+        tool,
+    )
     from holdfast.events import CustomNotice  # noqa: PLC0415
     from holdfast.testing import ScriptedModel  # noqa: PLC0415
 
@@ -48,7 +53,7 @@ def make_agents(url: str, **keywords: Any) -> list[Any]:
     named = SCENARIOS.items()
     return [
         *(
-            Agent(f"openai:{model}", base_url=url, api_key=KEY, name=name, **keywords)
+            Agent(f"openai:{model}", base_url=url, api_key=KEY, name=name, journal=journal)
             for name, model in named
         ),
         clock,
@@ -102,7 +107,7 @@ async def run_in_process(url: str) -> None:
     """Run turns as a stream that is read to its end; print the CPU seconds of each request."""
     from holdfast import MemoryJournal  # noqa: PLC0415
 
-    turn, deltas, _ = make_agents(url, journal=MemoryJournal())
+    turn, deltas, _ = make_agents(url, MemoryJournal())
     number = 0
     for line in sys.stdin:
         name, count = line.split()
