@@ -16,10 +16,11 @@ from holdfast import Agent, ToolPermission, tool
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.server.event_log.encoding import encode_item
 from holdfast.server.event_log.positions import START
+from holdfast.server.event_log.stream_items import TextItem
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.service import Service, TenantService
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import DropAfter, EmulatedRequest, ErrorResponse, Fault, call
+from holdfast.testing.emulator import DropAfter, EmulatedRequest, ErrorResponse, Fault, Pace, call
 from holdfast.testing.emulator.script import Replies
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -67,22 +68,29 @@ def make_tenant(provider: Emulator) -> TenantService:
     return Service(agent).for_tenant()
 
 
-async def read(tenant: TenantService, session: str = "s") -> list[bytes]:
-    """Follow a session until its turn rests."""
+async def read(tenant: TenantService, session: str = "s", cancels_at: str = "") -> list[bytes]:
+    """Follow a session until its turn rests; cancel it after some text."""
     latest = await tenant.last_turn(session)
-    entries = tenant.reader.follow(session, START, ReadingEnd(latest.turn, TURN_RESTS))
-    return [encode_item(entry.item) async for entry in entries]
+    found: list[bytes] = []
+    text = ""
+    async for entry in tenant.reader.follow(session, START, ReadingEnd(latest.turn, TURN_RESTS)):
+        found.append(encode_item(entry.item))
+        text += entry.item.text if isinstance(entry.item, TextItem) else ""
+        if cancels_at and cancels_at in text:
+            cancels_at = ""
+            await tenant.cancel(session)
+    return found
 
 
 async def record(
-    replies: Replies, faults: Sequence[Fault | None] = (), *, approves: bool = False
+    replies: Replies, faults: Sequence[Fault | Sequence[Fault] | None] = (), act: str = ""
 ) -> tuple[list[bytes], list[bytes]]:
     """Run a turn; return what a live reader got, and what the journal has."""
     async with Emulator(replies, faults=list(faults)) as provider:
         tenant = make_tenant(provider)
         await tenant.start("keeper", "How many ducks?", session="s")
-        live = await read(tenant)
-        if approves:
+        live = await read(tenant, cancels_at="ducks: **" if act == "cancel" else "")
+        if act == "approve":
             agent = await tenant.agent_of("s")
             question = (await agent.questions("s"))[0]
             await tenant.answer("s", question.approve(by="ann", arguments={"amount": 2}))  # type: ignore[attr-defined]
@@ -90,19 +98,20 @@ async def record(
         return live, await read(tenant)
 
 
-SCENARIOS: dict[str, tuple[Replies, Sequence[Fault | None], bool]] = {
-    "plain": ([TEXT], (), False),
-    "retried": ([TEXT], (ErrorResponse("rate_limit", {"retry-after": "1"}), DropAfter(9)), False),
-    "tools": (_look_then_tell, (None, DropAfter(20)), False),  # type: ignore[dict-item]
-    "approved": (_pay_then_tell, (), True),  # type: ignore[dict-item]
-    "failed": ([TEXT], (ErrorResponse("context_length"),), False),
+SCENARIOS: dict[str, tuple[Replies, Sequence[Fault | Sequence[Fault] | None], str]] = {
+    "plain": ([TEXT], (), ""),
+    "retried": ([TEXT], (ErrorResponse("rate_limit", {"retry-after": "1"}), DropAfter(9)), ""),
+    "tools": (_look_then_tell, (None, DropAfter(20)), ""),  # type: ignore[dict-item]
+    "approved": (_pay_then_tell, (), "approve"),  # type: ignore[dict-item]
+    "failed": ([TEXT], (ErrorResponse("context_length"),), ""),
+    "cancelled": (_look_then_tell, (None, Pace(0.01)), "cancel"),  # type: ignore[dict-item]
 }
 
 
 async def main() -> None:
     """Write the recordings again."""
-    for name, (replies, faults, approves) in SCENARIOS.items():
-        live, saved = await record(replies, faults, approves=approves)
+    for name, (replies, faults, act) in SCENARIOS.items():
+        live, saved = await record(replies, faults, act)
         text = msgspec.json.encode(
             {
                 "live": [msgspec.Raw(one) for one in live],

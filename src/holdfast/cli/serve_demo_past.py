@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from holdfast.agent import Agent
 from holdfast.cli.serve_demo import KILLED_BY_REFUND, make_agents
-from holdfast.cli.serve_demo_script import UNREADABLE
+from holdfast.cli.serve_demo_script import CANCELLED, UNREADABLE
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import Limits
@@ -33,7 +33,7 @@ async def make_past(support: Agent[str], research: Agent[str]) -> None:
         _run(research, "Which sources agree?", "Sources that agree", Limits(iterations=1)),
         _run(support, "What can you do?", "First steps"),
         _run(support, f"{UNREADABLE} of our orders.", "The whole archive"),
-        _cancel(research, "Write a long report about outages.", "Report about outages"),
+        _cancel(research, f"{CANCELLED} about outages.", "Report about outages"),
         _decide(support, "A-1040", "Refund for a broken lamp", amount=None),
         _decide(support, "A-1041", "Refund, with less than asked", amount=20.0),
         _decide(support, "B-2209", "Refund after 30 days", denied="Delivered 41 days ago."),
@@ -72,9 +72,12 @@ async def _decide(
 
 async def _cancel(agent: Agent[str], message: str, title: str) -> None:
     session = title.lower().replace(" ", "-")
+    written = ""
     async with agent.stream(message, session=session) as stream:
         async for item in stream:
             if isinstance(item, TextDelta):
+                written += item.text
+            if "Retries help" in written:  # the report has begun, and its tools have ended
                 stream.cancel()
                 break
     await agent.sessions.rename(session, title)

@@ -28,6 +28,9 @@ from holdfast.testing.emulator import (
 UNREADABLE = "Summarize the whole archive"
 """A message that no model can read: the request is too long."""
 
+CANCELLED = "Write a long report"
+"""A message whose turn is cancelled while the model writes."""
+
 
 class _Order(Struct):
     total: float
@@ -59,7 +62,8 @@ def make_faults(
         if UNREADABLE in request.text:
             return (ErrorResponse("context_length"),)
         fault = choose(request)
-        slow: tuple[Fault, ...] = (Delay(0.4), Pace(0.03)) if is_live() else ()
+        is_slow = is_live() or CANCELLED in request.text
+        slow: tuple[Fault, ...] = (Delay(0.4), Pace(0.03)) if is_slow else ()
         return (*slow, *((fault,) if fault is not None else ()))
 
     return choose_faults

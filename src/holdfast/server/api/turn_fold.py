@@ -98,7 +98,7 @@ class TurnFold:
 
     def _add_interruption(self, event: TurnInterrupted) -> None:
         self._add_usage(event.usage)
-        self.in_doubt = self.in_doubt or bool(event.started)
+        self.in_doubt = self.in_doubt or any(".tool." in key for key in event.started)
         if event.partial is not None:
             self.text = event.partial.text
 

@@ -1,34 +1,18 @@
 // Folds the items of a session's stream into what the console shows. Pure: the same items give the same
 // state, live and from the journal. A record of the journal always has the last word.
-import { GrowingText } from "./text.js";
 import { applyNotice } from "./fold_notices.js";
+import { attemptOf, callOf, emptySession, iterationOf, keyOfCall, textOf, toolOf, turnOf } from "./session_state.js";
+
+export { emptySession, textOf };
 
 const ASKED = ".asked";
-
-/** What is shown of a session before its first item. */
-export function emptySession() {
-  return {
-    position: "0",
-    last: { turn: 0, status: "idle", questions: [] },
-    turns: new Map(),
-    changes: [],
-    records: [],
-    calls: new Map(),
-    tools: new Map(),
-    questions: new Map(),
-    current: null,
-    breakers: new Map(),
-    custom: [],
-    at: 0,
-  };
-}
 
 /** Add one item to the state. */
 export function applyItem(state, item) {
   switch (item.type) {
     case "event": applyRecord(state, item); break;
     case "text": applyText(state, item); break;
-    case "reasoning": callOf(state, item.key).reasoning.put(item.offset, item.text); break;
+    case "reasoning": callOf(state, keyOfCall(state, item.key)).reasoning.put(item.offset, item.text); break;
     case "withdrawn": applyWithdrawal(state, item); break;
     case "notice": applyNotice(state, item); break;
     case "status": state.last = { turn: item.turn, status: item.status, questions: item.questions ?? [] }; break;
@@ -44,14 +28,14 @@ export function foldItems(items) {
 }
 
 function applyText(state, item) {
-  const call = callOf(state, item.key);
+  const call = callOf(state, keyOfCall(state, item.key));
   if (item.attempt) attemptOf(call, item.attempt);
   call.text.put(item.offset, item.text);
   call.startedAt ??= state.at;
 }
 
 function applyWithdrawal(state, item) {
-  const call = callOf(state, item.key);
+  const call = callOf(state, keyOfCall(state, item.key));
   const attempt = item.attempt ? attemptOf(call, item.attempt) : call.attempts.at(-1);
   if (call.text.text) {
     const lost = { text: call.text.text, reason: item.reason, attempt: item.attempt };
@@ -60,83 +44,6 @@ function applyWithdrawal(state, item) {
   }
   call.text.clear();
   call.reasoning.clear();
-}
-
-/** The turn with this number; it is made when it is first named. */
-export function turnOf(state, number) {
-  let turn = state.turns.get(number);
-  if (!turn) {
-    turn = {
-      number, agent: "", message: null, openedAt: 0, closedAt: 0, status: "running", error: null,
-      by: "", request: "", metadata: null, model: "", iterations: [], marks: [], usage: newUsage(),
-      lost: newUsage(), questions: [], text: "", counts: true, lastAt: 0, inDoubt: [], records: 0,
-    };
-    state.turns.set(number, turn);
-  }
-  return turn;
-}
-
-/** Turn and iteration of a key such as `t2.i0.tool.1`. */
-export function placeOf(key) {
-  const found = /^t(\d+)(?:\.i(\d+))?/.exec(key) ?? [];
-  return { turn: Number(found[1] ?? 0), iteration: found[2] === undefined ? null : Number(found[2]) };
-}
-
-function iterationOf(state, key) {
-  const place = placeOf(key);
-  const turn = turnOf(state, place.turn);
-  const index = place.iteration ?? 0;
-  while (turn.iterations.length <= index) {
-    turn.iterations.push({ index: turn.iterations.length, call: null, tools: [], output: null, begunAt: 0 });
-  }
-  return turn.iterations[index];
-}
-
-/** The model call with this key. */
-export function callOf(state, key) {
-  let call = state.calls.get(key);
-  if (!call) {
-    call = {
-      key, text: new GrowingText(), reasoning: new GrowingText(), attempts: [], withdrawn: [],
-      waits: [], reply: null, error: null, tried: [], lost: null, count: 0, startedAt: null,
-      endedAt: null, downtime: 0, drafts: [],
-    };
-    state.calls.set(key, call);
-    iterationOf(state, key).call = call;
-    call.startedAt = turnOf(state, placeOf(key).turn).lastAt || null;
-  }
-  state.current = key;
-  return call;
-}
-
-/** An attempt of a call or tool, by its number from 1. */
-export function attemptOf(effect, number) {
-  let attempt = effect.attempts.find((one) => one.number === number && one.state === "running");
-  if (!attempt) {
-    attempt = { number, target: "", state: "running", error: null, wait: null, text: "" };
-    effect.attempts.push(attempt);
-  }
-  return attempt;
-}
-
-/** The tool call with this key. */
-export function toolOf(state, key) {
-  let tool = state.tools.get(key);
-  if (!tool) {
-    tool = {
-      key, index: Number(key.split(".").at(-1)), id: "", name: "", arguments: "", attempts: [],
-      waits: [], state: "planned", result: null, error: null, startedAt: null, endedAt: null,
-      usage: null, count: 0, downtime: 0, nested: [], questions: [],
-    };
-    state.tools.set(key, tool);
-    const iteration = iterationOf(state, key);
-    iteration.tools[tool.index] = tool;
-  }
-  return tool;
-}
-
-export function newUsage() {
-  return { input: 0, output: 0, cached_input: 0, reasoning: 0 };
 }
 
 function addUsage(total, usage) {
@@ -178,8 +85,7 @@ const RECORDS = {
     call.reply = event.reply;
     turn.model = event.reply.model || turn.model;
     turn.text = textOf(event.reply.parts);
-    call.text.put(0, turn.text);
-    call.text.text = turn.text;
+    setText(call.text, turn.text);
     addUsage(turn.usage, event.reply.usage);
     planTools(state, event);
   },
@@ -253,16 +159,21 @@ const RECORDS = {
   },
   turn_interrupted(state, event, turn) {
     turn.marks.push({ kind: "interrupted", at: event.at, reason: event.reason, by: event.by ?? "" });
-    for (const key of event.started ?? []) {
+    for (const key of (event.started ?? []).filter((one) => /\.tool\.\d+$/.test(one))) {
       const tool = toolOf(state, key);
       tool.state = "in_doubt";
       tool.endedAt = event.at;
       turn.inDoubt.push(key);
     }
-    const call = state.current ? state.calls.get(state.current) : null;
-    if (call && call.endedAt === null) call.endedAt = event.at;
+    const text = textOf(event.partial?.parts);
+    const call = text ? callOf(state, keyOfCall(state, event.key)) : state.calls.get(state.current);
+    if (call && call.endedAt === null) {
+      if (text) setText(call.text, text);
+      call.endedAt = event.at;
+    }
     addUsage(turn.usage, event.usage);
     addUsage(turn.usage, event.partial?.usage);
+    turn.text = text || turn.text;
   },
   turn_stopped(state, event, turn) {
     turn.marks.push({ kind: "stopped", at: event.at, reason: event.reason, text: event.text ?? "" });
@@ -288,6 +199,11 @@ const RECORDS = {
     });
   },
 };
+
+function setText(growing, text) {
+  growing.clear();
+  growing.put(0, text);
+}
 
 function endCall(call, event, turn) {
   call.count = event.attempts ?? 1;
@@ -335,9 +251,4 @@ function toolKey(key) {
 
 function isInDoubt(event) {
   return event.error?.code === "in_doubt";
-}
-
-/** The text of the parts of a message. */
-export function textOf(parts) {
-  return (parts ?? []).filter((part) => part.type === "text").map((part) => part.text).join("");
 }

@@ -1,6 +1,7 @@
 // What the notices of a run in progress add: attempts, announced waits, tools as they start. The journal
 // does not have them, so nothing that must be true later may rest on them.
-import { applyItem, attemptOf, callOf, emptySession, toolOf } from "./fold.js";
+import { applyItem } from "./fold.js";
+import { attemptOf, callOf, emptySession, toolOf } from "./session_state.js";
 
 /** Add a notice to the state of a session. */
 export function applyNotice(state, item) {

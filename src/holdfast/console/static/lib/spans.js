@@ -46,7 +46,7 @@ function addCall(rows, call, turn, now) {
 function addAttempts(rows, effect, from, end) {
   const shown = effect.attempts.filter((one) => one.error);
   shown.forEach((one, at) => {
-    rows.push(row("attempt", `attempt ${one.number}`, oneLine(`${one.error.safe}${one.wait ? `; ${waitText(one.wait)}` : ""}`, 180),
+    rows.push(row("attempt", `attempt ${one.number}`, oneLine(`${one.wait ? `${waitText(one.wait)}; ` : ""}${one.error.safe}`, 240),
       from, end, "warn", { depth: 1, isPoint: true, key: `${effect.key}.${at}` }));
     if (one.text) rows.push(row("withdrawn", "taken back", oneLine(one.text, 240), from, end, "faint", { depth: 1, isPoint: true }));
   });
