@@ -49,8 +49,8 @@ def test_a_question_is_approved_with_one_key(page, service) -> None:
     page.goto(f"{service.console}#/runs")
     page.locator(".run").first.click()
     status_of(page, "Done").wait_for()
-    assert page.get_by_text("refunded 49.90 for A-1").first.is_visible()
-    assert page.locator(".decision", has_text="approved by local").is_visible()
+    page.get_by_text("refunded 49.90 for A-1").first.wait_for()
+    page.locator(".decision", has_text="approved by local").wait_for()
 
 
 def test_edited_arguments_are_judged_before_they_are_sent(page, service) -> None:
@@ -70,7 +70,7 @@ def test_edited_arguments_are_judged_before_they_are_sent(page, service) -> None
     page.get_by_text("Changed: amount.").wait_for()
     send.click()
     status_of(page, "Done").wait_for()
-    assert page.get_by_text("refunded 20.00 for A-1").first.is_visible()
+    page.get_by_text("refunded 20.00 for A-1").first.wait_for()
 
 
 def test_a_denial_has_a_reason(page, service) -> None:
@@ -79,7 +79,7 @@ def test_a_denial_has_a_reason(page, service) -> None:
     page.get_by_label("Why not?").fill("Too late.")
     page.keyboard.press("Enter")
     status_of(page, "Done").wait_for()
-    assert page.locator(".decision.bad", has_text="Too late.").is_visible()
+    page.locator(".decision.bad", has_text="Too late.").wait_for()
 
 
 def test_two_people_answer_and_one_counts(page, service, browser) -> None:
@@ -192,7 +192,7 @@ def test_signing_in_with_a_key_and_out_again(page, service) -> None:
     start_chat(page, service, "support", "Refund A-1.")
     page.get_by_role("button", name="Approve", exact=True).click()
     status_of(page, "Done").wait_for()
-    assert page.locator(".decision", has_text="approved by ann").is_visible()
+    page.locator(".decision", has_text="approved by ann").wait_for()
     page.get_by_role("button", name="Sign out").click()
     page.get_by_label("Key").fill(find.search(reader)[0])
     page.keyboard.press("Enter")
