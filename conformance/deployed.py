@@ -1,0 +1,114 @@
+"""The files of the page about deployment, and processes that run as it says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "deploy-a-service.md"
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+
+_FILE = re.compile(r'^```\w+ title="(?P<name>[^"]+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+def read_page_file(name: str) -> str:
+    """Return a file that the page shows."""
+    return {found["name"]: found["text"] for found in _FILE.finditer(PAGE.read_text())}[name]
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ServedAgents:
+    """A process of `holdfast serve` that can be restarted.
+
+    Args:
+        folder: where its agents are.
+        arguments: the other arguments, without the port.
+    """
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.port = free_port()
+        self._command = [HOLDFAST, "serve", str(folder), "--port", str(self.port), *arguments]
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        while not self._process.stdout.readline().startswith("console"):
+            assert self._process.poll() is None, "it ended"
+
+    def stop(self) -> None:
+        """End it as a service manager does."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.communicate(timeout=60)
+            self._process = None
+
+
+@contextmanager
+def run_nginx(folder: Path, ports: list[int]) -> Iterator[int]:
+    """Run nginx with the configuration of the page; give its port.
+
+    Args:
+        folder: where its files are, with `cert.pem` and `key.pem`.
+        ports: the ports of the processes behind it.
+    """
+    port = free_port()
+    site = read_page_file("nginx.conf").replace("/etc/holdfast/tls", str(folder))
+    site = site.replace("listen 443", f"listen 127.0.0.1:{port}")
+    for number, behind in enumerate(ports, start=1):
+        site = site.replace(f"server 127.0.0.1:800{number}", f"server 127.0.0.1:{behind}")
+    site = re.sub(r"^ *server 127\.0\.0\.1:800\d .*\n", "", site, flags=re.MULTILINE)
+    places = "".join(
+        f"{kind}_temp_path {folder}/{kind};\n"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (folder / "nginx.conf").write_text(
+        f"daemon off; user root; pid {folder}/pid; error_log {folder}/errors; events {{}}\n"
+        f"http {{ access_log {folder}/requests;\n{places}{site} }}\n"
+    )
+    program = str(shutil.which("nginx"))
+    process = subprocess.Popen([program, "-c", folder / "nginx.conf", "-p", folder])
+    try:
+        _wait_for(port, process)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if process.poll() is not None or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def make_certificate(folder: Path) -> Path:
+    """Make a certificate for 127.0.0.1; return it."""
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    subprocess.run([*request, *names, *files], check=True, capture_output=True)
+    return folder / "cert.pem"
