@@ -238,3 +238,12 @@ def test_a_picture_is_sent_and_shown(page, service, tmp_path) -> None:
     picture = page.locator(".message.user img.picture")
     picture.wait_for()
     assert picture.evaluate("(one) => one.naturalWidth") == 1
+
+
+def test_an_answer_that_is_cut_off_is_no_error_of_the_page(page, service) -> None:
+    page.goto(f"{service.console}#/runs")
+    page.locator(".summary", has_text="0 runs").wait_for()
+    # Its body ends before its length: the connection broke.
+    cut = "window.fetch = async () => new Response(new ReadableStream({ start(one) { one.error(new TypeError('Failed to fetch')); } }))"
+    page.evaluate(cut)
+    page.locator(".state", has_text="not reachable").wait_for()

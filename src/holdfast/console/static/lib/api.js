@@ -40,13 +40,18 @@ function addressOf(path, query = {}) {
   return url;
 }
 
+/** The error of a request whose answer did not arrive whole. */
+function unreachable(error) {
+  if (error.name === "AbortError") return error;
+  return new ApiError({ status: 0, title: "Not reachable", detail: "The service cannot be reached.", retryable: true });
+}
+
 async function send(url, options) {
   let response;
   try {
     response = await fetch(url, { credentials: "same-origin", cache: "no-store", ...options });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ApiError({ status: 0, title: "Not reachable", detail: "The service cannot be reached.", retryable: true });
+    throw unreachable(error);
   }
   if (!response.ok) throw new ApiError(await readProblem(response));
   return response;
@@ -65,7 +70,12 @@ async function readProblem(response) {
 }
 
 async function readJson(response) {
-  const text = await response.text();
+  let text;
+  try {
+    text = await response.text();
+  } catch (error) {
+    throw unreachable(error);
+  }
   return text ? JSON.parse(text) : null;
 }
 

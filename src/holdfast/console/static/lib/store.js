@@ -131,8 +131,11 @@ export const shownRuns = computed(() => {
 });
 
 async function keepFresh() {
-  if (document.visibilityState === "visible") await refresh();
-  setTimeout(keepFresh, PAUSE);
+  try {
+    if (document.visibilityState === "visible") await refresh();
+  } finally {
+    setTimeout(keepFresh, PAUSE);
+  }
 }
 
 document.addEventListener("visibilitychange", () => {
