@@ -126,6 +126,7 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
         Trial(path="/api/v1/sessions/done/events?until=turn_end", accept="text/event-stream"),
     ),
     "GET /api/v1/sessions/{session}/questions": _read(f"{ADA}/questions"),
+    "GET /api/v1/sessions/{session}/acts": _read(f"{ADA}/acts"),
     "GET /api/v1/questions": _read("/api/v1/questions"),
     "GET /api/v1/usage": (
         Trial(path="/api/v1/usage?by=agent"),
@@ -162,7 +163,12 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
         "/api/v1/sessions", {"title": "New", "session": "new"}, {"title": "New", "session": "ada"}
     ),
     "POST /api/v1/sessions/import": (
-        Trial(path="/api/v1/sessions/import", body="{export}", scope="run", kind=NDJSON),
+        Trial(
+            path="/api/v1/sessions/import?session=moved",
+            body="{export}",
+            scope="run",
+            kind=NDJSON,
+        ),
         Trial(path="/api/v1/sessions/import?session=i", body="{}", scope="run", kind=NDJSON),
     ),
     "POST /api/v1/media": (

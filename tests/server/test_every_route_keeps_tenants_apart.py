@@ -21,7 +21,7 @@ from holdfast.journal import MemoryJournal
 from holdfast.journal.port import Journal
 
 _RANDOM = re.compile(
-    r"(resp|msg|fc|rs|conv|call|chatcmpl)[_-][\w-]+|[0-9a-f]{32}|[0-9a-f]{12}|\d+\.\d+|\d{10,}"
+    r"(resp|msg|fc|rs|conv|call|chatcmpl)[_-][\w-]+|[0-9a-f]{32}|[0-9a-f]{12,16}|\d+\.\d+|\d{10,}"
     r'|"next":"[^"]*"'
 )
 
@@ -54,7 +54,8 @@ async def send_all(app: Starlette, caller: Caller, found: dict[str, str]) -> lis
         method, key = route.partition(" ")[0], {"Idempotency-Key": "once"}
         answer = await caller.send(method, trial, found, **key)
         if route not in OF_PROCESS:
-            assert b"ALPHA" not in answer.body or "ALPHA" in f"{trial}", (route, answer.body)
+            is_given = "ALPHA" in f"{trial}" or trial.body == "{export}"
+            assert b"ALPHA" not in answer.body or is_given, (route, answer.body)
             told.append((route, trial.path, answer.status, _RANDOM.sub("*", answer.body.decode())))
     return told
 
