@@ -65,8 +65,14 @@ async def answer_question(call: Call[NoQuery, NewAnswer]) -> Response:
     receipt = await tenant.answer(session, answer)
     if receipt:
         await call.note_act("answer", key=body.key, answer=body.answer)
-    whom = await _find_first(tenant, session, body.key) if receipt.reason == "answered" else ""
-    return respond(AnswerView(bool(receipt), receipt.reason, whom))
+    if receipt.reason in (
+        "answered",
+        "unknown",
+    ):  # what another process has saved just now is unknown
+        first = await _find_first(tenant, session, body.key)
+        if first is not None:
+            return respond(AnswerView(accepted=False, reason="answered", by_whom=first.by))
+    return respond(AnswerView(bool(receipt), receipt.reason))
 
 
 def _check_fields(body: NewAnswer) -> None:
@@ -116,12 +122,12 @@ def _or(value: Any | UnsetType, default: Any) -> Any:
     return default if value is UNSET else value
 
 
-async def _find_first(tenant: TenantService, session: str, key: str) -> str:
-    """Return who gave the answer that counts."""
+async def _find_first(tenant: TenantService, session: str, key: str) -> QuestionAnswered | None:
+    """Return the answer that counts; None if there is none."""
     for record in await tenant.journal.read_by_keys(session, [key]):
         if isinstance(record.event, QuestionAnswered):
-            return record.event.by
-    return ""
+            return record.event
+    return None
 
 
 OPERATIONS: tuple[AnyOperation, ...] = (
