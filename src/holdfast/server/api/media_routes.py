@@ -16,7 +16,11 @@ from holdfast.server.api.views import MediaView
 from holdfast.server.problems import ProblemError, make_problem
 
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,80}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}")
-_ATTACHED = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
+_ATTACHED = {
+    "Content-Disposition": "attachment",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 async def upload_media(call: Call[NoQuery, NoBody]) -> Response:

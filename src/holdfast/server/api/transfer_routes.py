@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from io import BytesIO
 
 from starlette.responses import Response, StreamingResponse
 
@@ -34,15 +35,14 @@ async def _encode(first: str, lines: AsyncIterator[str]) -> AsyncIterator[bytes]
 async def import_session(call: Call[ImportQuery, NoBody]) -> Response:
     """Import a session that was exported."""
     check_content_type(call.request.headers, _LINES)
-    try:
-        text = (await call.request.body()).decode()
-    except UnicodeDecodeError as error:
-        raise ProblemError(make_problem(400, "body", "the lines are not UTF-8")) from error
-    lines = text.removesuffix("\n").split("\n")
+    # One by one: a short body can have millions of lines, each of which takes far more memory.
+    lines = (line.decode() for line in BytesIO(await call.request.body()))
     try:
         session = await call.tenant.sessions.import_(
             lines, session=call.query.session or None, name="the body"
         )
+    except UnicodeDecodeError as error:
+        raise ProblemError(make_problem(400, "body", "the lines are not UTF-8")) from error
     except (JournalCorruptError, JournalVersionError) as error:
         problem = make_problem(422, "lines", error.problem, field=error.path, fix=error.fix)
         raise ProblemError(problem) from error
