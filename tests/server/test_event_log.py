@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.server.event_log.positions import START, Position, TextDigest, parse_position
-from holdfast.server.event_log.stream_items import StreamItem, TextItem, WithdrawnItem
+from holdfast.server.event_log.stream_items import StatusItem, StreamItem, TextItem, WithdrawnItem
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.service import Service, TenantService
 from holdfast.testing import ScriptedModel
@@ -65,3 +65,17 @@ async def test_a_reader_that_comes_back_gets_the_rest_or_a_withdrawal() -> None:
     missed = await read(service, other)
     assert any(isinstance(item, WithdrawnItem) for item in missed)
     assert shown_text(missed, "Hallo") == "Hello you."
+
+
+async def test_a_reader_that_follows_a_session_is_told_of_the_next_turn() -> None:
+    service = make_service("Hello.", "Hello again.")
+    await service.start("payer", "Hi.", session="ada")
+    seen: list[tuple[int, str]] = []
+    async for entry in service.reader.follow("ada"):
+        if isinstance(entry.item, StatusItem):
+            seen.append((entry.item.turn, entry.item.status))
+            if seen[-1] == (1, "completed"):
+                await service.start("payer", "Hi again.", session="ada")
+            if seen[-1] == (2, "completed"):
+                break
+    assert (2, "running") in seen

@@ -25,7 +25,6 @@ _NAMES = frozenset(
             "key",
             "binding",
             "position",
-            "digest",
             "request_id",
             "previous",
             "next",
@@ -44,6 +43,9 @@ _ANY_FORM = frozenset(
     }
 )
 """The fields whose objects may have any form, so that even names in them may be contents."""
+
+_DIGEST_BITS = 2**20 - 1
+"""The part of a sequence number of `/v1/responses` that is a digest of text."""
 
 _NOTICES = frozenset(
     {
@@ -73,11 +75,24 @@ def redact_view(view: Any) -> Any:
 
 
 def _redact_field(name: str, value: Any) -> Any:
+    if name == "sequence_number" and isinstance(value, int):
+        return value & ~_DIGEST_BITS
     if isinstance(value, str):
+        if name == "position":
+            return _redact_position(value)
         return value if name in _NAMES else MARK
     if name in _ANY_FORM and isinstance(value, dict | list):
         return type(value)()
     return redact_view(value)
+
+
+def _redact_position(position: str) -> str:
+    """Return the position without the length and the digest of the text, from which it may be guessed.
+
+    >>> _redact_position("12.5.9f3ab2c411d0")
+    '12'
+    """
+    return position.partition(".")[0]
 
 
 class RedactedAnswer:
@@ -146,6 +161,8 @@ def redact_event(event: bytes) -> bytes:
 
 def _redact_line(line: bytes) -> bytes:
     name, _, data = line.partition(b":")
+    if name == b"id":
+        return b"id:" + _redact_position(data.decode()).encode()
     if name != b"data":
         return line
     try:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from holdfast.core.events import TurnClosed
+from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.server.event_log.encoding import encode_item
 from holdfast.server.event_log.positions import START, Position
 from holdfast.server.event_log.reader_state import ReaderState
@@ -147,6 +147,7 @@ class SessionReader:
                 async for batch in self._read_page(session, fold, idle):
                     found, is_last = _cut(batch, end)
                     position = found[-1].position if found else position
+                    status, found = _tell_new_turn(status, found)
                     yield found
                     if is_last:
                         return
@@ -257,6 +258,20 @@ def _catch_up(state: ReaderState, batch: list[Entry]) -> list[Entry]:
         else:
             found.append(entry)
     return found
+
+
+def _tell_new_turn(
+    status: LastTurn | None, batch: list[Entry]
+) -> tuple[LastTurn | None, list[Entry]]:
+    """Return the last turn that a reader knows, and a batch that says when another one begins."""
+    known = 0 if status is None else status.turn
+    for number, entry in enumerate(batch):
+        item = entry.item
+        if type(item) is EventItem and type(item.event) is TurnOpened and item.turn > known:
+            begun = LastTurn(item.turn, "running", (), item.sequence)
+            told = _make_entry(_to_item(begun, entry.position), entry.position)
+            return begun, [*batch[: number + 1], told, *batch[number + 1 :]]
+    return status, batch
 
 
 def _cut(batch: list[Entry], end: ReadingEnd | None) -> tuple[list[Entry], bool]:
