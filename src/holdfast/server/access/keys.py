@@ -20,8 +20,6 @@ from holdfast.journal.service_store import ApiKey
 from holdfast.server.access.principals import Principal, parse_scopes
 
 PREFIX = "hf_"
-ROTATION_GRACE = 86_400.0
-"""Seconds for which an old key is still accepted after it was replaced, unless told otherwise."""
 
 _FORM = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 from starlette.requests import Request
+from starlette.responses import Response
 
 from holdfast.server.access.callers import require, take_stream, take_turn
 from holdfast.server.access.principals import Scope
-from holdfast.server.api.request_reading import check_content_type, decode_body
+from holdfast.server.api.request_reading import (
+    check_content_type,
+    decode_body,
+    match_path,
+    split_path,
+)
+from holdfast.server.problems import ProblemError, make_problem
 from holdfast.server.service import Service, TenantService
 
 B = TypeVar("B", bound=Struct)
+
+RouteTable: TypeAlias = Mapping[tuple[str, str], Callable[..., Awaitable[Response]]]
+"""What answers a method and a path. The names in the path are its arguments."""
 
 _JSON = "application/json"
 
@@ -56,3 +67,15 @@ async def read_json(request: Request, kind: type[B]) -> B:
     """Return the body of a request as its type. Raises ProblemError that names the field."""
     check_content_type(request.headers, (_JSON,))
     return decode_body(await request.body(), kind)
+
+
+async def dispatch(request: Request, routes: RouteTable) -> Response:
+    """Answer a request by the route that fits it. Raises ProblemError with 404 if none does."""
+    given = split_path(request.scope)
+    for (method, path), handle in routes.items():
+        names = match_path(path.split("/")[1:], given)
+        if names is not None and method == request.method:
+            request.scope["path_params"] = names
+            return await handle(request, **names)
+    detail = f"there is nothing for {request.method} at this address"
+    raise ProblemError(make_problem(404, "route", detail))

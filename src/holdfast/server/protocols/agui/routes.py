@@ -6,7 +6,7 @@ the thread as it is, and what happens in it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -22,12 +22,10 @@ from holdfast.core.questions import AnyAnswer, AnyQuestion
 from holdfast.journal.encoding import to_json
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.api.request_reading import match_path, split_path
 from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problems import (
     ProblemError,
-    make_problem,
     respond_problem,
     to_problem,
 )
@@ -46,7 +44,7 @@ from holdfast.server.protocols.agui.run_input import (
     read_tools,
 )
 from holdfast.server.protocols.answering import find_asked, find_questions
-from holdfast.server.protocols.entering import Entered, enter, read_json
+from holdfast.server.protocols.entering import Entered, RouteTable, dispatch, enter, read_json
 from holdfast.server.protocols.session_turns import (
     MESSAGE_ID,
     NewTurn,
@@ -79,14 +77,7 @@ class ShownThread(Struct, frozen=True):
 async def answer(request: Request) -> Response:
     """Answer a request below `/agui`; an error is an event of AG-UI, too."""
     try:
-        given = split_path(request.scope)
-        for (method, path), handle in ROUTES.items():
-            names = match_path(path.split("/")[1:], given)
-            if names is not None and method == request.method:
-                request.scope["path_params"] = names
-                return await handle(request, **names)
-        detail = f"there is nothing for {request.method} at this address"
-        return _refuse(make_problem(404, "route", detail))
+        return await dispatch(request, ROUTES)
     except ProblemError as error:
         return _refuse(error.problem)
     except HoldfastError as error:
@@ -227,7 +218,7 @@ async def _encode(events: AsyncGenerator[AguiEvent]) -> AsyncIterator[bytes]:
             yield b"data: %s\n\n" % to_json(event)
 
 
-ROUTES: Final[Mapping[tuple[str, str], Callable[..., Awaitable[Response]]]] = {
+ROUTES: Final[RouteTable] = {
     ("POST", "/{agent}"): _run_agent,
 }
 """What answers below `/agui`."""

@@ -5,7 +5,7 @@ A connection that ends cancels nothing; `POST .../stop` does.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -25,13 +25,12 @@ from holdfast.core.questions import (
 from holdfast.journal.encoding import to_json
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.api.request_reading import match_path, split_path
 from holdfast.server.bound_agents import plan_of
 from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problems import ProblemError, make_problem
 from holdfast.server.protocols.answering import find_asked, find_questions
 from holdfast.server.protocols.display.display_items import StreamCut
-from holdfast.server.protocols.entering import Entered, enter, read_json
+from holdfast.server.protocols.entering import Entered, RouteTable, dispatch, enter, read_json
 from holdfast.server.protocols.session_turns import (
     NewTurn,
     OpenedTurn,
@@ -57,14 +56,7 @@ _DONE = b"data: [DONE]\n\n"
 
 async def answer(request: Request) -> Response:
     """Answer a request below `/vercel`."""
-    given = split_path(request.scope)
-    for (method, path), handle in ROUTES.items():
-        names = match_path(path.split("/")[1:], given)
-        if names is not None and method == request.method:
-            request.scope["path_params"] = names
-            return await handle(request, **names)
-    detail = f"there is nothing for {request.method} at this address"
-    raise ProblemError(make_problem(404, "route", detail))
+    return await dispatch(request, ROUTES)
 
 
 async def post_chat(request: Request, agent: str) -> Response:
@@ -219,7 +211,7 @@ async def _encode(chunks: AsyncGenerator[Chunk]) -> AsyncIterator[bytes]:
     yield _DONE
 
 
-ROUTES: Final[Mapping[tuple[str, str], Callable[..., Awaitable[Response]]]] = {
+ROUTES: Final[RouteTable] = {
     ("POST", "/{agent}/chat"): post_chat,
     ("GET", "/{agent}/chat/{session}"): get_chat,
     ("GET", "/{agent}/chat/{session}/stream"): get_stream,
