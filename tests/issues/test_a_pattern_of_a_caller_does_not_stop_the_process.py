@@ -31,9 +31,35 @@ async def test_a_pattern_is_checked_in_bounded_time(pattern: str) -> None:
         {"type": "string", "pattern": "^(?=a)b"},
         {"type": "string", "pattern": r"(a)\1"},
         {"type": "object", "patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+        {"type": "object", "patternProperties": {"^(a|aa)+$": {}}},
+        {"type": "object", "patternProperties": {"^" + "a?" * 30 + "a" * 30 + "$": {}}},
     ],
 )
 async def test_a_pattern_that_cannot_be_bounded_is_refused(schema: dict[str, object]) -> None:
     agent = Agent(ScriptedModel("{}"))
     with pytest.raises(ConfigurationError, match="pattern"):
         await agent.run("Hi", output=JsonSchema(schema))
+
+
+async def test_a_simple_pattern_of_names_is_checked() -> None:
+    schema = {
+        "type": "object",
+        "patternProperties": {"^[a-z]+$": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    agent = Agent(ScriptedModel('{"A": 1}', '{"a": 1}'))
+    assert (await agent.run("Hi", output=JsonSchema(schema))).output == {"a": 1}
+
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.timeout(30)
+async def test_a_schema_that_names_its_draft_is_checked_in_bounded_time() -> None:
+    schema = {"$schema": DRAFT, "pattern": "^(a+)+$", "properties": {"a": {"$ref": "#"}}}
+    schema["type"] = ["object", "string"]
+    agent = Agent(ScriptedModel(json.dumps({"a": "a" * 60 + "!"}), '{"a": "a"}'))
+    assert (await agent.run("Hi", output=JsonSchema(schema))).output == {"a": "a"}
+    part = {"type": "object", "properties": {"a": {"$schema": DRAFT, "pattern": "^(a+)+$"}}}
+    with pytest.raises(ConfigurationError, match="schema"):
+        await agent.run("Hi", output=JsonSchema(part))

@@ -101,12 +101,17 @@ def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
     extended: type[Validator] = extend(  # type: ignore[no-untyped-call]
         kind, {"pattern": _match_pattern}
     )
-    return extended(plain, registry=registry)
+    # A part with a $schema of its own would be checked by the class of jsonschema, not by ours.
+    return extended(
+        {name: part for name, part in plain.items() if name != "$schema"}, registry=registry
+    )
 
 
 def _check_patterns(schema: object, refuse: Refuse) -> None:
     """Refuse patterns whose check could take for ever. Raises ConfigurationError."""
     for part in _find_parts(schema):
+        if part is not schema and isinstance(part.get("$schema"), str):
+            raise refuse("names a $schema in a part of it", "Name it at the top alone")
         pattern, names = part.get("pattern"), part.get("patternProperties")
         if isinstance(pattern, str):
             try:
@@ -115,11 +120,10 @@ def _check_patterns(schema: object, refuse: Refuse) -> None:
                 problem = f"has the pattern {pattern!r}, which cannot be checked in bounded time"
                 raise refuse(problem, "Leave out look-around and back-references") from error
         for name in names if isinstance(names, dict) else ():
-            if sum(map(str(name).count, "*+{")) > 1:
-                problem = (
-                    f"has the pattern {name!r} in patternProperties, which has several repetitions"
-                )
-                raise refuse(problem, "Use at most one of *, + and {}")
+            # `jsonschema` matches these itself, with an engine that goes back.
+            if sum(map(str(name).count, "*+?{")) > 1 or any(mark in str(name) for mark in "(|"):
+                problem = f"has the pattern {name!r} in patternProperties, which may take too long"
+                raise refuse(problem, "Use no groups, no |, and at most one of *, +, ? and {}")
 
 
 @lru_cache(maxsize=256)
