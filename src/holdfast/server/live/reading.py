@@ -7,12 +7,14 @@ This module must never hold a truth that the journal does not have.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from holdfast.core.events import TurnClosed, TurnOpened
+from holdfast.journal.port import Record
 from holdfast.server.event_log.encoding import encode_item
 from holdfast.server.event_log.positions import START, Position
 from holdfast.server.event_log.reader_state import ReaderState
@@ -96,7 +98,7 @@ class SessionReader:
     async def read_saved(self, session: str, position: Position) -> AsyncIterator[Entry]:
         """Yield what the journal has after a position, and do not wait for more."""
         fold = TextFold(position)
-        async for batch in self._read_journal(session, fold, None):
+        for batch in await self._read_journal(session, fold, None):
             for entry in batch:
                 yield entry
 
@@ -110,13 +112,10 @@ class SessionReader:
             position: the place of the reader.
             end: when the stream ends; None follows the session until the reader leaves.
         """
-        batches = self.follow_batches(session, position, end)
-        try:
+        async with aclosing(self.follow_batches(session, position, end)) as batches:
             async for batch in batches:
                 for entry in batch:
                     yield entry
-        finally:
-            await batches.aclose()
 
     async def follow_batches(
         self,
@@ -141,16 +140,18 @@ class SessionReader:
                 if _is_deleted(latest, position):
                     yield [_make_entry(EndItem(str(position), "deleted"), position)]
                     return
+                ready: list[Entry] = []
                 if latest is not None and _differs(latest, status):
                     status = latest
-                    yield [_make_entry(_to_item(latest, position), position)]
-                async for batch in self._read_page(session, fold, idle):
-                    found, is_last = _cut(batch, end)
-                    position = found[-1].position if found else position
-                    status, found = _tell_new_turn(status, found)
-                    yield found
-                    if is_last:
-                        return
+                    ready = [_make_entry(_to_item(latest, position), position)]
+                async with aclosing(self._read_page(session, fold, idle, ready)) as page:
+                    async for batch in page:
+                        found, is_last = _cut(batch, end)
+                        position = found[-1].position if found else position
+                        status, found = _tell_new_turn(status, found)
+                        yield found
+                        if is_last:
+                            return
                 ended = self._find_end(latest, end, position)
                 if ended is not None:
                     yield [ended]
@@ -187,12 +188,12 @@ class SessionReader:
         return bool(entries) and entries[0].records > position.sequence
 
     async def _read_page(
-        self, session: str, fold: TextFold, idle: float | None
+        self, session: str, fold: TextFold, idle: float | None, ready: list[Entry]
     ) -> AsyncGenerator[list[Entry]]:
-        """Yield what the journal has, and then the items of the run in progress to its end."""
+        """Yield what is ready and what the journal has, then the run in progress to its end."""
         live = self._live.find_live(session)
         if live is None:
-            async for batch in self._read_journal(session, fold, None):
+            for batch in _join(ready, await self._read_journal(session, fold, None)):
                 yield batch
             return
         subscription, seen = live.subscribe()
@@ -200,14 +201,20 @@ class SessionReader:
             # Made at the same moment as the subscription begins.
             sequence, state = seen.position.sequence, ReaderState(fold, seen)
             if fold.position.sequence > sequence:
+                if ready:
+                    yield ready
                 await _wait_for_sequence(subscription, fold.position.sequence)
                 return
-            async for batch in self._read_journal(session, fold, sequence):
+            records = await self._read_journal(session, fold, sequence)
+            for batch in _join(ready, records, state):
                 yield batch
             last = fold.position
-            async for batch in _join(state, subscription, idle):
-                last = batch[-1].position if batch else last
-                yield batch
+            while not subscription.is_over:
+                batch = await subscription.take_all(idle)
+                if batch or not subscription.is_over:
+                    batch = _catch_up(state, batch) if state.is_behind else batch
+                    last = batch[-1].position if batch else last
+                    yield batch
             if subscription.is_too_slow:
                 yield [_make_end(last, "too_slow")]
         finally:
@@ -215,19 +222,36 @@ class SessionReader:
 
     async def _read_journal(
         self, session: str, fold: TextFold, sequence: int | None
-    ) -> AsyncIterator[list[Entry]]:
-        """Yield the items of the records after the place of a fold, up to a sequence."""
+    ) -> Iterator[list[Entry]]:
+        """Return the items of the records after the place of a fold, up to a sequence."""
         after = fold.position.sequence
         records = await self._journal.read(session, after)
         if sequence is not None:
             records = records[: max(0, sequence - after)]
-        for start in range(0, len(records), _RECORDS_AT_ONCE):
-            page = records[start : start + _RECORDS_AT_ONCE]
-            yield [
-                _make_entry(item, fold.position)
-                for record in page
-                for item in fold.feed(record.event)
-            ]
+        return _fold_records(fold, records)
+
+
+def _fold_records(fold: TextFold, records: Sequence[Record]) -> Iterator[list[Entry]]:
+    for start in range(0, len(records), _RECORDS_AT_ONCE):
+        page = records[start : start + _RECORDS_AT_ONCE]
+        yield [
+            _make_entry(item, fold.position) for record in page for item in fold.feed(record.event)
+        ]
+
+
+def _join(
+    ready: list[Entry], pages: Iterator[list[Entry]], state: ReaderState | None = None
+) -> Iterator[list[Entry]]:
+    """Yield what is ready, with the items of records and what is missing of the reply in progress."""
+    for page in pages:
+        ready = [*ready, *page]
+        if len(ready) >= _RECORDS_AT_ONCE:
+            yield ready
+            ready = []
+    if state is not None:
+        ready = [*ready, *(_make_entry(item, position) for item, position in state.begin())]
+    if ready:
+        yield ready
 
 
 async def _wait_for_sequence(subscription: Subscription, sequence: int) -> None:
@@ -235,18 +259,6 @@ async def _wait_for_sequence(subscription: Subscription, sequence: int) -> None:
     async for entry in subscription:
         if entry.position.sequence >= sequence:
             return
-
-
-async def _join(
-    state: ReaderState, subscription: Subscription, idle: float | None
-) -> AsyncIterator[list[Entry]]:
-    """Yield what a reader misses of the reply in progress, and then the items of the run."""
-    if begun := [_make_entry(item, position) for item, position in state.begin()]:
-        yield begun
-    while not subscription.is_over:
-        batch = await subscription.take_all(idle)
-        if batch or not subscription.is_over:
-            yield batch if not state.is_behind else _catch_up(state, batch)
 
 
 def _catch_up(state: ReaderState, batch: list[Entry]) -> list[Entry]:
