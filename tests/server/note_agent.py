@@ -2,11 +2,13 @@
 
 `python -m tests.server.note_agent JOURNAL PORT MODEL_URL FOLDER SECONDS GRACE` serves it. The writing tool
 takes so many seconds; it adds its idempotency key to `notes` in the folder when it begins, and to `saved` when it ends.
+`HOLDFAST_LATER` is by how many seconds its clock is ahead; whether to pay is asked for an hour.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -14,11 +16,20 @@ import uvicorn
 
 from holdfast import Agent, PostgresJournal, Resilience, RetryOptions, ToolPermission, tool
 from holdfast.journal.port import Journal
+from holdfast.resilience.system_clock import SystemClock
 from holdfast.server import create_app
 from holdfast.testing.emulator import EmulatedRequest, call
 from holdfast.tools.context import ToolContext
 
 LEASE = 1.0
+
+
+class LaterClock(SystemClock):
+    """A clock that is ahead."""
+
+    def now(self) -> float:
+        """Return the time so much later."""
+        return super().now() + float(os.environ.get("HOLDFAST_LATER", "0"))
 
 
 def final_text(message: str) -> str:
@@ -70,7 +81,8 @@ def note_agent(model_url: str, folder: Path, seconds: float) -> Agent[str]:
         api_key="none",
         name="noter",
         tools=[look, save, pay],
-        middleware=[ToolPermission(allow=["look", "save"], ask=["pay"])],
+        middleware=[ToolPermission(allow=["look", "save"], ask=["pay"], timeout=3600)],
+        clock=LaterClock(),
         retry=RetryOptions(max_retries=20, retry_delay=0.01, max_retry_delay=0.05),
         resilience=Resilience(budget=None, breaker=None),  # a fifth of all calls fails
     )

@@ -52,6 +52,8 @@ class ServedProcess:
         self._arguments = [journal, str(self.port), model_url, str(folder)]
         self._arguments += [str(seconds), str(grace)]
         self._process: subprocess.Popen[bytes] | None = None
+        self.later = 0.0
+        """By how many seconds its clock is ahead from its next start on."""
 
     @property
     def api(self) -> str:
@@ -61,7 +63,8 @@ class ServedProcess:
     def start(self) -> Self:
         """Start it, and wait until it listens."""
         command = [sys.executable, "-m", "tests.server.note_agent", *self._arguments]
-        self._process = subprocess.Popen(command)
+        environment = {**os.environ, "HOLDFAST_LATER": str(self.later)}
+        self._process = subprocess.Popen(command, env=environment)
         end = time.monotonic() + 30
         while True:
             try:

@@ -62,10 +62,10 @@ from holdfast.runtime.open_runs.recovery import (
     RecoveredRun,
     RecoveryProgress,
     RecoveryTime,
-    is_interrupted,
+    find_time_to_continue,
+    read_time_to_continue,
     recover_each,
     recover_one,
-    waits_for_answers,
 )
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
@@ -259,7 +259,7 @@ class Engine(Generic[T]):
         ]
 
         async def resume(progress: RecoveryProgress[Any]) -> None:
-            if await waits_for_answers(journal, progress.run_id):
+            if await read_time_to_continue(journal, progress.run_id) > self.plan.clock.now():
                 return
             context = TurnContext(questions=self._make_broker(), recovery=progress.recovery)
             this = msgspec.structs.replace(turn, run_id=progress.run_id)
@@ -279,7 +279,7 @@ class Engine(Generic[T]):
         run_id, journal = turn.run_id, self.require_journal("recover")
         context = msgspec.structs.replace(context, session=run_id, child_journal=journal)
         async with self.session_pool.open_session(run_id, max_wait=max_wait) as opened:
-            if is_interrupted(opened.machine):
+            if find_time_to_continue(opened.machine) <= self.plan.clock.now():
                 progress.run = run = await self._restore_run(
                     turn, opened, context, only_needed=True
                 )

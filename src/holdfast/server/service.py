@@ -27,11 +27,10 @@ from holdfast.journal.service_store_opening import open_service_store
 from holdfast.journal.tenants import TenantList
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.runtime.open_runs.recovery import waits_for_answers
 from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt
-from holdfast.server.bound_agents import AnyAgent, bind_agent, journal_of, name_agents
+from holdfast.server.bound_agents import AnyAgent, bind_agent, journal_of, name_agents, plan_of
 from holdfast.server.event_log.text_fold import turn_of_key
 from holdfast.server.live.exchange import LiveExchange, TenantRuns
 from holdfast.server.live.last_turn import LastTurn
@@ -88,7 +87,8 @@ class TenantService:
         self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
         self.watch = SessionWatch()
         self.runner = TurnRunner(self.watch)
-        self.open_turns = OpenTurns(self.journal, self.runner, self._agents)
+        clock = plan_of(next(iter(agents.values()))).clock
+        self.open_turns = OpenTurns(self.journal, self.runner, self._agents, clock)
         is_shared = isinstance(journal, SharedJournal)
         self._runs = VisibleRuns(tenant, self.runner, is_shared=is_shared)
         self.reader = SessionReader(self.journal, self._runs, self.watch)
@@ -201,7 +201,7 @@ class TenantService:
                 raise SessionBusyError(
                     session, "its open turn belongs to an agent that is not here"
                 )
-            if not await waits_for_answers(self.journal, session):
+            if not await self.open_turns.waits(session):
                 self.open_turns.begin(entry)
                 raise SessionBusyError(session, "its last turn is being continued")
 
@@ -274,7 +274,8 @@ class TenantService:
         if turn is not None:
             turn.cancel(by)
             await self.runner.wait(session)
-        elif await self._ask_driver(session, "cancel") is not None:
+        # Another process may drive it, also if this one has waited for it in order to continue it.
+        if await self._ask_driver(session, "cancel") is not None:
             return
         latest = await self.last_turn(session)
         if latest.status in ("waiting", "open"):

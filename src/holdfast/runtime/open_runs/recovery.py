@@ -174,15 +174,29 @@ class RecoveryProgress(Generic[T]):
             self.result = self.run.build_result()  # type: ignore[assignment]  # the plan's output type is T
 
 
-def is_interrupted(machine: SessionMachine) -> bool:
-    """Whether the turn was interrupted, and does not just wait for answers."""
+INTERRUPTED = float("-inf")
+"""The time from which an interrupted turn continues."""
+
+ONLY_ANSWERED = float("inf")
+"""The time from which a turn continues that waits for answers without a deadline."""
+
+
+def find_time_to_continue(machine: SessionMachine) -> float:
+    """Return the time from which the turn can continue without an answer, in seconds since the epoch.
+
+    A turn that was interrupted can always continue. One that just waits for answers can continue
+    when the first of its questions is too late to answer.
+    """
     if machine.phase is Phase.IDLE:
-        return False  # another driver has already finished the turn
-    return bool(machine.questions.due_askers) or not all_suspended(machine)
+        return ONLY_ANSWERED  # another driver has already finished the turn
+    if machine.questions.due_askers or not all_suspended(machine):
+        return INTERRUPTED
+    ends = [asked.until for asked in machine.questions.open_questions if asked.until is not None]
+    return min(ends, default=ONLY_ANSWERED)
 
 
-async def waits_for_answers(journal: Journal, run_id: str) -> bool:
-    """Whether the open turn of a run just waits for answers.
+async def read_time_to_continue(journal: Journal, run_id: str) -> float:
+    """Return the time from which the open turn of a run can continue; see `find_time_to_continue`.
 
     This takes no lease. A session that waits is not recovered, and must stay free for the answer.
 
@@ -191,14 +205,14 @@ async def waits_for_answers(journal: Journal, run_id: str) -> bool:
         run_id: the id of the run.
     """
     if isinstance(journal, SessionIndex) and not _has_asked(await journal.keys(run_id)):
-        return False  # its records are read once, when it is resumed
+        return INTERRUPTED  # its records are read once, when it is resumed
     events = [record.event for record in await journal.read(run_id)]
     if not _has_asked([event.key for event in events]):
-        return False
+        return INTERRUPTED
     machine = SessionMachine()
     for event in events:
         machine.apply(event)
-    return not is_interrupted(machine)
+    return find_time_to_continue(machine)
 
 
 def _has_asked(keys: Sequence[str]) -> bool:

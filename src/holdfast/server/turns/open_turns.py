@@ -1,24 +1,29 @@
 """Continues the turns of a tenant that no process drives: their process was killed or told to stop.
 
-A turn that waits for an answer stays as it is, and so does one of an agent that this process does not
-have. A turn that cannot be finished now, since a provider is down, is tried again later. This module
-must never try a turn again that has ended.
+A turn that waits for an answer is continued when the time for the answer is over, and otherwise stays
+as it is. So does a turn of an agent that this process does not have. A turn that cannot be finished
+now, since a provider is down, is tried again later. This module must never try a turn again that has
+ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from time import monotonic
 
 from msgspec import Struct
 
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
+from holdfast.core.events import QuestionAsked
+from holdfast.core.question_log import asked_key
 from holdfast.journal.port import RunEntry
-from holdfast.runtime.open_runs.recovery import waits_for_answers
+from holdfast.resilience.clock import Clock
+from holdfast.runtime.open_runs.recovery import ONLY_ANSWERED, read_time_to_continue
 from holdfast.server.bound_agents import AnyAgent
+from holdfast.server.turns.question_deadlines import QuestionDeadlines
 from holdfast.server.turns.turn_runner import TurnRunner
 from holdfast.sessions.session_index import SessionIndex
 
@@ -27,6 +32,10 @@ MOST_AT_ONCE = 200
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 """Seconds after which a turn that could not be finished is tried again; each pause is twice the last."""
+
+_PAUSE = (
+    1.0  # seconds until a session is looked at again that another driver has or nobody can read
+)
 
 _log = logging.getLogger("holdfast.server")
 
@@ -52,10 +61,15 @@ class OpenTurns:
         journal: the journal of the tenant.
         runner: drives the turns.
         agents: the agents by name.
+        clock: the clock of the agents, which sets until when a question may be answered.
     """
 
     def __init__(
-        self, journal: SessionIndex, runner: TurnRunner, agents: Mapping[str, AnyAgent]
+        self,
+        journal: SessionIndex,
+        runner: TurnRunner,
+        agents: Mapping[str, AnyAgent],
+        clock: Clock,
     ) -> None:
         self._journal = journal
         self._runner = runner
@@ -63,9 +77,11 @@ class OpenTurns:
         self._seen: dict[str, _Seen] = {}
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._deadlines = QuestionDeadlines(clock, self._look_at)
+        runner.note_waiting = self._note_waiting
 
     def is_queued(self, session: str) -> bool:
-        """Whether the turn of a session is about to be continued here."""
+        """Whether the turn of a session is looked at here, or about to be continued."""
         return session in self._tasks
 
     @property
@@ -92,21 +108,79 @@ class OpenTurns:
             return False
         return entry.agent in self._agents and not is_nested_run(entry.run)
 
+    async def waits(self, session: str) -> bool:
+        """Whether the open turn of a session just waits for answers that may still come.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        at = await read_time_to_continue(self._journal, session)
+        if self._deadlines.is_over(at):
+            return False
+        self._deadlines.set_time(session, at)
+        return True
+
     async def _waits(self, entry: RunEntry) -> bool:
         """Whether a run is to be left alone for now, because it waits or was just tried."""
         seen = self._seen.get(entry.run)
         if seen is not None and seen.records == entry.records:
             return seen.due_at is None or monotonic() < seen.due_at
         self._seen[entry.run] = _Seen(entry.records)
-        return await waits_for_answers(self._journal, entry.run)
+        return await self.waits(entry.run)
+
+    def _note_waiting(self, session: str, questions: Sequence[str]) -> None:
+        """Note that a turn rests here, with the keys of the questions that it waits for."""
+        self._begin_task(session, self._read_deadline(session, questions))
+
+    async def _read_deadline(self, session: str, questions: Sequence[str]) -> None:
+        """Read until when the first of some questions may be answered."""
+        keys = [asked_key(key) for key in questions]
+        try:
+            records = await self._journal.read_by_keys(session, keys)
+        except HoldfastError:
+            self._deadlines.set_pause(session, _PAUSE)
+            return
+        asked = [record.event for record in records if isinstance(record.event, QuestionAsked)]
+        ends = [event.until for event in asked if event.until is not None]
+        self._deadlines.set_time(session, min(ends, default=ONLY_ANSWERED))
+
+    def _look_at(self, session: str) -> None:
+        """Look at a turn that waited: the time for an answer is over."""
+        if session in self._tasks:
+            self._deadlines.set_pause(session, _PAUSE)
+        elif not self._runner.is_driven(session):  # otherwise it is noted when it rests again
+            self._begin_task(session, self._continue_overdue(session))
+
+    async def _continue_overdue(self, session: str) -> None:
+        """Continue a turn whose question nobody has answered in time, here or in another process."""
+        try:
+            found = await self._journal.find_runs(session, session)
+            waits = bool(found) and found[0].turn_open and await self.waits(session)
+        except HoldfastError as error:
+            _log.warning("the waiting turn of %s cannot be read: %s", session, error)
+            self._deadlines.set_pause(session, _PAUSE)
+            return
+        for entry in found:
+            if entry.leased:
+                self._deadlines.set_pause(session, _PAUSE)
+            elif entry.turn_open and not waits and entry.agent in self._agents:
+                self._seen[session] = _Seen(entry.records, FIRST_PAUSE)
+                await self._continue(entry)
 
     def begin(self, entry: RunEntry) -> None:
         """Continue a run as soon as there is room."""
         seen = self._seen.setdefault(entry.run, _Seen(entry.records))
         seen.pause = min(max(FIRST_PAUSE, 2 * seen.pause), LONGEST_PAUSE)
-        task = asyncio.create_task(self._continue(entry), name=f"holdfast-open-{entry.run}")
-        self._tasks[entry.run] = task
-        task.add_done_callback(lambda _: self._tasks.pop(entry.run, None))
+        self._begin_task(entry.run, self._continue(entry))
+
+    def _begin_task(self, session: str, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name=f"holdfast-open-{session}")
+        self._tasks[session] = task
+        task.add_done_callback(lambda _: self._forget_task(session, task))
+
+    def _forget_task(self, session: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(session) is task:
+            del self._tasks[session]
 
     async def _continue(self, entry: RunEntry) -> None:
         async with self._places:
@@ -123,5 +197,6 @@ class OpenTurns:
 
     def close(self) -> None:
         """Continue nothing more."""
+        self._deadlines.close()
         for task in self._tasks.values():
             task.cancel()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -33,6 +33,10 @@ BeginStream: TypeAlias = Callable[[], RunStream[Any]]
 
 Observe: TypeAlias = Callable[[str, Event | Notice], None]
 """Is told the name of an agent and what a turn of it tells; it must be fast."""
+
+
+NoteWaiting: TypeAlias = Callable[[str, Sequence[str]], None]
+"""Is told of a session whose turn waits, and the keys of its questions."""
 
 
 class AcceptedTurn(Struct, frozen=True):
@@ -123,6 +127,7 @@ class TurnRunner:
         self._driven: dict[str, DrivenTurn] = {}
         self.is_closing = False
         self.observe: Observe | None = None
+        self.note_waiting: NoteWaiting | None = None
 
     def find(self, session: str) -> DrivenTurn | None:
         """Return the turn of a session that is driven here; None if there is none."""
@@ -212,7 +217,7 @@ class TurnRunner:
         return turn
 
     async def _run(self, turn: DrivenTurn, begin: BeginStream, agent: AnyAgent) -> None:
-        session = turn.session
+        session, result = turn.session, None
         try:
             result = await self._read_stream(turn, begin)
             while result is not None and await _has_new_answers(turn, result, agent):
@@ -227,6 +232,8 @@ class TurnRunner:
             if not turn.accepted.done():
                 _end_unaccepted(turn)
             self._watch.wake(session)
+            if result is not None and result.questions and self.note_waiting is not None:
+                self.note_waiting(session, [question.key for question in result.questions])
 
     async def _read_stream(self, turn: DrivenTurn, begin: BeginStream) -> Result[Any] | None:
         """Publish a stream to its end; return the result, or None if it was cut short."""
