@@ -11,6 +11,7 @@ import json
 from pydantic import BaseModel, ConfigDict
 
 from holdfast.core.client_tools import CLIENT_TIMEOUT, ClientTool, ClientToolQuestion
+from holdfast.core.errors import UnansweredError
 from holdfast.core.json_strict import dump_json
 from holdfast.tools.argument_wording import RefusedCall, describe_wanted
 from holdfast.tools.arguments import parse_arguments
@@ -74,7 +75,13 @@ async def _ask_caller(context: ToolContext) -> str:
     question = ClientToolQuestion(
         tool=context.tool, arguments=context.arguments, call_id=context.call_id
     )
-    result = await context.ask(question, timeout=CLIENT_TIMEOUT)
+    try:
+        result = await context.ask(question, timeout=CLIENT_TIMEOUT)
+    except UnansweredError as error:
+        if error.why != "timeout":
+            raise
+        late = f"The caller gave no result of '{context.tool}' within {CLIENT_TIMEOUT:g} seconds."
+        raise ToolError(late) from error
     if result.is_error:
         raise ToolError(result.text)
     return result.text
