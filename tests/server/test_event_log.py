@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.server.event_log.positions import START, Position, TextDigest, parse_position
@@ -68,14 +70,25 @@ async def test_a_reader_that_comes_back_gets_the_rest_or_a_withdrawal() -> None:
 
 
 async def test_a_reader_that_follows_a_session_is_told_of_the_next_turn() -> None:
-    service = make_service("Hello.", "Hello again.")
-    await service.start("payer", "Hi.", session="ada")
+    was_told = asyncio.Event()
+
+    @tool(effect="read")
+    async def wait() -> str:
+        """Wait until the reader knows of this turn."""
+        await was_told.wait()
+        return "waited"
+
+    call = Reply((ToolCall("c1", "wait", "{}"),))
+    agent = Agent(ScriptedModel("Hello.", call, "Hello again."), name="waiter", tools=[wait])
+    service = Service(agent).for_tenant()
+    await service.start("waiter", "Hi.", session="ada")
     seen: list[tuple[int, str]] = []
     async for entry in service.reader.follow("ada"):
         if isinstance(entry.item, StatusItem):
             seen.append((entry.item.turn, entry.item.status))
             if seen[-1] == (1, "completed"):
-                await service.start("payer", "Hi again.", session="ada")
+                await service.start("waiter", "Hi again.", session="ada")
+            if seen[-1] == (2, "running"):
+                was_told.set()
             if seen[-1] == (2, "completed"):
                 break
-    assert (2, "running") in seen
