@@ -6,7 +6,7 @@ from scripts import measures
 
 import holdfast
 
-# A wire's folder has the same files as every other wire's, and so has a strategy's.
+# A wire's folder has the same files as every other wire's, so has a strategy's, and a protocol's of the service.
 WIRE_FILES = {
     "chunk_reader",
     "codec",
@@ -18,6 +18,7 @@ WIRE_FILES = {
     "vocabulary",
 }
 STRATEGY_FILES = {"decision", "options", "strategy"}
+PROTOCOL_FILES = {"projection", "routes"}
 OTHER_FILES = {
     "events",  # of the core, and the namespace for users that collects them
     "calls",  # of a wire: how it tells apart the tool calls of one reply
@@ -33,7 +34,7 @@ def test_a_class_name_is_defined_once() -> None:
 
 def test_a_file_name_stands_once_outside_parallel_folders() -> None:
     names = {name.removesuffix(".py") for name in measures.file_names_twice()}
-    assert names - WIRE_FILES - STRATEGY_FILES - OTHER_FILES == set()
+    assert names - WIRE_FILES - STRATEGY_FILES - PROTOCOL_FILES - OTHER_FILES == set()
 
 
 def test_functions_are_named_by_what_they_do() -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast import Agent, ToolPermission, tool
 from holdfast.resilience.retry.options import RetryOptions
-from holdfast.server.event_log.encoding import encode_item
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import START
 from holdfast.server.event_log.stream_items import TextItem
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.console.record import TEXT, make_tenant
 
-from holdfast.server.event_log.encoding import encode_item
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import START
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.testing import Emulator

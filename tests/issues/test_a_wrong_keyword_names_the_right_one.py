@@ -26,7 +26,7 @@ RUNS: list[tuple[str, str]] = [
     ("metdata", "Agent.run. Did you mean metadata?"),
     (
         "zzz",
-        "Agent.run. It has deps, history, instructions, limits, metadata, model, output, request",
+        "Agent.run. It has by, deps, history, instructions, limits, metadata, model, output, request",
     ),
 ]
 

@@ -30,7 +30,7 @@ from holdfast.server.access.stack import (
     take_stream,
     take_turn,
 )
-from holdfast.server.problems import ProblemError, respond_problem
+from holdfast.server.problem_responses import ProblemError, respond_problem
 
 
 async def show_caller(request: Request) -> Response:

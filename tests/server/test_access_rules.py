@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError
-from holdfast.server.access.addresses import (
+from holdfast.server.access.asgi import find_route_path
+from holdfast.server.access.client_addresses import (
     has_forwarded,
     is_loopback,
     name_caller,
     parse_networks,
     read_forwarded,
 )
-from holdfast.server.access.asgi import find_route_path
 from holdfast.server.access.keys import (
     accept_key,
     digest_secret,

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from holdfast.journal.journal_errors import JournalUnreachableError
-from holdfast.server.problems import respond_problem, to_problem
+from holdfast.server.problem_responses import respond_problem, to_problem
 
 
 def test_a_journal_that_is_away_is_named_in_the_log_and_not_to_the_client(

@@ -43,7 +43,7 @@ from holdfast.core.notices import (
     RetryScheduled,
 )
 from holdfast.journal.memory import MemoryJournal
-from holdfast.server.event_log.encoding import encode_item
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import START, Position, parse_position
 from holdfast.server.event_log.stream_items import EventItem, StreamItem, TextItem, WithdrawnItem
 from holdfast.server.event_log.text_fold import TextFold, find_text, is_event

@@ -11,7 +11,7 @@ from holdfast.core.deltas import ReasoningDelta
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import user
 from holdfast.core.notices import AttemptStarted
-from holdfast.server.event_log.encoding import encode_item
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import START
 from holdfast.server.event_log.stream_items import EndItem, EventItem, StreamItem, TextItem
 from holdfast.server.live.live_run import LARGEST_BUFFER, LiveRun

@@ -28,7 +28,7 @@ async def make_past(support: Agent[str], research: Agent[str]) -> None:
     """Run turns that end in all ways, and then two during which the process ends."""
     if await support.sessions.list(limit=1):
         return
-    await asyncio.gather(
+    ended = [
         *(_run(research, question, title) for question, title in _QUESTIONS),
         _run(research, "Which sources agree?", "Sources that agree", Limits(iterations=1)),
         _run(support, "What can you do?", "First steps"),
@@ -37,7 +37,8 @@ async def make_past(support: Agent[str], research: Agent[str]) -> None:
         _decide(support, "A-1040", "Refund for a broken lamp", amount=None),
         _decide(support, "A-1041", "Refund, with less than asked", amount=20.0),
         _decide(support, "B-2209", "Refund after 30 days", denied="Delivered 41 days ago."),
-    )
+    ]
+    await asyncio.gather(*ended)
     await asyncio.gather(
         _run(support, "Refund order A-1042, the lamp arrived broken.", "Broken lamp"),
         _run(support, "Order B-2210 arrived twice.", "Delivered twice"),

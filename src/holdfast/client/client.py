@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Literal, Self, Unpack
 
-from holdfast.client.connection import Connection
-from holdfast.client.following import Beginning, Following
+from holdfast.client.following import Following, StreamBeginning
 from holdfast.client.media_calls import MediaCalls
 from holdfast.client.question_calls import QuestionCalls
+from holdfast.client.service_connection import ServiceConnection
 from holdfast.client.session_calls import SessionCalls, call, get, session_path
 from holdfast.client.start_request import MessageParts, StartKeywords
 from holdfast.client.turn_calls import TurnCalls
@@ -51,7 +51,7 @@ class Client:
         patience: PositiveFloat = 60.0,
         transport: Transport | None = None,
     ) -> None:
-        self._connection = Connection(base_url, api_key, patience, transport)
+        self._connection = ServiceConnection(base_url, api_key, patience, transport)
         self.turns = TurnCalls(self._connection)
         self.sessions = SessionCalls(self._connection)
         self.questions = QuestionCalls(self._connection)
@@ -111,5 +111,5 @@ class Client:
             TransportError: the service cannot be reached.
         """
         path = session_path(session, "/events")
-        beginning = Beginning(path=path, position=after, until=until)
+        beginning = StreamBeginning(path=path, position=after, until=until)
         return Following(self._connection, beginning).read()

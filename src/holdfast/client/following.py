@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from holdfast.client.connection import Connection, Sending, Waits, with_key
+from holdfast.client.service_connection import Sending, ServiceConnection, Waits, with_key
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, TransportError
 from holdfast.core.events import TurnClosed
 from holdfast.server.event_log.stream_items import (
@@ -27,7 +27,7 @@ from holdfast.server.event_log.stream_items import (
 _LOCATION = re.compile(r"/sessions/(?P<session>[^/]+)/turns/(?P<turn>\d+)$")
 
 
-class Beginning(Struct, frozen=True, kw_only=True):
+class StreamBeginning(Struct, frozen=True, kw_only=True):
     """Where a stream begins: with a request that starts a turn, or at a place of a session.
 
     Args:
@@ -51,7 +51,7 @@ class Following:
         beginning: where it begins.
     """
 
-    def __init__(self, connection: Connection, beginning: Beginning) -> None:
+    def __init__(self, connection: ServiceConnection, beginning: StreamBeginning) -> None:
         self._connection = connection
         self._path = beginning.path
         self._start = None if beginning.start is None else with_key(beginning.start)

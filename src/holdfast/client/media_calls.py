@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from holdfast.client.connection import Connection, Sending
+from holdfast.client.service_connection import Sending, ServiceConnection
 from holdfast.client.session_calls import call
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import NonEmptyText
@@ -18,7 +18,7 @@ class MediaCalls:
         connection: the connection.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServiceConnection) -> None:
         self._connection = connection
 
     @check_arguments

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
-from holdfast.client.connection import Connection
+from holdfast.client.service_connection import ServiceConnection
 from holdfast.client.session_calls import call, get, post, session_path
 from holdfast.core.questions import Remember
 from holdfast.server.api.request_bodies import NewAnswer
@@ -20,7 +20,7 @@ class QuestionCalls:
         connection: the connection.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServiceConnection) -> None:
         self._connection = connection
 
     async def list(self, *, agent: str | None = None, limit: int = 100) -> QuestionList:

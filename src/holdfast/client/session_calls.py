@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET
 
-from holdfast.client.connection import Connection, Sending, decode, encode
+from holdfast.client.service_connection import Sending, ServiceConnection, decode, encode
 from holdfast.client.start_request import MessageParts, make_message
 from holdfast.server.api.request_bodies import (
     Compact,
@@ -40,7 +40,7 @@ def session_path(session: str, rest: str = "") -> str:
     return f"/sessions/{quote(session, safe='')}{rest}"
 
 
-async def call(connection: Connection, sending: Sending, kind: type[T]) -> T:
+async def call(connection: ServiceConnection, sending: Sending, kind: type[T]) -> T:
     """Send a request and return its answer as a type."""
     return decode((await connection.send(sending)).body, kind)
 
@@ -63,7 +63,7 @@ class SessionCalls:
         connection: the connection.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServiceConnection) -> None:
         self._connection = connection
 
     async def list(

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from msgspec import UNSET
 
-from holdfast.client.connection import Sending, encode
+from holdfast.client.service_connection import Sending, encode
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits

@@ -7,8 +7,8 @@ from typing import Unpack
 
 from msgspec.structs import replace
 
-from holdfast.client.connection import Connection
-from holdfast.client.following import Beginning, Following
+from holdfast.client.following import Following, StreamBeginning
+from holdfast.client.service_connection import ServiceConnection
 from holdfast.client.session_calls import call, get, post, session_path
 from holdfast.client.start_request import MessageParts, StartKeywords, make_start
 from holdfast.server.api.views import TurnState, TurnView
@@ -27,7 +27,7 @@ class TurnCalls:
         connection: the connection.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServiceConnection) -> None:
         self._connection = connection
 
     async def start(
@@ -73,7 +73,7 @@ class TurnCalls:
     ) -> AsyncIterator[StreamItem]:
         """Start a turn and stream its items to its end. Arguments as for `start`."""
         start = replace(make_start(agent, message, keywords), accept="text/event-stream")
-        return Following(self._connection, Beginning(start=start)).read()
+        return Following(self._connection, StreamBeginning(start=start)).read()
 
     async def cancel(self, session: str) -> TurnState:
         """Cancel the last turn of a session, wherever it runs."""

@@ -25,7 +25,7 @@ from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
 from holdfast.server.health.turn_counts import TurnCounts
 from holdfast.server.lifetime import ServiceLifetime, stop_on_signals
-from holdfast.server.problems import ProblemError, respond_problem, to_problem
+from holdfast.server.problem_responses import ProblemError, respond_problem, to_problem
 from holdfast.server.protocols.agui import routes as agui
 from holdfast.server.protocols.openai_errors import OpenAIErrors
 from holdfast.server.protocols.openai_routes import make_openai_api

@@ -7,14 +7,17 @@ must never compile a plan.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, TypeAlias
 
 from holdfast.agent import Agent
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
-from holdfast.runtime.bound_engine import bind_engine
+from holdfast.runtime.engine import Engine
+from holdfast.runtime.open_runs.answering import Answering
 from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.sessions.session_pool import SessionPool
 from holdfast.runtime.streams.run_stream import RunStream
 
 AnyAgent: TypeAlias = Agent[Any, Any]
@@ -44,7 +47,26 @@ def name_agents(agents: AnyAgent | Iterable[AnyAgent]) -> dict[str, AnyAgent]:
 def bind_agent(agent: AnyAgent, journal: Journal) -> AnyAgent:
     """Return the agent on another journal. A question that nobody answers suspends its run."""
     bound: AnyAgent = object.__new__(Agent)
-    bound._engine = bind_engine(agent._engine, journal)  # noqa: SLF001  # REASON: the one place
+    bound._engine = _bind_engine(agent._engine, journal)  # noqa: SLF001  # REASON: the one place
+    return bound
+
+
+def _bind_engine(engine: Engine[Any], journal: Journal) -> Engine[Any]:
+    """Return an engine with the same plan on another journal.
+
+    A question that nobody answers at once suspends its run, and a message for a busy session is
+    refused, since a service must hold neither a run nor a request open for a person.
+
+    Args:
+        engine: the engine of an agent.
+        journal: where the runs of the new engine are saved.
+    """
+    bound = copy(engine)
+    bound.journal = journal
+    bound.session_pool = SessionPool(journal, engine.plan.chain, engine.session_pool.cache)
+    bound.answering = Answering(engine.plan, bound.session_pool, journal)
+    bound.pruning = None
+    bound.on_wait, bound.max_wait = "suspend", 0.0
     return bound
 
 

@@ -32,8 +32,8 @@ from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.server.bound_agents import AnyAgent, bind_agent, journal_of, name_agents, plan_of
 from holdfast.server.event_log.text_fold import turn_of_key
-from holdfast.server.live.exchange import LiveExchange, TenantRuns
 from holdfast.server.live.last_turn import LastTurn
+from holdfast.server.live.process_exchange import LiveExchange, TenantRuns
 from holdfast.server.live.reading import SessionReader
 from holdfast.server.live.session_watch import SessionWatch
 from holdfast.server.live.visible_runs import VisibleRuns
@@ -46,7 +46,7 @@ from holdfast.sessions.sessions import Sessions
 _MOST_LOOKED_AT = 100
 
 
-class PlainAnswer(Struct, frozen=True):
+class RelayedAnswer(Struct, frozen=True):
     """An answer on its way to another process, as JSON values."""
 
     key: str
@@ -242,7 +242,7 @@ class TenantService:
 
     async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
         """Give an answer to the run, in whichever process it is driven."""
-        plain = PlainAnswer(
+        plain = RelayedAnswer(
             answer.key, answer.binding, plain_form(answer.value), answer.by, answer.expires_at
         )
         result = await self._ask_driver(session, "answer", to_json(plain).decode())
@@ -327,7 +327,7 @@ class TenantService:
         return to_json(ActResult(receipt)).decode()
 
     async def _restore_answer(self, act: DriverAct) -> AnyAnswer | None:
-        given = msgspec.json.decode(act.body, type=PlainAnswer)
+        given = msgspec.json.decode(act.body, type=RelayedAnswer)
         agent = await self.agent_of(act.session)
         for question in await agent.questions(act.session):
             if question.key == given.key:

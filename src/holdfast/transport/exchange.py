@@ -68,7 +68,7 @@ class RequestTarget(Struct, frozen=True):
         return Destination(self.host, sent, _format_host(self.proxy) if self.proxy else "")
 
 
-class Client:
+class SharedClient:
     """The objects that the requests of one transport share: sessions and parsed URLs.
 
     Args:
@@ -190,7 +190,7 @@ class Exchange:
     _waits: NetworkWaits
     _watchdog: Watchdog
 
-    def __init__(self, client: Client, request: HttpRequest, timeouts: Timeouts) -> None:
+    def __init__(self, client: SharedClient, request: HttpRequest, timeouts: Timeouts) -> None:
         self._client = client
         self._request = request
         self._timeouts = timeouts

@@ -17,7 +17,7 @@ from holdfast.transport.port import HttpRequest, Response, Timeouts
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from holdfast.transport.exchange import Client
+    from holdfast.transport.exchange import SharedClient
 
 
 class HttpTransport:
@@ -48,7 +48,7 @@ class HttpTransport:
         self._connections = connections
         self._idle = idle
         self._tls = tls
-        self._client: Client | None = None
+        self._client: SharedClient | None = None
 
     def send(
         self, request: HttpRequest, timeouts: Timeouts
@@ -71,8 +71,8 @@ class HttpTransport:
         if self._client is not None:
             await self._client.pool.aclose()
 
-    def _load_client(self) -> Client:
-        from holdfast.transport.exchange import Client
+    def _load_client(self) -> SharedClient:
+        from holdfast.transport.exchange import SharedClient
 
-        self._client = Client(self._connections, self._idle, self._tls)
+        self._client = SharedClient(self._connections, self._idle, self._tls)
         return self._client

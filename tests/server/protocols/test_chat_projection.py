@@ -22,9 +22,9 @@ from holdfast.server.protocols.continuation import (
     simplify,
     was_sent,
 )
-from holdfast.server.protocols.names import make_name, read_name
 from holdfast.server.protocols.openai_errors import to_openai_error
 from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName, to_client_call
+from holdfast.server.protocols.protocol_names import make_name, read_name
 from holdfast.server.protocols.told_turn import ToldTurn, tell_turn
 from holdfast.tools import ClientTool
 

@@ -29,7 +29,12 @@ from holdfast.core.questions import Approved
 from holdfast.middleware import ToolPermission
 from holdfast.server.event_log.stream_items import TextItem, WithdrawnItem
 from holdfast.server.protocols.responses.projection import STEP, ResponseProjection
-from holdfast.server.protocols.segments import SegmentBegun, SegmentEnded, TextAdded, TextEnded
+from holdfast.server.protocols.segments import (
+    SegmentBegun,
+    SegmentEnded,
+    SegmentTextEnded,
+    TextAdded,
+)
 from holdfast.tools import ClientTool
 
 _WRONG = exception_for(ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe="The request is wrong."))
@@ -201,7 +206,7 @@ def test_a_reader_cut_anywhere_in_the_text_ends_with_the_exact_text(text: str, d
     for now in (text, other):
         back = ResponseProjection(NAME, after)
         rest = [*back.feed(begun), *back.feed(TextAdded("t1.i0.model", now))]
-        rest += back.feed(TextEnded("t1.i0.model"))
+        rest += back.feed(SegmentTextEnded("t1.i0.model"))
         rest += back.feed(SegmentEnded(Status.COMPLETED, 1.0, Usage()))
         if now.startswith(had):
             assert had + text_of(rest) == now

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from starlette.responses import Response
 
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problems import respond_problem
+from holdfast.server.problem_responses import respond_problem
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]

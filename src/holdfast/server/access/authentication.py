@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.server.access.addresses import has_forwarded, is_loopback, name_caller
 from holdfast.server.access.asgi import Headers, Scope, count_header, find_header
 from holdfast.server.access.callers import make_key_problem
+from holdfast.server.access.client_addresses import has_forwarded, is_loopback, name_caller
 from holdfast.server.access.key_ring import KeyRing
 from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.origin_rules import SAFE_METHODS
@@ -14,7 +14,7 @@ from holdfast.server.access.principals import LOCAL, Principal
 from holdfast.server.access.rates import Rate, RateTable
 from holdfast.server.access.sign_in_cookies import find_sign_in_secret, is_csrf_token
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problems import ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
 
 _BEARER = "bearer "
 

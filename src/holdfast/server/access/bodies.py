@@ -21,7 +21,7 @@ from holdfast.server.access.asgi import (
 )
 from holdfast.server.access.options import AccessLimits
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problems import ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
 
 UPLOADS = ("/media", "/sessions/import")
 """The ends of the paths that take longer bodies."""

@@ -14,7 +14,7 @@ from holdfast.server.access.options import AccessLimits
 from holdfast.server.access.principals import Principal, Scope
 from holdfast.server.access.rates import Rate, RateTable
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problems import ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
 
 STATE = "holdfast.caller"
 

@@ -11,7 +11,7 @@ from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import quote_setting
-from holdfast.server.access.addresses import is_loopback, parse_networks
+from holdfast.server.access.client_addresses import is_loopback, parse_networks
 from holdfast.server.access.origin_rules import is_origin, split_host
 from holdfast.server.access.principals import Principal
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holdfast.server.access.addresses import is_loopback
+from holdfast.server.access.client_addresses import is_loopback
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problems import make_problem
+from holdfast.server.problem_responses import make_problem
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.server.access.asgi import Message, Send, find_header
-from holdfast.server.problems import make_problem, respond_problem
+from holdfast.server.problem_responses import make_problem, respond_problem
 
 MARK = "[redacted]"
 

@@ -21,7 +21,7 @@ from holdfast.server.access.sign_in_cookies import (
     make_csrf_token,
     make_sign_in,
 )
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 
 SIGN_IN, SESSION, SIGN_OUT = "/console/sign-in", "/console/session", "/console/sign-out"
 

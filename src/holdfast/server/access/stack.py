@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.service_store import ServiceStore
-from holdfast.server.access.addresses import parse_networks, read_forwarded
 from holdfast.server.access.asgi import (
     ASGIApp,
     Receive,
@@ -37,6 +36,7 @@ from holdfast.server.access.callers import (
     take_stream,
     take_turn,
 )
+from holdfast.server.access.client_addresses import parse_networks, read_forwarded
 from holdfast.server.access.cross_origin import CrossOrigin
 from holdfast.server.access.key_ring import KeyRing
 from holdfast.server.access.options import AccessOptions, check_bind
@@ -60,7 +60,7 @@ from holdfast.server.access.sign_in_routes import (
 from holdfast.server.health.health_routes import respond_health, respond_metrics, respond_ready
 from holdfast.server.health.readiness import Readiness
 from holdfast.server.health.service_metrics import ServiceMetrics
-from holdfast.server.problems import ProblemError, make_problem, to_problem
+from holdfast.server.problem_responses import ProblemError, make_problem, to_problem
 
 __all__ = ["AccessControl", "protect", "require", "take_stream", "take_turn"]
 

@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.server.access.callers import take_turn
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.body_arguments import make_prompt
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import Compact, Fork, ForkEdit, NoBody, NoQuery, Rewind
 from holdfast.server.api.session_reading import check_idle, session_exists
-from holdfast.server.api.turn_arguments import make_prompt
 from holdfast.server.api.views import ActList, ActView, ChangeView, ForkView, TurnState
 from holdfast.server.service import unknown_session
 from holdfast.sessions.names import check_session_name, new_name
@@ -119,7 +119,7 @@ async def list_acts(call: Call[NoQuery, NoBody]) -> Response:
     )
 
 
-_STATE = {202: (Answer(TurnState, "The last turn, as it is now."),)}
+_STATE = {202: (OperationAnswer(TurnState, "The last turn, as it is now."),)}
 
 
 def _act(name: str, path: str, text: str, handle: object) -> AnyOperation:
@@ -170,7 +170,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=Rewind,
         carries="json",
         once="answer",
-        answers={200: (Answer(ChangeView, "The number of the change."),)},
+        answers={200: (OperationAnswer(ChangeView, "The number of the change."),)},
         refusals=(404, 409),
     ),
     Operation(
@@ -184,7 +184,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=Compact,
         carries="json",
         once="answer",
-        answers={200: (Answer(ChangeView, "The number of the change, or null."),)},
+        answers={200: (OperationAnswer(ChangeView, "The number of the change, or null."),)},
         refusals=(404, 409, 502),
     ),
     Operation(
@@ -198,7 +198,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=Fork,
         carries="json",
         once="answer",
-        answers={201: (Answer(ForkView, "The copy."),)},
+        answers={201: (OperationAnswer(ForkView, "The copy."),)},
         refusals=(404, 409),
     ),
     Operation(
@@ -210,7 +210,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=list_acts,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(ActList, "The acts, the oldest first."),)},
+        answers={200: (OperationAnswer(ActList, "The acts, the oldest first."),)},
         refusals=(404,),
     ),
 )

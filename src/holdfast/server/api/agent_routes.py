@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.api.views import AgentList, AgentView, ToolView
 from holdfast.server.bound_agents import AnyAgent, plan_of
@@ -43,7 +43,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=list_agents,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(AgentList, "The agents, by name."),)},
+        answers={200: (OperationAnswer(AgentList, "The agents, by name."),)},
     ),
 )
 """What can be done with agents."""

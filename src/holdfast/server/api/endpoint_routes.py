@@ -8,7 +8,7 @@ from starlette.responses import Response
 from holdfast.resilience.breaker.strategy import BreakerSnapshot, StateName
 from holdfast.resilience.endpoint_states import PROCESS, EndpointState
 from holdfast.resilience.system_clock import SystemClock
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 
 
@@ -106,7 +106,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=list_endpoints,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(tuple[EndpointView, ...], "The endpoints, by name."),)},
+        answers={200: (OperationAnswer(tuple[EndpointView, ...], "The endpoints, by name."),)},
     ),
 )
 """What can be asked about endpoints."""

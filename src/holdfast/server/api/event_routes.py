@@ -9,11 +9,11 @@ from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, stream_en
 from holdfast.server.api.operations import (
     EVENT_STREAM,
     JSON,
-    Answer,
     AnyOperation,
     Call,
-    Header,
     Operation,
+    OperationAnswer,
+    OperationHeader,
     respond,
 )
 from holdfast.server.api.request_bodies import POSITION_PATTERN, EventsQuery, NoBody
@@ -23,7 +23,7 @@ from holdfast.server.event_log.positions import START, Position, parse_position
 from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.server.live.last_turn import LastTurn
 from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.service import unknown_session
 
 
@@ -77,13 +77,13 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NoBody,
         answers={
             200: (
-                Answer(StreamItem, "The event log, as it grows.", EVENT_STREAM),
-                Answer(EventsView, "What the journal has."),
+                OperationAnswer(StreamItem, "The event log, as it grows.", EVENT_STREAM),
+                OperationAnswer(EventsView, "What the journal has."),
             )
         },
         refusals=(404,),
         headers=(
-            Header(
+            OperationHeader(
                 "Last-Event-ID",
                 "The position of the reader; it counts before `after`.",
                 {"type": "string", "pattern": f"^$|{POSITION_PATTERN}"},

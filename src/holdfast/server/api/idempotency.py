@@ -19,7 +19,7 @@ from starlette.responses import Response
 from holdfast.journal.service_store import RequestName, ServiceStore
 from holdfast.server.access.principals import Principal
 from holdfast.server.api.operations import IDEMPOTENCY_KEY, JSON, AnyOperation
-from holdfast.server.problems import ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
 
 IN_PROGRESS = "request_in_progress"
 """The kind of the problem that says that the first try of a request is under way."""

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.service_store import ServiceStore, Upload
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.api.views import MediaView
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,80}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}")
 _ATTACHED = {
@@ -74,7 +74,9 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=NoBody,
         carries="bytes",
-        answers={201: (Answer(MediaView, "Its name, which is the same for the same bytes."),)},
+        answers={
+            201: (OperationAnswer(MediaView, "Its name, which is the same for the same bytes."),)
+        },
     ),
     Operation(
         name="download_media",
@@ -85,7 +87,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=download_media,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(None, "The bytes.", "*/*"),)},
+        answers={200: (OperationAnswer(None, "The bytes.", "*/*"),)},
         refusals=(404,),
     ),
 )

@@ -18,7 +18,12 @@ from holdfast.server.access.callers import require
 from holdfast.server.api.idempotency import answer_once
 from holdfast.server.api.operations import AnyOperation, Call
 from holdfast.server.api.request_reading import match_path, read_body, read_query, split_path
-from holdfast.server.problems import ProblemError, make_problem, respond_problem, to_problem
+from holdfast.server.problem_responses import (
+    ProblemError,
+    make_problem,
+    respond_problem,
+    to_problem,
+)
 from holdfast.server.service import Service
 
 _log = logging.getLogger("holdfast.server")
@@ -77,7 +82,7 @@ class NativeApi:
         query = read_query(request.query_params.multi_items(), operation.query)
         body = await read_body(request, operation)
         tenant = self._service.for_tenant(principal.tenant)
-        call = Call(tenant, principal, names, query, body, request, self._service)
+        call = Call(tenant, principal, names, query, body, request=request, service=self._service)
         perform = partial(operation.handle, call)
         return await answer_once(self._service.store, request, operation, principal, perform)
 

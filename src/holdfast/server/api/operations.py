@@ -94,7 +94,7 @@ class Call(Generic[Q, B]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OperationAnswer:
     """One kind of successful answer.
 
     Attributes:
@@ -109,7 +109,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class OperationHeader:
     """A header that an operation reads.
 
     Attributes:
@@ -123,7 +123,7 @@ class Header:
     schema: Mapping[str, object]
 
 
-IDEMPOTENCY_KEY = Header(
+IDEMPOTENCY_KEY = OperationHeader(
     "Idempotency-Key",
     "A text of yours that names the request, such as a UUID. A repetition with the same key and body "
     "gets the answer of the first, for 24 hours.",
@@ -161,9 +161,9 @@ class Operation(Generic[Q, B]):
     query: type[Q]
     body: type[B]
     carries: BodyKind = "none"
-    answers: Mapping[int, tuple[Answer, ...]] = field(default_factory=dict)
+    answers: Mapping[int, tuple[OperationAnswer, ...]] = field(default_factory=dict)
     refusals: tuple[int, ...] = ()
-    headers: tuple[Header, ...] = ()
+    headers: tuple[OperationHeader, ...] = ()
     once: Literal["", "answer", "turn"] = ""
 
 

@@ -22,11 +22,11 @@ from holdfast.core.questions import (
 from holdfast.core.questions import (
     Answer as QuestionAnswer,
 )
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NewAnswer, NoBody, NoQuery, QuestionsQuery
 from holdfast.server.api.session_reading import read_entry_questions, read_questions
 from holdfast.server.api.views import AnswerView, QuestionList, QuestionView
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.service import TenantService
 from holdfast.sessions.names import is_session
 
@@ -140,7 +140,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=list_questions,
         query=QuestionsQuery,
         body=NoBody,
-        answers={200: (Answer(QuestionList, "The open questions."),)},
+        answers={200: (OperationAnswer(QuestionList, "The open questions."),)},
     ),
     Operation(
         name="list_session_questions",
@@ -151,7 +151,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=list_session_questions,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(QuestionList, "The open questions."),)},
+        answers={200: (OperationAnswer(QuestionList, "The open questions."),)},
         refusals=(404,),
     ),
     Operation(
@@ -165,7 +165,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NewAnswer,
         carries="json",
         once="answer",
-        answers={200: (Answer(AnswerView, "Whether the answer counts."),)},
+        answers={200: (OperationAnswer(AnswerView, "Whether the answer counts."),)},
         refusals=(404, 409),
     ),
 )

@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from holdfast.server.api.operations import JSON, AnyOperation
 from holdfast.server.api.request_bodies import NoBody
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from holdfast.server.api import (
     usage_routes,
 )
 from holdfast.server.api.openapi import Schema, make_document
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 
 
@@ -55,7 +55,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=read_openapi,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(dict[str, object], "The description, as OpenAPI 3.1."),)},
+        answers={200: (OperationAnswer(dict[str, object], "The description, as OpenAPI 3.1."),)},
     ),
 )
 """What the native API can do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 from starlette.responses import Response
 
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import (
     NewSession,
     NoBody,
@@ -63,7 +63,7 @@ async def read_history(call: Call[NoQuery, NoBody]) -> Response:
     return respond(HistoryView(history.messages, history.points, history.open))
 
 
-_SUMMARY = Answer(SessionSummary, "The session.")
+_SUMMARY = OperationAnswer(SessionSummary, "The session.")
 
 OPERATIONS: tuple[AnyOperation, ...] = (
     Operation(
@@ -75,7 +75,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=list_sessions,
         query=SessionsQuery,
         body=NoBody,
-        answers={200: (Answer(SessionPage, "Some sessions."),)},
+        answers={200: (OperationAnswer(SessionPage, "Some sessions."),)},
     ),
     Operation(
         name="create_session",
@@ -125,7 +125,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=delete_session,
         query=NoQuery,
         body=NoBody,
-        answers={204: (Answer(None, "It is deleted."),)},
+        answers={204: (OperationAnswer(None, "It is deleted."),)},
         refusals=(404, 409),
     ),
     Operation(
@@ -137,7 +137,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=read_history,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(HistoryView, "The content of the session."),)},
+        answers={200: (OperationAnswer(HistoryView, "The content of the session."),)},
         refusals=(404,),
     ),
 )

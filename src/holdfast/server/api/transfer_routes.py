@@ -9,12 +9,19 @@ from starlette.responses import Response, StreamingResponse
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
-from holdfast.server.api.operations import NDJSON, Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import (
+    NDJSON,
+    AnyOperation,
+    Call,
+    Operation,
+    OperationAnswer,
+    respond,
+)
 from holdfast.server.api.request_bodies import ImportQuery, NoBody, NoQuery
 from holdfast.server.api.request_reading import check_content_type
 from holdfast.server.api.session_reading import read_summary
 from holdfast.server.api.views import SessionSummary
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 
 _LINES = (NDJSON, "application/jsonl")
 
@@ -62,7 +69,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=export_session,
         query=NoQuery,
         body=NoBody,
-        answers={200: (Answer(str, "The lines.", NDJSON),)},
+        answers={200: (OperationAnswer(str, "The lines.", NDJSON),)},
         refusals=(404,),
     ),
     Operation(
@@ -76,7 +83,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NoBody,
         carries="lines",
         once="answer",
-        answers={201: (Answer(SessionSummary, "The session."),)},
+        answers={201: (OperationAnswer(SessionSummary, "The session."),)},
         refusals=(409,),
     ),
 )

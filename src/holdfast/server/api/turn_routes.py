@@ -8,23 +8,23 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from holdfast.server.access.callers import take_stream, take_turn
+from holdfast.server.api.body_arguments import make_keywords, make_output, make_prompt
 from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, stream_entries
 from holdfast.server.api.operations import (
     EVENT_STREAM,
-    Answer,
     AnyOperation,
     Call,
     Operation,
+    OperationAnswer,
     respond,
 )
 from holdfast.server.api.request_bodies import NewTurn, NoBody, NoQuery, TurnQuery
 from holdfast.server.api.session_reading import read_turn
-from holdfast.server.api.turn_arguments import make_keywords, make_output, make_prompt
 from holdfast.server.api.views import TurnView
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.service import TenantService
 
 
@@ -88,7 +88,7 @@ def parse_number(text: str) -> int:
     raise ProblemError(make_problem(404, "unknown", detail, field="turn", fix="Pass 1, 2, ..."))
 
 
-_STREAM = Answer(StreamItem, "The event log of the turn, until it ends.", EVENT_STREAM)
+_STREAM = OperationAnswer(StreamItem, "The event log of the turn, until it ends.", EVENT_STREAM)
 
 OPERATIONS: tuple[AnyOperation, ...] = (
     Operation(
@@ -105,8 +105,11 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NewTurn,
         carries="json",
         answers={
-            200: (Answer(TurnView, "The turn, which has ended or waits for an answer."), _STREAM),
-            202: (Answer(TurnView, "The turn, which is in progress."),),
+            200: (
+                OperationAnswer(TurnView, "The turn, which has ended or waits for an answer."),
+                _STREAM,
+            ),
+            202: (OperationAnswer(TurnView, "The turn, which is in progress."),),
         },
         refusals=(404, 409),
         once="turn",
@@ -120,7 +123,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=read_one_turn,
         query=TurnQuery,
         body=NoBody,
-        answers={200: (Answer(TurnView, "The turn."),)},
+        answers={200: (OperationAnswer(TurnView, "The turn."),)},
         refusals=(404,),
     ),
 )

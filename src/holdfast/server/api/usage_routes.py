@@ -18,7 +18,7 @@ from holdfast.core.events import (
     TurnOpened,
 )
 from holdfast.core.messages import Usage
-from holdfast.server.api.operations import Answer, AnyOperation, Call, Operation, respond
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, UsageQuery
 from holdfast.server.api.views import UsageTotal, UsageView
 from holdfast.server.event_log.text_fold import turn_of_key
@@ -123,7 +123,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=read_usage,
         query=UsageQuery,
         body=NoBody,
-        answers={200: (Answer(UsageView, "The totals."),)},
+        answers={200: (OperationAnswer(UsageView, "The totals."),)},
     ),
 )
 """What can be asked about usage."""

@@ -50,7 +50,7 @@ class ActDone(_Message, frozen=True, array_like=True, tag="d"):
 
 
 class RunBegun(_Message, frozen=True, array_like=True, tag="b"):
-    """What a run shows at this moment: `size` characters, which follow in `TextShown`.
+    """What a run shows at this moment: `size` characters, which follow in `TextTold`.
 
     `run` names the run in progress, and `number` is the number of the next `ItemsShown`.
     """
@@ -63,7 +63,7 @@ class RunBegun(_Message, frozen=True, array_like=True, tag="b"):
     size: int
 
 
-class TextShown(_Message, frozen=True, array_like=True, tag="t"):
+class TextTold(_Message, frozen=True, array_like=True, tag="t"):
     """A piece of what a run shows at the moment of its `RunBegun`."""
 
     run: str
@@ -86,7 +86,7 @@ class RunEnded(_Message, frozen=True, array_like=True, tag="e"):
 
 
 LinkMessage: TypeAlias = (
-    Present | Wanted | Woken | ActAsked | ActDone | RunBegun | TextShown | ItemsShown | RunEnded
+    Present | Wanted | Woken | ActAsked | ActDone | RunBegun | TextTold | ItemsShown | RunEnded
 )
 
 _decoder: msgspec.json.Decoder[LinkMessage] = msgspec.json.Decoder(LinkMessage)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.journal.port import Record
-from holdfast.server.event_log.encoding import encode_item
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import START, Position
 from holdfast.server.event_log.reader_state import ReaderState
 from holdfast.server.event_log.stream_items import (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from holdfast.resilience.system_clock import new_run_id
-from holdfast.server.event_log.encoding import encode_item
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import Position, TextDigest, parse_position
 from holdfast.server.event_log.stream_items import (
     NoticeItem,
@@ -26,7 +26,7 @@ from holdfast.server.live.link_messages import (
     LinkMessage,
     RunBegun,
     RunEnded,
-    TextShown,
+    TextTold,
     pack_entries,
     split_text,
 )
@@ -70,12 +70,20 @@ class Relay:
         self._tell(self._subscription.take_ready())
         seen = self._live.shown
         sequence, key, attempt, text = seen.position.sequence, seen.key, seen.attempt, seen.text
-        begun = RunBegun(*self._name, self._run, self._number, sequence, key, attempt, len(text))
+        begun = RunBegun(
+            *self._name,
+            run=self._run,
+            number=self._number,
+            sequence=sequence,
+            key=key,
+            attempt=attempt,
+            size=len(text),
+        )
         self._send(begun)
         item = TextItem("", key, 0, text, attempt)
         for entry in split_text(item, sequence, TextDigest()) if text else ():
             encoded = msgspec.Raw(entry.encoded)
-            self._send(TextShown(*self._name, self._run, str(entry.position), encoded))
+            self._send(TextTold(*self._name, self._run, str(entry.position), encoded))
 
     async def run(self) -> None:
         """Tell what happens, until the run ends."""
@@ -131,7 +139,7 @@ class Mirror:
         """Whether everything that the run showed at first has arrived."""
         return len(self.live.shown.text) >= self._size
 
-    def add_text(self, message: TextShown) -> None:
+    def add_text(self, message: TextTold) -> None:
         """Add a piece of what the run showed at first."""
         if len(self.live.shown.text) < self._size:
             self._show(message.position, message.item)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from holdfast.server.live.exchange import LiveExchange
 from holdfast.server.live.live_run import LiveRun
+from holdfast.server.live.process_exchange import LiveExchange
 
 _POLL_SECONDS = 1.0
 

@@ -8,7 +8,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 
 from holdfast.core.messages import Media
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]{1,100})?(?:;[^,;]{1,100})*;base64,", re.IGNORECASE)
 

@@ -17,7 +17,7 @@ from holdfast.server.api.request_reading import (
     match_path,
     split_path,
 )
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.service import Service, TenantService
 
 B = TypeVar("B", bound=Struct)

@@ -12,7 +12,7 @@ from holdfast.core.events import QuestionAsked
 from holdfast.core.json_strict import dump_json
 from holdfast.core.messages import Usage
 from holdfast.core.question_log import ASKED
-from holdfast.server.protocols.names import Named, make_name, read_name
+from holdfast.server.protocols.protocol_names import Named, make_name, read_name
 from holdfast.server.protocols.segments import question_fields
 
 CALL = "call_"

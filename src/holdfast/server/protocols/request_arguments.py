@@ -17,7 +17,7 @@ from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
 from holdfast.server.bound_agents import AnyAgent, plan_of
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.openai_shapes import REQUEST_KEY
 from holdfast.server.protocols.turn_reading import SavedTurn

@@ -66,7 +66,7 @@ class TextAdded(Struct, frozen=True):
     text: str
 
 
-class TextEnded(Struct, frozen=True):
+class SegmentTextEnded(Struct, frozen=True):
     """The message is complete. All of its text was added before.
 
     Args:
@@ -78,7 +78,7 @@ class TextEnded(Struct, frozen=True):
     is_partial: bool = False
 
 
-class TextWithdrawn(Struct, frozen=True):
+class SegmentTextWithdrawn(Struct, frozen=True):
     """Text that was added is void, and the run goes on. Nothing follows in this telling of the segment.
 
     Args:
@@ -108,7 +108,7 @@ class SegmentEnded(Struct, frozen=True):
     error: ErrorInfo | None = None
 
 
-class StreamCut(Struct, frozen=True):
+class SegmentCut(Struct, frozen=True):
     """The stream ends here, and not because the segment did.
 
     Args:
@@ -122,7 +122,7 @@ Hold: TypeAlias = Literal["no", "accepted", "output"]
 """When text is told: at once, when its reply was accepted, or when it was accepted as the output."""
 
 SegmentEvent: TypeAlias = (
-    SegmentBegun | TextAdded | TextEnded | TextWithdrawn | SegmentEnded | StreamCut
+    SegmentBegun | TextAdded | SegmentTextEnded | SegmentTextWithdrawn | SegmentEnded | SegmentCut
 )
 
 
@@ -220,7 +220,7 @@ class SegmentFold:
         elif isinstance(item, WithdrawnItem):
             if self._key and item.key in (self._key, "") and self._is_mine():
                 self.is_over = True
-                yield TextWithdrawn(item.reason)
+                yield SegmentTextWithdrawn(item.reason)
         elif isinstance(item, EndItem):
             yield from self._end_stream(item)
 
@@ -282,11 +282,11 @@ class SegmentFold:
             if event.reply.text and not (self._hold == "output" and event.reply.calls):
                 self._held = TextAdded(event.key, event.reply.text)
         elif isinstance(event, ModelReplied) and self._key == event.key:
-            yield TextEnded(event.key)
+            yield SegmentTextEnded(event.key)
         elif isinstance(event, TurnStopped) and event.text:
             if self._is_held:
                 yield TextAdded(event.key, event.text)
-            yield TextEnded(event.key if self._is_held else self._key)
+            yield SegmentTextEnded(event.key if self._is_held else self._key)
         elif self._key and isinstance(event, ModelFailed | TurnInterrupted):
             yield from _end_partial(self._key, event.partial)
 
@@ -296,7 +296,7 @@ class SegmentFold:
         if held is None or (isinstance(event, OutputChecked) and not event.parsed_by):
             return
         yield held
-        yield TextEnded(held.key)
+        yield SegmentTextEnded(held.key)
 
     def _end_waiting(self, at: float) -> Iterator[SegmentEvent]:
         if self._is_mine():
@@ -307,11 +307,13 @@ class SegmentFold:
         self, status: Status, at: float, questions: tuple[QuestionAsked, ...] = ()
     ) -> SegmentEnded:
         self.is_over = True
-        return SegmentEnded(status, at, self._usage, questions, self._finish, self._error)
+        return SegmentEnded(
+            status, at, self._usage, questions, finish=self._finish, error=self._error
+        )
 
     def _end_stream(self, item: EndItem) -> Iterator[SegmentEvent]:
         if item.reason != "turn_ended":
-            yield StreamCut(item.reason)
+            yield SegmentCut(item.reason)
         elif self._is_mine():
             asked = self.open_questions
             at = max((question.at for question in asked), default=self._at)
@@ -334,7 +336,7 @@ def find_void_replies(events: Iterable[Event]) -> frozenset[str]:
 
 def _end_partial(key: str, reply: Reply | None) -> Iterator[SegmentEvent]:
     if reply is not None and reply.text:
-        yield TextEnded(key, is_partial=True)
+        yield SegmentTextEnded(key, is_partial=True)
 
 
 def question_fields(asked: QuestionAsked) -> dict[str, object]:

@@ -62,7 +62,7 @@ class OpenedTurn(Struct, frozen=True):
     counts: bool = True
 
 
-class NewTurn(Struct, frozen=True, kw_only=True):
+class TurnStart(Struct, frozen=True, kw_only=True):
     """What starts a turn.
 
     Args:
@@ -130,7 +130,7 @@ def user_message_id(session: str, turn: int, metadata: Mapping[str, object]) -> 
     return name if isinstance(name, str) and name else f"{session}.t{turn}.user"
 
 
-async def start_once(tenant: TenantService, new: NewTurn) -> OpenedTurn:
+async def start_once(tenant: TenantService, new: TurnStart) -> OpenedTurn:
     """Start a turn, or return the one that this message has started before.
 
     Raises:
@@ -151,7 +151,7 @@ def _lock_of(tenant: TenantService, session: str) -> asyncio.Lock:
     return _LOCKS.setdefault(tenant, WeakValueDictionary()).setdefault(session, asyncio.Lock())
 
 
-async def _start(tenant: TenantService, new: NewTurn) -> OpenedTurn:
+async def _start(tenant: TenantService, new: TurnStart) -> OpenedTurn:
     request = new.request
     keywords: RunKeywords[Any] = {
         "session": new.session,
@@ -174,7 +174,7 @@ async def _start(tenant: TenantService, new: NewTurn) -> OpenedTurn:
     return _to_opened(accepted, new)
 
 
-def _to_opened(accepted: AcceptedTurn, new: NewTurn) -> OpenedTurn:
+def _to_opened(accepted: AcceptedTurn, new: TurnStart) -> OpenedTurn:
     return OpenedTurn(accepted.number, accepted.sequence, new.message, new.message_id)
 
 

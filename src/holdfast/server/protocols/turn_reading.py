@@ -14,7 +14,7 @@ from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import EndItem
 from holdfast.server.event_log.text_fold import turn_of_key
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.openai_shapes import SegmentName
 from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold
 from holdfast.server.protocols.told_turn import ToldTurn, tell_turn

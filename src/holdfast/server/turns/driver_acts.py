@@ -15,7 +15,7 @@ from time import monotonic
 from holdfast.core.errors import HoldfastError, SessionBusyError
 from holdfast.journal.live_link import DriverAct
 from holdfast.resilience.system_clock import new_run_id
-from holdfast.server.live.exchange import LiveExchange
+from holdfast.server.live.process_exchange import LiveExchange
 
 LONGEST_WAIT = 10.0
 """Seconds to wait for a driver that does not answer."""

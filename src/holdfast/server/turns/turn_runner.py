@@ -21,7 +21,7 @@ from holdfast.core.questions import Question
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.server.bound_agents import AnyAgent, plan_of, recover_stream
-from holdfast.server.event_log.encoding import encode_item
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.text_fold import is_event, turn_of_key
 from holdfast.server.live.live_run import LiveRun
 from holdfast.server.live.session_watch import SessionWatch

@@ -19,7 +19,7 @@ from holdfast.server.protocols.agui.message_list import (
 )
 from holdfast.server.protocols.agui.token_usage import word_usage
 from holdfast.server.protocols.display.display_items import (
-    CallArguments,
+    CallArgumentsShown,
     CallReady,
     CallStarted,
     DisplayItem,
@@ -98,7 +98,7 @@ class AguiProjection:
             yield from self._word_text(item)
         elif isinstance(item, ReasoningShown | ReasoningEnded):
             yield from self._word_reasoning(item)
-        elif isinstance(item, CallStarted | CallArguments | CallReady | ResultShown):
+        elif isinstance(item, CallStarted | CallArgumentsShown | CallReady | ResultShown):
             yield from self._word_call(item)
         elif isinstance(item, NoticeShown):
             yield {"type": "CUSTOM", "name": item.name, "value": dict(item.fields)}
@@ -138,7 +138,7 @@ class AguiProjection:
         yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": name, "delta": item.text}
 
     def _word_call(
-        self, item: CallStarted | CallArguments | CallReady | ResultShown
+        self, item: CallStarted | CallArgumentsShown | CallReady | ResultShown
     ) -> Iterator[AguiEvent]:
         if isinstance(item, ResultShown):
             worded = word_result_message(self._session, item.call, item.result)
@@ -149,7 +149,7 @@ class AguiProjection:
                 "content": worded["content"],
                 "role": "tool",
             }
-        elif isinstance(item, CallArguments):
+        elif isinstance(item, CallArgumentsShown):
             if item.call in self._calls:
                 yield {"type": "TOOL_CALL_ARGS", "toolCallId": item.call, "delta": item.text}
         elif isinstance(item, CallStarted):

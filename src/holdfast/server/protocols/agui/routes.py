@@ -24,7 +24,7 @@ from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
 from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problems import (
+from holdfast.server.problem_responses import (
     ProblemError,
     respond_problem,
     to_problem,
@@ -33,22 +33,22 @@ from holdfast.server.protocols.agui.interrupts import read_resume
 from holdfast.server.protocols.agui.message_list import MessageList, list_messages
 from holdfast.server.protocols.agui.projection import AguiEvent, AguiProjection
 from holdfast.server.protocols.agui.run_input import (
+    AguiMessageSent,
     Attach,
     GiveAnswers,
     RunAct,
     RunInput,
-    SendMessage,
     read_context,
     read_metadata,
     read_run,
     read_tools,
 )
-from holdfast.server.protocols.answering import find_asked, find_questions
 from holdfast.server.protocols.entering import Entered, RouteTable, dispatch, enter, read_json
+from holdfast.server.protocols.protocol_answers import find_asked, find_questions
 from holdfast.server.protocols.session_turns import (
     MESSAGE_ID,
-    NewTurn,
     OpenedTurn,
+    TurnStart,
     find_message,
     list_turns,
     show_turn,
@@ -98,8 +98,8 @@ async def _run_agent(request: Request, agent: str) -> Response:
     """`POST /{agent}`: send a message, answer interrupts, give results of tools, or look."""
     given = await read_json(request, RunInput)
     act = read_run(given)
-    scopes: dict[type, Scope] = {SendMessage: "run", GiveAnswers: "answer", Attach: "read"}
-    starts = isinstance(act, SendMessage)
+    scopes: dict[type, Scope] = {AguiMessageSent: "run", GiveAnswers: "answer", Attach: "read"}
+    starts = isinstance(act, AguiMessageSent)
     entered = enter(request, scopes[type(act)], starts=starts, streams=True)
     entered.tenant.agent(agent)
     shown = await _act(entered, agent, given, act)
@@ -108,7 +108,7 @@ async def _run_agent(request: Request, agent: str) -> Response:
 
 
 async def _act(entered: Entered, agent: str, given: RunInput, act: RunAct) -> ShownThread:
-    if isinstance(act, SendMessage):
+    if isinstance(act, AguiMessageSent):
         return await _send_message(entered.tenant, agent, given, act)
     if isinstance(act, GiveAnswers):
         shown = await _show_thread(entered.tenant, given.thread_id)
@@ -127,11 +127,11 @@ async def _show_thread(tenant: TenantService, session: str) -> ShownThread:
 
 
 async def _send_message(
-    tenant: TenantService, agent: str, given: RunInput, act: SendMessage
+    tenant: TenantService, agent: str, given: RunInput, act: AguiMessageSent
 ) -> ShownThread:
     """Start a turn, or show the one that the message has started."""
     session = given.thread_id
-    new = NewTurn(
+    new = TurnStart(
         agent=agent,
         session=session,
         message=act.message,

@@ -73,7 +73,7 @@ class RunInput(Struct, frozen=True, rename="camel"):
     resume: list[ResumeEntry] | UnsetType | None = UNSET
 
 
-class SendMessage(Struct, frozen=True):
+class AguiMessageSent(Struct, frozen=True):
     """A message of the user begins a turn, or asks what came of it.
 
     Args:
@@ -103,7 +103,7 @@ class Attach(Struct, frozen=True):
     """The client wants to see the thread as it is, and what happens in it."""
 
 
-RunAct: TypeAlias = SendMessage | GiveAnswers | Attach
+RunAct: TypeAlias = AguiMessageSent | GiveAnswers | Attach
 """What a client wants."""
 
 
@@ -116,7 +116,7 @@ def read_run(given: RunInput) -> RunAct:
     if last is not None and last.role == "user":
         props = given.forwarded_props
         again = isinstance(props, Mapping) and props.get("regenerate") is True
-        return SendMessage(last.id, read_message(last), again)
+        return AguiMessageSent(last.id, read_message(last), again)
     results = _read_results(given.messages)
     return GiveAnswers((), results) if results else Attach()
 

@@ -12,9 +12,9 @@ from holdfast.core.client_tools import ClientTool
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.model_request import ModelSettings
 from holdfast.server.protocols.chat.chat_bodies import (
+    ChatFunctionTool,
     ChatRequest,
-    FunctionTool,
-    NamedChoice,
+    ChatToolChoice,
     ResponseFormat,
 )
 from holdfast.server.protocols.content_parts import refuse
@@ -60,8 +60,8 @@ def make_settings(request: ChatRequest) -> ModelSettings | None:
     return None if settings == ModelSettings() else settings
 
 
-def _read_choice(choice: Literal["none", "auto", "required"] | NamedChoice | None) -> str | None:
-    if not isinstance(choice, NamedChoice):
+def _read_choice(choice: Literal["none", "auto", "required"] | ChatToolChoice | None) -> str | None:
+    if not isinstance(choice, ChatToolChoice):
         return choice
     if choice.type != "function" or choice.function is None:
         detail = f"the type {choice.type!r} is not taken; choose a function"
@@ -69,7 +69,7 @@ def _read_choice(choice: Literal["none", "auto", "required"] | NamedChoice | Non
     return choice.function.name
 
 
-def make_client_tools(tools: Sequence[FunctionTool] | None) -> list[ClientTool]:
+def make_client_tools(tools: Sequence[ChatFunctionTool] | None) -> list[ClientTool]:
     """Return the tools of the caller. Raises ProblemError for a tool that is not a function."""
     made = []
     for at, tool in enumerate(tools or ()):

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from holdfast.core.model_request import ReasoningEffort
 
 
-class TextPart(Struct, frozen=True, tag_field="type", tag="text"):
+class ChatTextPart(Struct, frozen=True, tag_field="type", tag="text"):
     """A text."""
 
     text: str
@@ -36,7 +36,7 @@ class ImagePart(Struct, frozen=True, tag_field="type", tag="image_url"):
     image_url: ImageUrl
 
 
-class Audio(Struct, frozen=True):
+class ChatAudio(Struct, frozen=True):
     """A sound."""
 
     data: str
@@ -46,7 +46,7 @@ class Audio(Struct, frozen=True):
 class AudioPart(Struct, frozen=True, tag_field="type", tag="input_audio"):
     """A sound."""
 
-    input_audio: Audio
+    input_audio: ChatAudio
 
 
 class FileData(Struct, frozen=True):
@@ -63,8 +63,8 @@ class FilePart(Struct, frozen=True, tag_field="type", tag="file"):
     file: FileData
 
 
-UserPart: TypeAlias = TextPart | ImagePart | AudioPart | FilePart
-Texts: TypeAlias = str | list[TextPart]
+UserPart: TypeAlias = ChatTextPart | ImagePart | AudioPart | FilePart
+Texts: TypeAlias = str | list[ChatTextPart]
 
 
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
@@ -85,7 +85,7 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
     content: str | list[UserPart]
 
 
-class FunctionCall(Struct, frozen=True):
+class ChatFunctionCall(Struct, frozen=True):
     """What a call calls."""
 
     name: str
@@ -96,14 +96,14 @@ class CallPart(Struct, frozen=True):
     """A call of a tool."""
 
     id: str
-    function: FunctionCall
+    function: ChatFunctionCall
     type: Literal["function"] = "function"
 
 
 class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
     """A message of the model."""
 
-    content: str | list[TextPart | RefusalPart] | None = None
+    content: str | list[ChatTextPart | RefusalPart] | None = None
     refusal: str | None = None
     tool_calls: list[CallPart] | None = None
 
@@ -128,7 +128,7 @@ class FunctionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     strict: bool | None = None
 
 
-class FunctionTool(Struct, frozen=True):
+class ChatFunctionTool(Struct, frozen=True):
     """A tool of the caller. Only functions are taken; the agent has tools of its own."""
 
     type: str
@@ -141,7 +141,7 @@ class NamedFunction(Struct, frozen=True):
     name: str
 
 
-class NamedChoice(Struct, frozen=True):
+class ChatToolChoice(Struct, frozen=True):
     """The choice of one function."""
 
     type: str
@@ -177,8 +177,8 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
     messages: Annotated[list[ChatMessage], Meta(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: list[FunctionTool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedChoice | None = None
+    tools: list[ChatFunctionTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ChatToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     temperature: float | None = None

@@ -18,10 +18,10 @@ from holdfast.server.protocols.chat.chat_bodies import (
     AssistantMessage,
     AudioPart,
     ChatMessage,
+    ChatTextPart,
     FilePart,
     ImagePart,
     OtherMessage,
-    TextPart,
     Texts,
     ToolMessage,
     UserMessage,
@@ -88,7 +88,7 @@ def _to_assistant_parts(message: AssistantMessage) -> list[Part]:
     parts: list[Part] = [Text(content)] if isinstance(content, str) else []
     if not isinstance(content, str):
         parts += [
-            Text(part.text) if isinstance(part, TextPart) else Refusal(part.refusal)
+            Text(part.text) if isinstance(part, ChatTextPart) else Refusal(part.refusal)
             for part in content
         ]
     if message.refusal:
@@ -104,7 +104,7 @@ def read_text(content: Texts) -> str:
 
 
 def _to_part(part: UserPart, field: str) -> Text | Media:
-    if isinstance(part, TextPart):
+    if isinstance(part, ChatTextPart):
         return Text(part.text)
     if isinstance(part, ImagePart):
         return make_media_from_url(part.image_url.url, f"{field}.image_url.url", "image/jpeg")

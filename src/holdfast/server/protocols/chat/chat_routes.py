@@ -16,7 +16,7 @@ from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.access.callers import take_stream, take_turn
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.chat.chat_arguments import (
     NOT_TAKEN,
     make_client_tools,
@@ -50,7 +50,7 @@ _FIELDS = {
 ChatCall = Call[NoQuery, ChatRequest]
 
 
-class Target(Struct, frozen=True):
+class ChatTarget(Struct, frozen=True):
     """The segment that answers a request, and its turn."""
 
     name: SegmentName
@@ -79,7 +79,7 @@ async def complete_chat(call: ChatCall) -> Response:
     return await _complete(reading, target, projection)
 
 
-async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> Target:
+async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> ChatTarget:
     request, tenant = call.body, call.tenant
     agent = require_agent(tenant, request.model)
     if messages[-1].role != "user":
@@ -103,10 +103,12 @@ async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Messag
     saved = await reading.require_segment(name, "model")
     if key:
         check_same_request(saved, body)
-    return Target(name, saved)
+    return ChatTarget(name, saved)
 
 
-async def _continue_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> Target:
+async def _continue_run(
+    call: ChatCall, reading: TurnReading, messages: list[Message]
+) -> ChatTarget:
     """Give the results at the end of a request to the run that waits for them."""
     results = [part for part in messages[-1].parts if isinstance(part, ToolResult)]
     name, values = _read_results(results)
@@ -121,7 +123,7 @@ async def _continue_run(call: ChatCall, reading: TurnReading, messages: list[Mes
     asked = SegmentName(name.session, name.turn, number)
     given = GivenAnswers(asked, values, "messages", call.principal.name)
     following, after = await give_answers(call.tenant, reading, given)
-    return Target(following, after)
+    return ChatTarget(following, after)
 
 
 def _read_results(results: list[ToolResult]) -> tuple[SegmentName, dict[str, ClientToolResult]]:
@@ -144,7 +146,7 @@ def _refuse_results(detail: str) -> ProblemError:
 
 
 async def _stream(
-    reading: TurnReading, target: Target, projection: ChatProjection
+    reading: TurnReading, target: ChatTarget, projection: ChatProjection
 ) -> AsyncIterator[bytes]:
     async for event in reading.follow(target.name, target.saved):
         for told in projection.feed(event):
@@ -156,7 +158,9 @@ async def _stream(
         yield DONE
 
 
-async def _complete(reading: TurnReading, target: Target, projection: ChatProjection) -> Response:
+async def _complete(
+    reading: TurnReading, target: ChatTarget, projection: ChatProjection
+) -> Response:
     async for event in reading.follow(target.name, target.saved, is_streamed=False):
         failure = find_failure(projection.feed(event))
         if failure is not None:

@@ -22,11 +22,11 @@ from holdfast.server.protocols.openai_shapes import (
 )
 from holdfast.server.protocols.segments import (
     SegmentBegun,
+    SegmentCut,
     SegmentEnded,
     SegmentEvent,
-    StreamCut,
+    SegmentTextWithdrawn,
     TextAdded,
-    TextWithdrawn,
 )
 from holdfast.server.protocols.told_turn import BETWEEN_MESSAGES
 
@@ -95,11 +95,11 @@ class ChatProjection:
             between = BETWEEN_MESSAGES if self.text and self._key != event.key else ""
             self._key = event.key
             yield from self._add_text(between + event.text)
-        elif isinstance(event, TextWithdrawn):
+        elif isinstance(event, SegmentTextWithdrawn):
             yield ChatFailure(describe_withdrawal(event.reason, self._name), "text_withdrawn")
         elif isinstance(event, SegmentEnded):
             yield from self._end(event)
-        elif isinstance(event, StreamCut):
+        elif isinstance(event, SegmentCut):
             yield ChatFailure(describe_cut(self._name), event.reason)
 
     def _add_text(self, text: str) -> Iterator[Json]:

@@ -94,7 +94,7 @@ class CallStarted(Struct, frozen=True):
     name: str
 
 
-class CallArguments(Struct, frozen=True):
+class CallArgumentsShown(Struct, frozen=True):
     """More of the JSON text of the arguments of a call."""
 
     call: str
@@ -213,7 +213,7 @@ DisplayItem: TypeAlias = (
     | ReasoningEnded
     | MediaShown
     | CallStarted
-    | CallArguments
+    | CallArgumentsShown
     | CallReady
     | ResultShown
     | QuestionShown

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.core.messages import Refusal, Reply
 from holdfast.server.protocols.display.display_items import (
-    CallArguments,
+    CallArgumentsShown,
     CallStarted,
     DisplayItem,
     ReasoningEnded,
@@ -127,7 +127,7 @@ class ShownReply:
         text = str(fields.get("arguments", ""))
         if text:
             known.arguments += text
-            yield CallArguments(call, text)
+            yield CallArgumentsShown(call, text)
 
     def streamed_arguments(self, index: int) -> int:
         """Return how many characters of the arguments of a call were shown; -1 if it was not begun.

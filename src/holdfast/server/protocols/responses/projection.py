@@ -25,9 +25,9 @@ from holdfast.server.protocols.segments import (
     SegmentBegun,
     SegmentEnded,
     SegmentEvent,
+    SegmentTextEnded,
+    SegmentTextWithdrawn,
     TextAdded,
-    TextEnded,
-    TextWithdrawn,
 )
 
 STEP = 2**20
@@ -86,9 +86,9 @@ class ResponseProjection:
             if self._key != event.key:
                 yield from self._begin_message(event.key)
             yield from self._add_text(event.text)
-        elif isinstance(event, TextEnded):
+        elif isinstance(event, SegmentTextEnded):
             yield from self._end_message()
-        elif isinstance(event, TextWithdrawn):
+        elif isinstance(event, SegmentTextWithdrawn):
             yield from self._fail("text_withdrawn", describe_withdrawal(event.reason, self._name))
         elif isinstance(event, SegmentEnded):
             yield from self._end(event)

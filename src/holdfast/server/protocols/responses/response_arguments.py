@@ -19,9 +19,9 @@ from holdfast.server.protocols.request_arguments import (
     make_schema,
 )
 from holdfast.server.protocols.responses.response_bodies import (
-    FunctionTool,
-    NamedChoice,
+    ResponseFunctionTool,
     ResponseRequest,
+    ResponseToolChoice,
     TextOptions,
 )
 
@@ -40,7 +40,7 @@ NOT_TAKEN: NotTaken = {
 def make_settings(request: ResponseRequest) -> ModelSettings | None:
     """Return the settings of the model that a request names; None if it names none."""
     choice = request.tool_choice
-    if isinstance(choice, NamedChoice):
+    if isinstance(choice, ResponseToolChoice):
         if choice.type != "function" or not choice.name:
             detail = f"the type {choice.type!r} is not taken; choose a function"
             raise refuse("tool_choice", detail, "unsupported_value")
@@ -59,7 +59,7 @@ def make_settings(request: ResponseRequest) -> ModelSettings | None:
     return None if settings == ModelSettings() else settings
 
 
-def make_client_tools(tools: Sequence[FunctionTool] | None) -> list[ClientTool]:
+def make_client_tools(tools: Sequence[ResponseFunctionTool] | None) -> list[ClientTool]:
     """Return the tools of the caller. Raises ProblemError for a tool that is not a function."""
     made = []
     for at, tool in enumerate(tools or ()):

@@ -54,7 +54,7 @@ class InputFile(Struct, frozen=True, tag_field="type", tag="input_file"):
     file_id: str | None = None
 
 
-class Audio(Struct, frozen=True):
+class ResponseAudio(Struct, frozen=True):
     """A sound."""
 
     data: str
@@ -64,7 +64,7 @@ class Audio(Struct, frozen=True):
 class InputAudio(Struct, frozen=True, tag_field="type", tag="input_audio"):
     """A sound."""
 
-    input_audio: Audio
+    input_audio: ResponseAudio
 
 
 ContentPart: TypeAlias = (
@@ -108,12 +108,12 @@ class ApprovalItem(Struct, frozen=True, tag_field="type", tag="mcp_approval_resp
     reason: str | None = None
 
 
-class ReasoningItem(Struct, frozen=True, tag_field="type", tag="reasoning"):
+class ResponseReasoning(Struct, frozen=True, tag_field="type", tag="reasoning"):
     """Reasoning of a model, which the client sends back. It has no effect."""
 
 
 InputItem: TypeAlias = (
-    MessageItem | CallItem | CallOutputItem | ApprovalRequestItem | ApprovalItem | ReasoningItem
+    MessageItem | CallItem | CallOutputItem | ApprovalRequestItem | ApprovalItem | ResponseReasoning
 )
 
 
@@ -123,7 +123,7 @@ class ConversationId(Struct, frozen=True):
     id: SessionName
 
 
-class FunctionTool(Struct, frozen=True):
+class ResponseFunctionTool(Struct, frozen=True):
     """A tool of the caller. Only functions are taken; the agent has tools of its own."""
 
     type: str
@@ -133,7 +133,7 @@ class FunctionTool(Struct, frozen=True):
     strict: bool | None = None
 
 
-class NamedChoice(Struct, frozen=True):
+class ResponseToolChoice(Struct, frozen=True):
     """The choice of one function."""
 
     type: str
@@ -176,8 +176,8 @@ class ResponseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     store: bool | None = None
     previous_response_id: str | None = None
     conversation: SessionName | ConversationId | None = None
-    tools: list[FunctionTool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedChoice | None = None
+    tools: list[ResponseFunctionTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ResponseToolChoice | None = None
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None

@@ -16,7 +16,6 @@ from holdfast.core.model_request import ModelSettings
 from holdfast.core.question_log import ASKED
 from holdfast.core.questions import ContinuationQuestion, PermissionQuestion
 from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
-from holdfast.server.protocols.names import make_name
 from holdfast.server.protocols.openai_shapes import (
     REQUEST_KEY,
     SegmentName,
@@ -26,6 +25,7 @@ from holdfast.server.protocols.openai_shapes import (
     to_client_call,
     to_responses_usage,
 )
+from holdfast.server.protocols.protocol_names import make_name
 from holdfast.server.protocols.segments import SegmentBegun, SegmentEnded, question_fields
 
 RESPONSE = "resp_"

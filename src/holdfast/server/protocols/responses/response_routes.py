@@ -12,7 +12,7 @@ from holdfast.server.access.callers import take_stream
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.live.reading import TURN_ENDED
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name
 from holdfast.server.protocols.request_arguments import check_supported, named_as
@@ -27,7 +27,7 @@ from holdfast.server.protocols.responses.response_bodies import (
 from holdfast.server.protocols.responses.response_object import RESPONSE
 from holdfast.server.protocols.responses.response_targets import (
     ResponseCall,
-    Target,
+    ResponseTarget,
     choose_target,
 )
 from holdfast.server.protocols.streaming import encode_event, stream_events
@@ -122,14 +122,14 @@ async def create_conversation(call: Call[NoQuery, NewConversation]) -> Response:
     )
 
 
-async def _require_target(call: ReadCall | PlainCall, reading: TurnReading) -> Target:
+async def _require_target(call: ReadCall | PlainCall, reading: TurnReading) -> ResponseTarget:
     name: SegmentName | None = read_segment_name(RESPONSE, call.names["response"])
     saved = await reading.require_segment(name, "response_id")
     assert name is not None  # noqa: S101  # REASON: require_segment raises for it
-    return Target(name, saved)
+    return ResponseTarget(name, saved)
 
 
-async def _respond_now(reading: TurnReading, target: Target) -> Response:
+async def _respond_now(reading: TurnReading, target: ResponseTarget) -> Response:
     """Return the response as the journal has it."""
     projection = ResponseProjection(target.name)
     for event in await reading.read(target.name, target.saved):
@@ -138,7 +138,9 @@ async def _respond_now(reading: TurnReading, target: Target) -> Response:
     return respond(projection.response)
 
 
-async def _stream(reading: TurnReading, target: Target, after: int | None) -> AsyncIterator[bytes]:
+async def _stream(
+    reading: TurnReading, target: ResponseTarget, after: int | None
+) -> AsyncIterator[bytes]:
     projection = ResponseProjection(target.name, after)
     async for event in reading.follow(target.name, target.saved):
         for told in projection.feed(event):

@@ -23,11 +23,10 @@ from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.access.callers import require, take_turn
 from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import NoQuery
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.continuation import find_segment, note_history, was_sent
-from holdfast.server.protocols.names import make_name
 from holdfast.server.protocols.openai_shapes import (
     REQUEST_KEY,
     SegmentName,
@@ -35,6 +34,7 @@ from holdfast.server.protocols.openai_shapes import (
     read_call_id,
     read_segment_name,
 )
+from holdfast.server.protocols.protocol_names import make_name
 from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
     check_output,
@@ -60,7 +60,7 @@ ResponseCall: TypeAlias = Call[NoQuery, ResponseRequest]
 _ASKS_FOR_APPROVAL = (PermissionQuestion.__name__, ContinuationQuestion.__name__)
 
 
-class Target(Struct, frozen=True):
+class ResponseTarget(Struct, frozen=True):
     """The segment that answers a request, and its turn."""
 
     name: SegmentName
@@ -83,7 +83,9 @@ class Beginning(Struct, frozen=True):
     is_conversation: bool = False
 
 
-async def choose_target(call: ResponseCall, reading: TurnReading, given: ResponseInput) -> Target:
+async def choose_target(
+    call: ResponseCall, reading: TurnReading, given: ResponseInput
+) -> ResponseTarget:
     """Start or continue a turn; return the segment that answers the request. Raises ProblemError."""
     request = call.body
     if request.previous_response_id is not None and request.conversation is not None:
@@ -94,7 +96,7 @@ async def choose_target(call: ResponseCall, reading: TurnReading, given: Respons
             name = SegmentName(known.session, known.number)
             saved = await reading.require_segment(name, "Idempotency-Key")
             check_same_request(saved, digest_body(await call.request.body()))
-            return Target(name, saved)
+            return ResponseTarget(name, saved)
     if request.previous_response_id is not None:
         return await _continue_previous(call, reading, given, request.previous_response_id)
     if request.conversation is not None:
@@ -111,14 +113,14 @@ def _read_key(call: ResponseCall) -> str | None:
 
 async def _continue_previous(
     call: ResponseCall, reading: TurnReading, given: ResponseInput, previous: str
-) -> Target:
+) -> ResponseTarget:
     """Continue after a response: its wait, its session, or a fork of that."""
     field = "previous_response_id"
     name = read_segment_name(RESPONSE, previous)
     saved = await reading.require_segment(name, field)
     assert name is not None  # noqa: S101  # REASON: require_segment raises for it
     if given.has_answers:
-        return await _answer(call, reading, given, Target(name, saved))
+        return await _answer(call, reading, given, ResponseTarget(name, saved))
     if not isinstance(saved.events[-1], TurnClosed):
         raise _refuse_open(saved, name, field)
     if name.segment != len(saved.told.segments) - 1:
@@ -143,7 +145,7 @@ def _refuse_open(saved: SavedTurn, name: SegmentName, field: str) -> ProblemErro
 
 async def _continue_conversation(
     call: ResponseCall, reading: TurnReading, given: ResponseInput, named: str | ConversationId
-) -> Target:
+) -> ResponseTarget:
     """Continue the session that the caller names, or begin it."""
     session = named if isinstance(named, str) else named.id
     last = await call.tenant.reader.find_last_turn(session)
@@ -155,7 +157,7 @@ async def _continue_conversation(
         raise refuse("conversation", "cannot be continued")
     name = SegmentName(session, last.turn, len(saved.told.segments) - 1)
     if given.has_answers:
-        return await _answer(call, reading, given, Target(name, saved))
+        return await _answer(call, reading, given, ResponseTarget(name, saved))
     if not isinstance(saved.events[-1], TurnClosed):
         raise _refuse_open(saved, name, "conversation")
     beginning = Beginning(
@@ -164,7 +166,9 @@ async def _continue_conversation(
     return await _start(call, reading, given, beginning)
 
 
-async def _continue_sent(call: ResponseCall, reading: TurnReading, given: ResponseInput) -> Target:
+async def _continue_sent(
+    call: ResponseCall, reading: TurnReading, given: ResponseInput
+) -> ResponseTarget:
     """Continue the run whose whole conversation the caller sends, with results at its end."""
     found = [read_call_id(one) for one in given.results]
     sessions = {None if named is None else named.session for named in found}
@@ -182,12 +186,12 @@ async def _continue_sent(call: ResponseCall, reading: TurnReading, given: Respon
         raise refuse("input", detail, "unknown_call")
     name = SegmentName(session, int(turn), number)
     answered = ResponseInput((), given.results)
-    return await _answer(call, reading, answered, Target(name, saved))
+    return await _answer(call, reading, answered, ResponseTarget(name, saved))
 
 
 async def _answer(
-    call: ResponseCall, reading: TurnReading, given: ResponseInput, asked: Target
-) -> Target:
+    call: ResponseCall, reading: TurnReading, given: ResponseInput, asked: ResponseTarget
+) -> ResponseTarget:
     """Give the answers of a request to the questions of a segment."""
     if given.messages:
         raise refuse("input", "has messages besides the outputs; send them after the response")
@@ -199,7 +203,7 @@ async def _answer(
     values = _match_answers(asked.name.session, questions, given)
     answers = GivenAnswers(asked.name, values, "input", call.principal.name)
     name, saved = await give_answers(call.tenant, reading, answers)
-    return Target(name, saved)
+    return ResponseTarget(name, saved)
 
 
 def _match_answers(
@@ -243,7 +247,7 @@ def _to_decision(asked: QuestionAsked, approval: ApprovalItem) -> Approved | Con
 
 async def _start(
     call: ResponseCall, reading: TurnReading, given: ResponseInput, beginning: Beginning
-) -> Target:
+) -> ResponseTarget:
     """Start a turn."""
     request, tenant, messages = call.body, call.tenant, given.messages
     if given.has_answers:
@@ -276,7 +280,7 @@ async def _start(
     accepted = await tenant.start(name, messages[-1], output=output, **keywords)
     segment = SegmentName(accepted.session, accepted.number)
     saved = await reading.require_segment(segment, "model")
-    return Target(segment, saved)
+    return ResponseTarget(segment, saved)
 
 
 def _choose_agent(call: ResponseCall, beginning: Beginning) -> str:

@@ -31,7 +31,7 @@ class UiMessage(Struct, frozen=True):
     metadata: object = None
 
 
-class ChatRequest(Struct, frozen=True, rename="camel"):
+class VercelRequest(Struct, frozen=True, rename="camel"):
     """The body that `DefaultChatTransport` sends. An application may add fields of its own.
 
     Args:
@@ -51,7 +51,7 @@ class ChatRequest(Struct, frozen=True, rename="camel"):
     tools: list[ClientTool] = []
 
 
-class SendMessage(Struct, frozen=True):
+class VercelMessageSent(Struct, frozen=True):
     """A message of the user begins a turn.
 
     Args:
@@ -101,11 +101,11 @@ class ContinueTurn(Struct, frozen=True):
     sequence: int | None = None
 
 
-ChatAct: TypeAlias = SendMessage | ContinueTurn
+ChatAct: TypeAlias = VercelMessageSent | ContinueTurn
 """What a client wants."""
 
 
-def read_chat(request: ChatRequest) -> ChatAct:
+def read_chat(request: VercelRequest) -> ChatAct:
     """Return what a client wants.
 
     Raises:
@@ -121,14 +121,14 @@ def read_chat(request: ChatRequest) -> ChatAct:
         if asked is None:
             raise ConfigurationError("messages", "have no message of the user to answer again")
         turn = turn_of_message(request.id, request.message_id or "")
-        return SendMessage(asked.id, read_message(asked), regenerates=True, turn=turn)
+        return VercelMessageSent(asked.id, read_message(asked), regenerates=True, turn=turn)
     if last.role == "user":
         is_edit = request.message_id == last.id
-        return SendMessage(last.id, read_message(last), is_edit=is_edit)
+        return VercelMessageSent(last.id, read_message(last), is_edit=is_edit)
     return _read_answers(request, _find_answered(request, messages))
 
 
-def _find_answered(request: ChatRequest, messages: Sequence[UiMessage]) -> UiMessage:
+def _find_answered(request: VercelRequest, messages: Sequence[UiMessage]) -> UiMessage:
     """Return the message of the assistant that the client wants to continue."""
     for message in messages:
         if message.role == "assistant" and message.id == request.message_id:
@@ -138,7 +138,7 @@ def _find_answered(request: ChatRequest, messages: Sequence[UiMessage]) -> UiMes
     return messages[-1]
 
 
-def _read_answers(request: ChatRequest, message: UiMessage) -> ContinueTurn:
+def _read_answers(request: VercelRequest, message: UiMessage) -> ContinueTurn:
     turn = turn_of_message(request.id, message.id)
     if not turn:
         raise ConfigurationError(

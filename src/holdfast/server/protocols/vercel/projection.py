@@ -24,7 +24,7 @@ from holdfast.core.questions import (
 )
 from holdfast.server.event_log.text_fold import notice_name
 from holdfast.server.protocols.display.display_items import (
-    CallArguments,
+    CallArgumentsShown,
     CallReady,
     CallStarted,
     DisplayItem,
@@ -121,7 +121,7 @@ class VercelProjection:
             yield self._word_step(item)
         elif isinstance(item, TextShown | TextEnded | ReasoningShown | ReasoningEnded):
             yield from self._word_text(item)
-        elif isinstance(item, CallStarted | CallArguments | CallReady | ResultShown):
+        elif isinstance(item, CallStarted | CallArgumentsShown | CallReady | ResultShown):
             yield from self._word_call(item)
         elif isinstance(item, MediaShown):
             yield word_media(item.media)
@@ -156,12 +156,12 @@ class VercelProjection:
             yield {"type": f"{kind}-end", "id": shown}
 
     def _word_call(
-        self, item: CallStarted | CallArguments | CallReady | ResultShown
+        self, item: CallStarted | CallArgumentsShown | CallReady | ResultShown
     ) -> Iterator[Chunk]:
         if isinstance(item, CallStarted):
             self._names[item.call] = item.name
             yield {"type": "tool-input-start", **self._describe_call(item.call, item.name)}
-        elif isinstance(item, CallArguments):
+        elif isinstance(item, CallArgumentsShown):
             yield {
                 "type": "tool-input-delta",
                 "toolCallId": item.call,

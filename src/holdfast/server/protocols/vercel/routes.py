@@ -27,13 +27,13 @@ from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
 from holdfast.server.bound_agents import plan_of
 from holdfast.server.live.reading import TURN_ENDED
-from holdfast.server.problems import ProblemError, make_problem
-from holdfast.server.protocols.answering import find_asked, find_questions
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.display.display_items import StreamCut
 from holdfast.server.protocols.entering import Entered, RouteTable, dispatch, enter, read_json
+from holdfast.server.protocols.protocol_answers import find_asked, find_questions
 from holdfast.server.protocols.session_turns import (
-    NewTurn,
     OpenedTurn,
+    TurnStart,
     find_message,
     list_turns,
     show_turn,
@@ -41,10 +41,10 @@ from holdfast.server.protocols.session_turns import (
 )
 from holdfast.server.protocols.vercel.chat_history import read_history
 from holdfast.server.protocols.vercel.chat_request import (
-    ChatRequest,
     ContinueTurn,
     GivenAnswer,
-    SendMessage,
+    VercelMessageSent,
+    VercelRequest,
     read_chat,
 )
 from holdfast.server.protocols.vercel.projection import Chunk, VercelProjection
@@ -61,12 +61,12 @@ async def answer(request: Request) -> Response:
 
 async def post_chat(request: Request, agent: str) -> Response:
     """`POST /{agent}/chat`: send a message, ask for another answer, or answer questions."""
-    body = await read_json(request, ChatRequest)
+    body = await read_json(request, VercelRequest)
     act = read_chat(body)
-    scope: Scope = "run" if isinstance(act, SendMessage) else "answer"
+    scope: Scope = "run" if isinstance(act, VercelMessageSent) else "answer"
     entered = enter(request, scope, starts=scope == "run", streams=True)
     entered.tenant.agent(agent)
-    if isinstance(act, SendMessage):
+    if isinstance(act, VercelMessageSent):
         turn = await _send_message(entered.tenant, agent, body, act)
         return _stream(entered.tenant, agent, body.id, turn)
     turn = await _find_turn(entered.tenant, body.id, act.turn)
@@ -112,10 +112,10 @@ async def post_stop(request: Request, agent: str, session: str) -> Response:
 
 
 async def _send_message(
-    tenant: TenantService, agent: str, body: ChatRequest, act: SendMessage
+    tenant: TenantService, agent: str, body: VercelRequest, act: VercelMessageSent
 ) -> OpenedTurn:
     """Start a turn, or find the one that the message has started."""
-    new = NewTurn(
+    new = TurnStart(
         agent=agent,
         session=body.id,
         message=act.message,

@@ -24,7 +24,7 @@ from holdfast.server.live.link_messages import (
     Present,
     RunBegun,
     RunEnded,
-    TextShown,
+    TextTold,
     Wanted,
     Woken,
     decode_message,
@@ -276,7 +276,7 @@ class LiveExchange:
             self._begin_relay(name, live)
 
     def _hear_of_run(
-        self, runs: TenantRuns, message: RunBegun | TextShown | ItemsShown | RunEnded
+        self, runs: TenantRuns, message: RunBegun | TextTold | ItemsShown | RunEnded
     ) -> None:
         name = (message.tenant, message.session)
         mirror = self._mirrors.get(name)
@@ -289,7 +289,7 @@ class LiveExchange:
             mirror = self._mirrors[name] = Mirror(message, runs.journal)
         elif mirror is None or mirror.run != message.run:
             return
-        elif isinstance(message, TextShown):
+        elif isinstance(message, TextTold):
             mirror.add_text(message)
         elif isinstance(message, ItemsShown):
             mirror.add_items(message)

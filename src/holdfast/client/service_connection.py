@@ -79,7 +79,7 @@ class Reception(Struct, frozen=True):
     body: bytes
 
 
-class Connection:
+class ServiceConnection:
     """Requests to one service.
 
     Args:

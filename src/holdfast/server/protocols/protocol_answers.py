@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.question_log import asker_key
 from holdfast.core.questions import AnyQuestion
-from holdfast.server.problems import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.display.question_ids import parse_question_id
 from holdfast.server.service import TenantService
 
