@@ -112,7 +112,7 @@ def test_a_turn_continues_after_its_limit_when_a_person_says_so(screen: Screen) 
 
 def test_ctrl_c_stops_a_question_and_the_next_turn_runs(screen: Screen) -> None:
     screen.type("pay Ann")
-    screen.shows("edit\n>")
+    screen.shows("with other arguments\n>")
     screen.press("C-c")
     screen.shows("stopped")
     screen.type("hello")
@@ -143,7 +143,7 @@ def test_a_paste_is_one_message(screen: Screen) -> None:
 
 def test_a_paste_while_a_turn_runs_is_one_message_afterwards(screen: Screen) -> None:
     screen.type("pay Ann")
-    screen.shows("edit\n>")
+    screen.shows("with other arguments\n>")
     screen.type("y")
     screen.paste("one\ntwo")
     screen.shows("It says: Ann got 10 euros.")

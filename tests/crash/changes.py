@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import shutil
 import signal
@@ -185,6 +186,8 @@ class Lives:
 
 
 def main(address: str, change: str, size: str = "") -> None:
+    # A piece that ended after some time would have another number of statements on a busy machine.
+    hidden_runs.PIECE = math.inf
     if size == "long":  # each run counts as a long one, and a piece ends after its first statement
         hidden_runs.SHORT_RUN = 0
         hidden_runs.PIECE = 0.0

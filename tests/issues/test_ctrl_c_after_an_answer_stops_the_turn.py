@@ -45,7 +45,7 @@ def test_it_does(tmp_path: Path, emulator: Callable[..., Emulator]) -> None:
         screen.wait_for(">")
         screen.press("pay Ann\r")
         screen.wait_for("May pay run with")
-        screen.wait_for("edit")
+        screen.wait_for("with other arguments")
         screen.wait_for(">")
         screen.press("y\r")
         screen.wait_for("one")
