@@ -85,6 +85,8 @@ class MemoryJournal:
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """Return all runs sorted by name, or only those whose last turn has not ended."""
         runs = sorted((run, list(saved.values())) for run, saved in list(self._runs.items()))
+        if turn_open:
+            runs = [(run, saved) for run, saved in runs if type(saved[-1][0]) is not TurnClosed]
         entries = (_make_entry(run, [event for event, _ in saved]) for run, saved in runs)
         return [entry for entry in entries if entry.turn_open or not turn_open]
 

@@ -20,12 +20,13 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 def find_header(headers: Headers, name: bytes) -> str:
     """Return the value of a header; "" if it is missing. Several are joined as HTTP says."""
-    return ", ".join(value.decode("latin-1") for key, value in headers if key == name)
+    values = [value for key, value in headers if key == name]
+    return b", ".join(values).decode("latin-1") if values else ""
 
 
 def count_header(headers: Headers, name: bytes) -> int:
     """Return how often a header was sent."""
-    return sum(key == name for key, _ in headers)
+    return [key for key, _ in headers].count(name)
 
 
 def find_route_path(scope: Scope) -> str:

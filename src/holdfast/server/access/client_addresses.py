@@ -64,7 +64,7 @@ def is_loopback(address: str) -> bool:
     >>> [is_loopback(one) for one in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.com")]
     [True, True, True, False, False]
     """
-    if address.lower().rstrip(".") == "localhost":
+    if address == "127.0.0.1" or address.lower().rstrip(".") == "localhost":
         return True
     try:
         parsed = ip_address(address.strip("[]"))

@@ -117,7 +117,8 @@ def protect(app: ASGIApp, access: AccessControl) -> ASGIApp:
         access: who may pass.
     """
     gate = _Gate(app, access)
-    crossing = CrossOrigin(gate, access.options.allowed_origins)
+    origins = access.options.allowed_origins
+    crossing = CrossOrigin(gate, origins) if origins else gate
     watched = ResponseWatch(crossing, access.metrics, access.monotonic)
     proxies = parse_networks("trusted_proxies", access.options.trusted_proxies)
 

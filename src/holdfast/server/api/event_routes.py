@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from holdfast.server.access.callers import take_stream
-from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, stream_entries
+from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
 from holdfast.server.api.operations import (
     EVENT_STREAM,
     JSON,
@@ -41,7 +41,8 @@ async def read_events(call: Call[EventsQuery, NoBody]) -> Response:
     take_stream(call.request)
     end_of_turn = ReadingEnd(last.turn) if call.query.until == "turn_end" else None
     idle = SECONDS_BETWEEN_COMMENTS
-    return stream_entries(tenant.reader.follow_batches(session, position, end_of_turn, idle))
+    batches = tenant.reader.follow_batches(session, position, end_of_turn, idle)
+    return EventStreamResponse(batches)
 
 
 def _read_position(call: Call[EventsQuery, NoBody], last: LastTurn) -> Position:

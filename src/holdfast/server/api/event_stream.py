@@ -6,21 +6,34 @@ A connection that ends changes nothing but its own stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from functools import cache
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from holdfast.server.event_log.stream_items import StreamItem
+from holdfast.server.event_log.stream_items import EndItem, StreamItem
 from holdfast.server.live.live_run import Entry
 
 SECONDS_BETWEEN_COMMENTS = 15.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+COMMENT = b": still here\n\n"
 
 
 class EventStreamResponse(StreamingResponse):
-    """A stream that ends when its reader leaves; it takes one task besides that of the request."""
+    """A stream that ends when its reader leaves; it takes one task besides that of the request.
+
+    Args:
+        batches: the entries, and an empty list where a comment is due.
+        headers: headers besides those of every stream.
+    """
+
+    def __init__(
+        self, batches: AsyncGenerator[list[Entry]], headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__((), media_type="text/event-stream", headers={**HEADERS, **(headers or {})})
+        self._batches = batches
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
@@ -43,27 +56,18 @@ class EventStreamResponse(StreamingResponse):
         finally:
             watching.cancel()
 
-
-def stream_entries(
-    batches: AsyncIterator[list[Entry]], headers: Mapping[str, str] | None = None
-) -> StreamingResponse:
-    """Return a response that sends entries as they come, and a comment while none comes.
-
-    Args:
-        batches: the entries, and an empty list where a comment is due.
-        headers: headers besides those of every stream.
-    """
-    return EventStreamResponse(
-        encode_batches(batches),
-        media_type="text/event-stream",
-        headers={**HEADERS, **(headers or {})},
-    )
-
-
-async def encode_batches(batches: AsyncIterator[list[Entry]]) -> AsyncIterator[bytes]:
-    """Yield entries as events whose id is the position after them."""
-    async for batch in batches:
-        yield b"".join(map(_encode_entry, batch)) if batch else b": still here\n\n"
+    async def stream_response(self, send: Send) -> None:
+        """Send entries as events whose id is the position after them, as they come."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        async with aclosing(self._batches) as batches:
+            async for batch in batches:
+                body = b"".join(map(_encode_entry, batch)) if batch else COMMENT
+                is_last = bool(batch) and type(batch[-1].item) is EndItem
+                await send({"type": "http.response.body", "body": body, "more_body": not is_last})
+                if is_last:
+                    return
+        await send({"type": "http.response.body", "body": b""})
 
 
 def _encode_entry(entry: Entry) -> bytes:
@@ -87,7 +91,7 @@ async def keep_alive(
                 task = asyncio.ensure_future(anext(pieces))
             done, _ = await asyncio.wait([task], timeout=seconds)
             if not done:
-                yield b": still here\n\n"
+                yield COMMENT
                 continue
             try:
                 piece = task.result()

@@ -79,7 +79,8 @@ class NativeApi:
         operation, names = self._find(request.method, split_path(request.scope))
         request.scope["path_params"], request.scope["endpoint"] = names, operation.handle
         principal = require(request, operation.scope)
-        query = read_query(request.query_params.multi_items(), operation.query)
+        given = request.query_params.multi_items() if request.scope["query_string"] else ()
+        query = read_query(given, operation.query)
         body = await read_body(request, operation)
         tenant = self._service.for_tenant(principal.tenant)
         call = Call(tenant, principal, names, query, body, request=request, service=self._service)

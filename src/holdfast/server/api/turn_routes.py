@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from holdfast.server.access.callers import take_stream, take_turn
 from holdfast.server.api.body_arguments import make_keywords, make_output, make_prompt
-from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, stream_entries
+from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
 from holdfast.server.api.operations import (
     EVENT_STREAM,
     AnyOperation,
@@ -44,7 +44,7 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     if call.accepts(EVENT_STREAM):
         begin, end, idle = Position(accepted.sequence), ReadingEnd(number), SECONDS_BETWEEN_COMMENTS
         batches = tenant.reader.follow_batches(session, begin, end, idle)
-        return stream_entries(batches, headers)
+        return EventStreamResponse(batches, headers)
     await wait_for_turn(tenant, session, number, body.wait)
     turn = await read_turn(tenant, session, number)
     return respond(turn, 200 if turn.status in TURN_RESTS else 202, headers)

@@ -224,7 +224,7 @@ def find_text(event: Event) -> str | None:
     """Return the text that stays of the reply in progress; None if the event does not end it."""
     if isinstance(event, ModelReplied):
         return event.reply.text
-    if isinstance(event, ModelFailed | TurnInterrupted):
+    if isinstance(event, (ModelFailed, TurnInterrupted)):
         return event.partial.text if event.partial is not None else ""
     return event.text if isinstance(event, TurnStopped) else None
 
