@@ -16,11 +16,15 @@ from holdfast.server.api.request_bodies import (
 from holdfast.server.api.session_pages import find_sessions, list_sessions_page
 from holdfast.server.api.session_reading import check_idle, read_summary
 from holdfast.server.api.views import HistoryView, SessionPage, SessionSummary
+from holdfast.server.problem_responses import ProblemError, make_problem
 
 
 async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
-    """List or search sessions."""
+    """List or search sessions. A redacted reader may not search: each hit would tell it a word."""
     if call.query.q is not UNSET:
+        if call.principal.is_redacted:
+            detail = "The key has only the scope 'read:redacted', and a search tells what is in messages."
+            raise ProblemError(make_problem(403, "forbidden", detail, field="q", fix="Leave it out"))
         return respond(await find_sessions(call.tenant, call.query, call.query.q))
     return respond(await list_sessions_page(call.tenant, call.query))
 
