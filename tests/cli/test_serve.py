@@ -92,6 +92,7 @@ def test_a_name_in_a_module_is_served(tmp_path: Path) -> None:
     ("target", "problem"),
     [
         ("no_such_file.toml", "no_such_file.toml"),
+        ("my_agents.py", "Name the agent in it, such as my_agents:agent"),
         ("no_such_module_here:agent", "cannot be imported"),
         ("serve_names:other", "has no 'other'"),
         ("serve_names:number", "is no Agent"),

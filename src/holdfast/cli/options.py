@@ -9,12 +9,13 @@ import argparse
 import os
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 from holdfast.agent import Agent
 from holdfast.agent_file.load_agent import load_agent
 from holdfast.agent_file.toml_source import read_agent_file
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.journal_names import DEFAULT_TENANT
+from holdfast.journal.journal_names import DEFAULT_TENANT, resolve_path
 from holdfast.journal.port import Journal
 from holdfast.journal.url import open_journal
 from holdfast.resilience.retry.options import RetryOptions
@@ -65,7 +66,8 @@ def add_conversation_arguments(
     sub.add_argument(
         "--journal",
         metavar="ADDRESS",
-        help="save the conversation in sqlite:///talk.db or postgresql://...; default: not saved",
+        help="save the conversation in a SQLite file, or in sqlite:///... or postgresql://...; "
+        "default: not saved",
     )
     sub.add_argument(
         "--tenant", metavar="NAME", help="tenant of the conversation in the journal of --journal"
@@ -109,6 +111,19 @@ def keeps_questions_open(args: argparse.Namespace) -> bool:
     return read_agent_file(Path(args.agent)).content.get("on_wait") == "suspend"
 
 
+def to_address(journal: str) -> str:
+    """Return the address of a journal that is given by its address or by the name of a SQLite file.
+
+    >>> to_address("postgresql:///talk")
+    'postgresql:///talk'
+    >>> to_address("talk.db").endswith("/talk.db")
+    True
+    """
+    if ":" in journal:
+        return journal
+    return f"sqlite:///{quote(resolve_path(journal))}"
+
+
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
     if args.agent:
@@ -118,7 +133,7 @@ def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
             raise ConfigurationError("--tenant", "is given without a journal", fix="Add --journal")
         return load_agent(args.agent, Agent) if args.agent else build_agent(args)
     try:
-        journal = open_journal(args.journal).for_tenant(args.tenant or DEFAULT_TENANT)
+        journal = open_journal(to_address(args.journal)).for_tenant(args.tenant or DEFAULT_TENANT)
     except ConfigurationError as error:
         raise _translate_error(error) from error
     if args.agent:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from holdfast.cli.options import to_address
 from holdfast.cli.serve_targets import AnyAgent, default_journal, load_targets
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
@@ -42,7 +43,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--journal",
         metavar="ADDRESS",
-        help="sqlite:///talk.db or postgresql://...; default: holdfast.db beside the first target",
+        help="a SQLite file, or sqlite:///... or postgresql://...; "
+        "default: holdfast.db beside the first target",
     )
     sub.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
     sub.add_argument(
@@ -98,7 +100,8 @@ def main(args: argparse.Namespace) -> int:
         raise ConfigurationError("TARGET", problem, fix=fix)
     from holdfast.cli.serve_http import ServeOptions, serve
 
-    with _find_served(args) as served:
+    journal = to_address(args.journal) if args.journal else None
+    with _find_served(args, journal) as served:
         serve(
             served.agents,
             served.journal,
@@ -117,12 +120,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _find_served(args: argparse.Namespace) -> Iterator[Served]:
+def _find_served(args: argparse.Namespace, journal: str | None) -> Iterator[Served]:
     if args.demo:
         from holdfast.cli.serve_demo import run_demo
 
-        with run_demo(args.journal) as (agents, journal):
-            yield Served(agents, journal)
+        with run_demo(journal) as (agents, place):
+            yield Served(agents, place)
         return
     agents = load_targets(args.targets)
-    yield Served(agents, args.journal or default_journal(args.targets))
+    yield Served(agents, journal or default_journal(args.targets))

@@ -38,6 +38,12 @@ def _load_target(target: str) -> list[AnyAgent]:
         if not files:
             raise ConfigurationError("TARGET", f"the folder {target!r} has no .toml file", fix=FIX)
         return [_load_file(file) for file in files]
+    if path.suffix == ".py":
+        raise ConfigurationError(
+            "TARGET",
+            f"{target!r} is a module",
+            fix=f"Name the agent in it, such as {path.stem}:agent",
+        )
     if path.suffix == ".toml" or path.is_file():
         return [_load_file(path)]
     return _load_name(target)

@@ -24,7 +24,9 @@ async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
     if call.query.q is not UNSET:
         if call.principal.is_redacted:
             detail = "The key has only the scope 'read:redacted', and a search tells what is in messages."
-            raise ProblemError(make_problem(403, "forbidden", detail, field="q", fix="Leave it out"))
+            raise ProblemError(
+                make_problem(403, "forbidden", detail, field="q", fix="Leave it out")
+            )
         return respond(await find_sessions(call.tenant, call.query, call.query.q))
     return respond(await list_sessions_page(call.tenant, call.query))
 
