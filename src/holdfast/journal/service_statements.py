@@ -156,6 +156,12 @@ ON CONFLICT (tenant, name) DO UPDATE SET created_at = excluded.created_at
 FIND_UPLOAD = """
 SELECT media_type, data, created_at FROM holdfast_uploads WHERE tenant = :tenant AND name = :name
 """
+LITTLE_MEMORY = "SELECT set_config('work_mem', '64kB', true)"
+"""Lets PostgreSQL write what the next statements of the transaction collect to a temporary file."""
+
+NEED_SPACE = "SELECT count(*) FROM generate_series(1, 20000)"
+"""Collects some 300 kB of rows."""
+
 PROBE = """
 INSERT INTO holdfast_probe (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at = excluded.at
 """

@@ -233,7 +233,7 @@ class ServiceStore(Protocol):
         ...
 
     async def probe(self, at: float) -> None:
-        """Write one row, which shows that the store can be written."""
+        """Write one row, and something that needs new space: both show that the store can be written."""
         ...
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from holdfast.journal import service_statements as sql
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.postgres_pool import Connection
@@ -43,6 +44,10 @@ class PostgresServiceStore(SqlServiceStore):
             return await self._server.apply_change(work, begin)
 
         return await self._server.thread.submit(job)
+
+    async def probe(self, at: float) -> None:
+        """Write one row, and a temporary file: a row may fit into space that its table has."""
+        await self.perform((sql.LITTLE_MEMORY, {}), (sql.NEED_SPACE, {}), (sql.PROBE, {"at": at}))
 
     def close(self) -> None:
         """Close the journal if it belongs to the store; else its connections stay open."""

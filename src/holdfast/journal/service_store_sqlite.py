@@ -15,6 +15,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from holdfast.journal.journal_errors import (
     JournalBusyError,
@@ -36,6 +37,8 @@ APPLICATION_ID = 0x48465331
 
 VERSION = 1
 """The version of the tables; `PRAGMA user_version` of a file says which version it has."""
+
+_SPACE = 64 * 1024  # bytes that must be free on the disk
 
 _WAIT = 5.0  # seconds for which another process may be writing
 
@@ -82,6 +85,11 @@ class SqliteServiceStore(SqlServiceStore):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._execute, steps)
 
+    async def probe(self, at: float) -> None:
+        """Write one row, and a file beside the store: a row may fit into space that it has."""
+        await super().probe(at)
+        await asyncio.get_running_loop().run_in_executor(self._thread, _require_space, self.path)
+
     def _execute(self, steps: tuple[Step, ...]) -> list[Row]:
         run = self._connection.execute
         if _identify_file(self.path) != self._identity:
@@ -110,6 +118,18 @@ class SqliteServiceStore(SqlServiceStore):
     def close(self) -> None:
         """Close the file, after the statements that are being executed."""
         self._finalizer()
+
+
+def _require_space(path: str) -> None:
+    """Write a file that nobody sees, in the folder of another one. Raises JournalStorageError."""
+    try:
+        with TemporaryFile(dir=Path(path).parent) as file:
+            file.write(os.urandom(_SPACE))  # no file system can compress it
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise JournalStorageError(path, problem, fix="Make room on its disk") from error
 
 
 def _identify_file(path: str) -> tuple[int, int] | None:
