@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ class MemoryServiceStore:
     def __init__(self) -> None:
         self._keys: dict[str, ApiKey] = {}
         self._sign_ins: dict[bytes, SignIn] = {}
-        self._requests: dict[RequestName, SavedRequest] = {}
+        self._requests: OrderedDict[RequestName, SavedRequest] = OrderedDict()
         self._acts: dict[str, Act] = {}
         self._uploads: dict[tuple[str, str], Upload] = {}
 
@@ -95,11 +96,10 @@ class MemoryServiceStore:
         self, name: RequestName, digest: str, *, owner: str, now: float, lease: float = 60.0
     ) -> SavedRequest:
         """Begin a request, unless the store has it already."""
-        for other, request in list(self._requests.items()):
-            if request.created_at <= now - REQUEST_KEEP:
-                del self._requests[other]
+        self._delete_old_requests(now - REQUEST_KEEP)
         saved = self._requests.get(name)
         if saved is None or _is_abandoned(saved, digest, now):
+            self._requests.pop(name, None)  # so that the requests stay in the order of their times
             saved = self._requests[name] = SavedRequest(
                 digest=digest,
                 owner=owner,
@@ -109,6 +109,14 @@ class MemoryServiceStore:
                 claimed_until=now + lease,
             )
         return saved
+
+    def _delete_old_requests(self, oldest: float) -> None:
+        """Delete the requests up to a time; they are the first ones."""
+        while self._requests:
+            name = next(iter(self._requests))
+            if self._requests[name].created_at > oldest:
+                return
+            del self._requests[name]
 
     async def finish_request(self, name: RequestName, status: int, body: bytes) -> None:
         """Save the answer to a request, unless it has one."""
