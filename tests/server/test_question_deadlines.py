@@ -175,6 +175,24 @@ async def test_the_next_process_continues_what_is_overdue_and_waits_for_the_rest
     assert await rest(tenant, "late", ended=True) == "completed"
 
 
+async def test_the_question_of_an_agent_inside_a_tool_ends_the_wait_of_its_caller() -> None:
+    clock = stopped_clock()
+    inner = payer(clock).as_tool(name="payer", description="Pays.")
+    call = Reply((ToolCall("c1", "payer", '{"task": "Pay 3."}'),))
+    model = ScriptedModel(call, "It was not paid.")
+    outer = Agent(model, name="outer", tools=[inner], clock=clock)
+    tenant = Service(outer).for_tenant()
+    await tenant.start("outer", "Pay 3.", session="ada")
+    assert await rest(tenant) == "waiting"
+    await settle(tenant)
+    (asked,) = [event for event in await events(tenant) if isinstance(event, QuestionAsked)]
+    assert asked.until == clock.now() + 3600
+    clock.advance(3600)
+    assert await rest(tenant, ended=True) == "completed"
+    (finished,) = [event for event in await events(tenant) if isinstance(event, ToolFinished)]
+    assert "Not paid." in str(finished)
+
+
 async def test_a_tool_of_the_client_that_never_answers_fails_and_the_turn_goes_on() -> None:
     clock = stopped_clock()
     model = ScriptedModel(LOCATE, "I do not know where you are.")

@@ -43,7 +43,7 @@ from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import compile_chain
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.questions.broker import QuestionBroker, TurnAsker
+from holdfast.runtime.questions.broker import QuestionBroker, QuestionRelay, TurnAsker
 from holdfast.runtime.questions.open_question import Suspended
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.result import Result
@@ -53,6 +53,8 @@ from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
 from holdfast.tools.context import EventSink, ToolContext
 from holdfast.tools.tool import Tool, ToolEffect, tool
 from holdfast.tools.tool_failures import ToolError
+
+_SHORTEST_TIMEOUT = 0.001  # seconds
 
 T = TypeVar("T")
 
@@ -216,9 +218,7 @@ async def _run_agent(
         channel.shutdown = caller.run.shutdown
     left: set[str] = set()
     on_wait = caller.questions.on_wait if caller is not None else "hold"
-    questions = QuestionBroker(
-        _build_handler(agent, context, left), on_wait=on_wait, is_nested=True
-    )
+    questions = QuestionBroker(on_wait=on_wait, relay=_build_relay(agent, context, left))
     beside = _make_child_run(caller, context)
     try:
         result = await agent.turn(plan, turn, channel, questions, beside)
@@ -268,10 +268,10 @@ def _cap_limits(own: Limits, remaining: float | None) -> Limits:
     return msgspec.structs.replace(own, seconds=remaining)
 
 
-def _build_handler(
+def _build_relay(
     agent: Subagent[T], context: ToolContext, suspended_keys: set[str]
-) -> OnQuestion:
-    """Build a handler that asks the agent's own handler first and then the caller.
+) -> QuestionRelay:
+    """Build a relay that asks the agent's own handler first and then the caller.
 
     Args:
         agent: the agent.
@@ -279,7 +279,7 @@ def _build_handler(
         suspended_keys: collects the keys of questions for which the calling run is suspended.
     """
 
-    async def ask(request: AnyQuestion) -> object:
+    async def ask(request: AnyQuestion, /, *, until: float | None) -> object:
         if agent.on_question is not None:
             given = await agent.on_question(request)
             if given is not None:
@@ -287,8 +287,7 @@ def _build_handler(
         if context.asker is None:
             return None
         try:
-            # No timeout here, because the agent's own timeout of the question cancels this call.
-            value = await context.ask(request, timeout=None)
+            value = await context.ask(request, timeout=_find_timeout(context, until))
             return _readdress_answer(context, request, value)
         except UnansweredError:
             return None
@@ -297,6 +296,18 @@ def _build_handler(
             raise
 
     return ask
+
+
+def _find_timeout(context: ToolContext, until: float | None) -> float | None:
+    """Return how many seconds the caller may wait; None if only the agent itself ends the question.
+
+    While both run, the agent's own timeout of the question cancels the call. A caller that is
+    suspended has to know when to continue.
+    """
+    asker = context.asker
+    if until is None or not isinstance(asker, TurnAsker):
+        return None
+    return max(until - asker.run.plan.clock.now(), _SHORTEST_TIMEOUT)
 
 
 def _readdress_answer(context: ToolContext, question: AnyQuestion, value: object) -> object:

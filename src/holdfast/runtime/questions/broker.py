@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -59,6 +60,14 @@ _HOOKS = 0
 """The number under which hooks ask; the attempts of a tool are numbered from 1."""
 
 
+class QuestionRelay(Protocol):
+    """Passes a question to another run."""
+
+    async def __call__(self, question: AnyQuestion, /, *, until: float | None) -> object:
+        """Return the answer; `until` is when an answer is too late, in seconds since the epoch."""
+        ...
+
+
 class QuestionBroker(Struct, eq=False):
     """The questions of one turn. Answers may come from any thread.
 
@@ -66,14 +75,13 @@ class QuestionBroker(Struct, eq=False):
         handler: is called with each question; if it returns None, the reader may still answer.
         has_reader: whether somebody reads the stream and can answer.
         on_wait: whether a run without an answer is held or suspended.
-        is_nested: whether the handler passes the question to another run, which sets the time to
-            wait.
+        relay: passes each question to another run, which sets the time to wait, instead of a handler.
     """
 
     handler: OnQuestion | None = None
     has_reader: bool = False
     on_wait: OnWait = "hold"
-    is_nested: bool = False
+    relay: QuestionRelay | None = None
     turn_timeout: PausableTimeout | None = None
     """The timeout of the turn, which is paused while a question is open."""
     _open_questions: dict[str, OpenQuestion] = {}
@@ -260,7 +268,10 @@ class QuestionBroker(Struct, eq=False):
         self, run: AskingTurn, asking: PendingQuestion
     ) -> QuestionOutcome | None:
         request = asking.question
-        by = Answerers(self.handler, run.context.channel, self.has_reader, run.plan.clock)
+        handler = self.handler
+        if self.relay is not None:
+            handler = partial(self.relay, until=asking.event.until)
+        by = Answerers(handler, run.context.channel, self.has_reader, run.plan.clock)
         waiter = OpenQuestion(request, run.plan, by.parties, suspends=asking.suspends)
         self._open_questions[request.key] = waiter
         leaves = False
@@ -269,7 +280,7 @@ class QuestionBroker(Struct, eq=False):
             await asyncio.sleep(0)
             with pausable_timeout.pause_timeout(), self._pause_turn(run):
                 await record_question(run, asking)
-                seconds = None if self.is_nested and asking.suspends else asking.hold_seconds
+                seconds = None if self.relay and asking.suspends else asking.hold_seconds
                 by = msgspec.structs.replace(by, has_reader=self.has_reader)
                 outcome = await wait_for_answer(waiter, by, seconds, asking.event.until)
             leaves = outcome is None
