@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonNegativeInt
@@ -350,7 +350,10 @@ class NewRun:
 
 
 def _get_version(log: RunLog) -> tuple[int, int]:
-    return log.version if isinstance(log, VersionedLease) else (0, -1)
+    # A check of the whole protocol takes longer than the rest of opening a session.
+    if hasattr(log, "release") and hasattr(log, "version"):
+        return cast("VersionedLease", log).version
+    return 0, -1
 
 
 def resolve_journal(journal: object) -> Journal | None:
