@@ -140,6 +140,7 @@ def test_the_keyboard_is_enough(console, open_view) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("c")
     page.get_by_role("heading", name="New chat").wait_for()
+    page.keyboard.press("Escape")  # out of the message
     page.keyboard.press("t")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
@@ -180,3 +181,35 @@ def take(page, name: str) -> None:
     path = PICTURES / f"{name}.png"
     page.screenshot(path=str(path))
     shrink_png(path)
+
+
+def test_no_key_answers_a_question_that_a_narrow_screen_does_not_show(open_view, console) -> None:
+    page = open_view(f"{console}#/runs", width=360)
+    waiting = page.locator("nav .badge")
+    waiting.wait_for()
+    before = waiting.inner_text()
+    page.keyboard.press("a")
+    page.keyboard.press("d")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    assert "Approve" not in page.get_by_role("dialog").inner_text()
+    assert waiting.inner_text() == before
+
+
+def test_what_is_typed_in_a_new_chat_is_its_message(open_view, console) -> None:
+    page = open_view(f"{console}#/runs")
+    page.keyboard.press("c")
+    page.get_by_role("heading", name="New chat").wait_for()
+    page.keyboard.type("What can you do?")
+    page.keyboard.press("Enter")
+    page.locator(".message.user", has_text="What can you do?").wait_for()
+    page.keyboard.type("and")
+    assert page.get_by_role("textbox", name="Message").input_value() == "and"
+
+
+def test_a_search_begins_beside_a_run_of_a_narrow_screen(open_view, console) -> None:
+    page = open_view(f"{console}#/runs/first-steps", width=360)
+    page.keyboard.press("/")
+    search = page.get_by_role("searchbox", name="Search titles and messages")
+    search.wait_for()
+    page.wait_for_function("document.activeElement.type === 'search'")

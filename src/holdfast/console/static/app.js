@@ -1,5 +1,5 @@
 // The console: the frame around the views, and the keys that work everywhere.
-import { classes, html, render, useEffect, useErrorBoundary, useSignal, useState } from "./lib/dom.js";
+import { classes, html, render, useEffect, useErrorBoundary, useMedia, useSignal, useState } from "./lib/dom.js";
 import { handleKey, useKeys } from "./lib/keys.js";
 import { signOut } from "./lib/api.js";
 import { visible } from "./lib/format.js";
@@ -94,9 +94,11 @@ function show(place, parts, query) {
   }
 }
 
-/** Beside the list, while no run is chosen: what waits for a person. */
+/** Beside the list, while no run is chosen: what waits for a person. A narrow screen has no room for it, nor its keys. */
 function Nothing() {
-  if (useSignal(waitingCount)) return html`<div class="beside"><${Approvals} parts=${[]} /></div>`;
+  const waiting = useSignal(waitingCount);
+  if (useMedia("(max-width: 900px)")) return null;
+  if (waiting) return html`<div class="beside"><${Approvals} parts=${[]} /></div>`;
   return html`<section class="empty placeholder"><p class="quiet">Choose a run, or press <kbd>c</kbd> for a new chat. <kbd>?</kbd> lists the keys.</p></section>`;
 }
 

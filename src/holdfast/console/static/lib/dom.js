@@ -34,6 +34,18 @@ export function useNow(seconds = 1, enabled = true) {
   return enabled ? now : Date.now() / 1000;
 }
 
+/** Return whether a media query fits, and draw the component again when that changes. */
+export function useMedia(query) {
+  const media = useMemo(() => matchMedia(query), [query]);
+  const [fits, setFits] = useState(media.matches);
+  useEffect(() => {
+    const change = () => setFits(media.matches);
+    media.addEventListener("change", change);
+    return () => media.removeEventListener("change", change);
+  }, [media]);
+  return fits;
+}
+
 /** Join the names of classes that apply. */
 export function classes(...names) {
   return names.filter(Boolean).join(" ");

@@ -17,9 +17,10 @@ export function Words({ text, as = "bdi", ...rest }) {
   return html`<${as} dir="auto" ...${rest}>${visible(text)}<//>`;
 }
 
-/** A time, as long ago; the exact time is its title. */
-export function Ago({ at, now }) {
-  return html`<time dateTime=${new Date(at * 1000).toISOString()} title=${clock(at, now)}>${ago(at, now)}</time>`;
+/** A time, as long ago; the exact time is its title. `after` follows all but "now". */
+export function Ago({ at, now, after = "" }) {
+  const since = ago(at, now);
+  return html`<time dateTime=${new Date(at * 1000).toISOString()} title=${clock(at, now)}>${since}${since === "now" ? "" : after}</time>`;
 }
 
 /** Tokens of a turn: what counts, and what failed attempts cost beside it. */

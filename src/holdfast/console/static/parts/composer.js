@@ -1,11 +1,15 @@
 // Where a message is written: Enter sends it, pictures are pasted, dropped or chosen.
-import { html, useEffect, useId, useRef, useState } from "../lib/dom.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib/dom.js";
 import { attempt, tell } from "../lib/store.js";
 import { visible } from "../lib/format.js";
 import { useKeys } from "../lib/keys.js";
 import { Button } from "./basics.js";
 
 const LARGEST = 8 * 2 ** 20;
+
+// Whether the field was written in when its view ended. The next view's field then has the focus,
+// so that the letters that somebody goes on to write are no keys.
+let goesOn = false;
 
 async function readPicture(file) {
   if (!file.type.startsWith("image/")) return tell(`${file.name} is not a picture.`, "error") ?? null;
@@ -28,7 +32,7 @@ export function messageOf(text, pictures) {
   ];
 }
 
-export function Composer({ isRunning, isWaiting, onSend, onStop, placeholder, draft }) {
+export function Composer({ isRunning, isWaiting, onSend, onStop, placeholder, draft, takesFocus = false }) {
   const [text, setText] = useState("");
   const [pictures, setPictures] = useState([]);
   const [isSending, setSending] = useState(false);
@@ -40,6 +44,12 @@ export function Composer({ isRunning, isWaiting, onSend, onStop, placeholder, dr
     { keys: "i", label: "Write a message", run: () => field.current?.focus() },
     isRunning && { keys: "Ctrl+.", label: "Stop the turn", run: onStop, inFields: true },
   ], [isRunning]);
+  useLayoutEffect(() => {
+    const element = field.current;
+    if (takesFocus || goesOn) element.focus();
+    goesOn = false;
+    return () => { goesOn = document.activeElement === element; };
+  }, []);
   useEffect(() => {
     if (draft) {
       setText(draft.text);

@@ -39,7 +39,7 @@ export function Approvals({ parts }) {
     ${session && linked < 0 && selected < 0 ? html`<p class="note">That question is no longer open. <a href=${address(["runs", session])}>Read its run</a></p>` : null}
     ${all.slice(0, limit).map((one, index) => html`<article key=${`${one.session} ${one.key} ${one.binding}`} id=${`question-${index}`} class=${classes("card", index === at && "selected")} onFocusIn=${() => setSelected(index)} onClick=${() => setSelected(index)} aria-label=${`Question of ${visible(titleOf(one))}`}>
       <header><a href=${address(["runs", one.session])}><${Words} text=${titleOf(one)} /></a>
-        <span class="quiet">${visible(one.agent)}, asked <${Ago} at=${one.asked_at} now=${now} /> ago</span>
+        <span class="quiet">${visible(one.agent)}, asked <${Ago} at=${one.asked_at} now=${now} after=" ago" /></span>
         <a class="quiet end" href=${address(["approvals", one.session, one.key])} aria-label="Link to this question">link</a></header>
       <${QuestionText} question=${one} /><${Deadline} until=${one.until ?? null} />
       <${QuestionForm} question=${one} isActive=${index === at} />

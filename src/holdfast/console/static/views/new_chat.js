@@ -28,6 +28,6 @@ export function NewChat({ query }) {
       </fieldset>
       ${agent.tools.length ? html`<h2>${plural(agent.tools.length, "tool")}</h2><ul class="plainlist">${agent.tools.map((one) => html`<li key=${one.name}><code class="tool">${visible(one.name)}</code> ${one.effect ? html`<span class=${`effect ${one.effect}`}>${one.effect}</span>` : null} <span class="quiet">${visible(one.description)}</span></li>`)}</ul>` : null}
     </div></div>
-    <${Composer} isRunning=${false} isWaiting=${false} onSend=${send} placeholder=${`Message ${agent.name}`} draft=${query.text ? query : null} />
+    <${Composer} isRunning=${false} isWaiting=${false} onSend=${send} placeholder=${`Message ${agent.name}`} takesFocus draft=${query.text ? query : null} />
   </section>`;
 }

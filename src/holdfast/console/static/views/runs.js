@@ -21,9 +21,15 @@ export function RunList({ chosen }) {
   const at = selected >= 0 ? Math.min(selected, list.length - 1) : list.findIndex((one) => one.session === chosen);
   const move = (step) => setSelected(Math.max(0, Math.min(list.length - 1, at + step)));
   const open = () => { if (list[at]) location.hash = address(["runs", list[at].session]); };
+  const find = () => {
+    const focus = () => search.current?.focus();
+    if (search.current?.checkVisibility()) return focus();
+    addEventListener("hashchange", () => requestAnimationFrame(focus), { once: true }); // beside a run of a narrow screen
+    location.hash = address(["runs"]);
+  };
   useEffect(() => setSelected(-1), [wanted]);
   useKeys("Runs", [
-    { keys: "/", label: "Search", run: () => search.current?.focus() },
+    { keys: "/", label: "Search", run: find },
     { keys: "]", label: "Next run", run: () => { move(1); } },
     { keys: "[", label: "Run before", run: () => { move(-1); } },
     { keys: "o", label: "Open the run", run: open },
