@@ -196,7 +196,7 @@ async def test_many_saved_requests_do_not_slow_the_next_one() -> None:
     for number in range(20_000):
         name = RequestName("t", "POST /turns", f"k{number}")
         await store.claim_request(name, "d", owner=f"o{number}", now=float(number))
-    assert time.process_time() - begun < 5  # 20 seconds if each looks at all others
+    assert time.process_time() - begun < 5  # it takes much longer if each looks at all others
     await store.claim_request(RequestName("t", "r", "k"), "d", owner="o", now=20_000 + DAY)
     first = RequestName("t", "POST /turns", "k0")
     assert (await store.claim_request(first, "d", owner="new", now=20_000 + DAY)).owner == "new"
