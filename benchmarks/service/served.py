@@ -61,7 +61,7 @@ def make_agents(url: str, journal: Any = None) -> list[Any]:
 
 
 def serve_holdfast(url: str, port: int) -> None:
-    """Serve the agents as `holdfast serve` does."""
+    """Serve the agents."""
     import uvicorn  # noqa: PLC0415
 
     from holdfast import MemoryJournal  # noqa: PLC0415
@@ -70,14 +70,19 @@ def serve_holdfast(url: str, port: int) -> None:
         AccessOptions,
         create_app,
     )
-    from holdfast.server.access.connections import build_config  # noqa: PLC0415
 
     limits = AccessLimits(streams_per_key=10_000, turns_per_minute=1_000_000)
     journal = MemoryJournal()
     app = create_app(make_agents(url), journal=journal, access=AccessOptions(limits=limits))
-    config = build_config(app, port=port)
-    config.loop = "asyncio"
-    uvicorn.Server(config).run()
+    uvicorn.run(
+        app,
+        port=port,
+        log_level="warning",
+        loop="asyncio",
+        access_log=False,
+        proxy_headers=False,  # as `holdfast serve` does: the application reads them itself
+        server_header=False,
+    )
 
 
 def serve_pydantic_ai(url: str, port: int) -> None:
