@@ -66,12 +66,22 @@ def make_wait_problem(status: int, kind: str, detail: str, seconds: float) -> Pr
     return replace(make_problem(status, kind, detail, retryable=True), retry_after=seconds)
 
 
+def _make_waiting_problem(error: WaitingError) -> ProblemBody:
+    """Return the problem of a turn that waits: the error itself names methods of `Agent`."""
+    if error.keys:
+        state, way = f"waits for an answer to {', '.join(error.keys)}", "Answer it"
+    else:
+        state, way = "was answered and has not continued yet", "Resume it"
+    detail = f"the turn of {error.run_id!r} {state}"
+    return make_problem(409, "waiting", detail, field="session", fix=f"{way}, or abandon it")
+
+
 def to_problem(error: HoldfastError) -> ProblemBody:
     """Return the problem that an error of the library is."""
     if isinstance(error, SessionBusyError):
         return make_problem(409, "busy", str(error), retryable=True)
     if isinstance(error, WaitingError):
-        return make_problem(409, "waiting", str(error))
+        return _make_waiting_problem(error)
     if isinstance(error, ConflictError):
         return make_problem(409, "conflict", str(error), retryable=True)
     if isinstance(error, JournalError):
