@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -17,6 +18,8 @@ from starlette.types import Scope
 from holdfast.server.api.operations import JSON, AnyOperation
 from holdfast.server.api.request_bodies import NoBody
 from holdfast.server.problem_responses import ProblemError, make_problem
+
+LONGEST_NEAR_NAME = 50
 
 T = TypeVar("T")
 
@@ -84,7 +87,7 @@ def read_query(pairs: Sequence[tuple[str, str]], kind: type[T]) -> T:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _wrong_field("query", error) from error
+        raise _wrong_field("query", kind, error) from error
 
 
 async def read_body(request: Request, operation: AnyOperation) -> Any:
@@ -109,7 +112,7 @@ def decode_body(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise _wrong_field("body", error) from error
+        raise _wrong_field("body", kind, error) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         problem = make_problem(400, "body", f"the body is not JSON: {error}", fix="Send JSON")
         raise ProblemError(problem) from error
@@ -125,7 +128,7 @@ def check_content_type(headers: Mapping[str, str], wanted: Sequence[str]) -> str
     raise ProblemError(make_problem(415, "content_type", detail, field="Content-Type", fix=fix))
 
 
-def _wrong_field(where: str, error: msgspec.ValidationError) -> ProblemError:
+def _wrong_field(where: str, kind: type[Any], error: msgspec.ValidationError) -> ProblemError:
     """Return the problem of a value that does not have its type, with the name of the field."""
     text = str(error)
     found = _PLACE.search(text)
@@ -133,10 +136,19 @@ def _wrong_field(where: str, error: msgspec.ValidationError) -> ProblemError:
     detail = text[: found.start()] if found else text
     fix = ""
     if unknown := _UNKNOWN_FIELD.fullmatch(detail):
-        place, detail, fix = _join(place, unknown["name"]), "is not a field", "Leave it out"
+        near = () if place else _find_near_fields(kind, unknown["name"])
+        place, detail = _join(place, unknown["name"]), "is not a field"
+        fix = f"Did you mean {near[0]}?" if near else "Leave it out"
     elif missing := _MISSING_FIELD.fullmatch(detail):
         place, detail = _join(place, missing["name"]), "is missing"
     return ProblemError(make_problem(422, where, detail, field=place or where, fix=fix))
+
+
+def _find_near_fields(kind: type[Any], name: str) -> Sequence[str]:
+    """Return the field of a type that a short name may mean; a long one would take long to compare."""
+    if len(name) > LONGEST_NEAR_NAME:
+        return ()
+    return get_close_matches(name, getattr(kind, "__struct_encode_fields__", ()), 1)
 
 
 def _join(place: str, name: str) -> str:
