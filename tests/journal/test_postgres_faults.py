@@ -73,7 +73,8 @@ async def test_appends_to_other_runs_do_not_wait_for_a_blocked_append(
         stuck = asyncio.ensure_future(journal.append("stuck", make_turn_opened(1)))
         await asyncio.gather(*(journal.append(f"run {n}", make_turn_opened(1)) for n in range(100)))
         talking = rival.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'"
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE application_name = 'holdfast' AND datname = current_database()"
         ).fetchone()
         assert talking is not None
         assert 2 <= talking[0] <= 10
