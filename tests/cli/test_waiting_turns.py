@@ -184,7 +184,7 @@ def test_another_session_is_another_conversation(
 
 
 def test_an_invalid_journal_is_reported_by_its_option() -> None:
-    done = holdfast("chat", "--model", "ollama:x", "--journal", "talk.txt", said="hi\n")
+    done = holdfast("chat", "--model", "ollama:x", "--journal", "mysql://talk", said="hi\n")
     assert done.returncode == 2
     assert "--journal" in done.stderr
     assert "Traceback" not in done.stderr
