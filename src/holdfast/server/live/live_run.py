@@ -167,7 +167,7 @@ class LiveRun:
         return len(self._readers)
 
     @property
-    def shown(self) -> TextFold:
+    def reply_in_progress(self) -> TextFold:
         """What was shown of the reply in progress; it changes with the next item."""
         self._show_text()
         return self._fold

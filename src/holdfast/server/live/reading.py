@@ -146,7 +146,7 @@ class SessionReader:
                     ready = [_make_entry(_to_item(latest, position), position)]
                 async with aclosing(self._read_page(session, fold, idle, ready)) as page:
                     async for batch in page:
-                        found, is_last = _cut(batch, end)
+                        found, is_last = _end_batch(batch, end)
                         position = found[-1].position if found else position
                         status, found = _tell_new_turn(status, found)
                         yield found
@@ -286,7 +286,7 @@ def _tell_new_turn(
     return status, batch
 
 
-def _cut(batch: list[Entry], end: ReadingEnd | None) -> tuple[list[Entry], bool]:
+def _end_batch(batch: list[Entry], end: ReadingEnd | None) -> tuple[list[Entry], bool]:
     """Return the entries up to the end of a stream, with the last one, and whether it is there."""
     for number, entry in enumerate(batch):
         item = entry.item

@@ -68,7 +68,7 @@ class Relay:
     def tell_all(self) -> None:
         """Tell what the run shows now, for a process that does not know it."""
         self._tell(self._subscription.take_ready())
-        seen = self._live.shown
+        seen = self._live.reply_in_progress
         sequence, key, attempt, text = seen.position.sequence, seen.key, seen.attempt, seen.text
         begun = RunBegun(
             *self._name,
@@ -127,8 +127,8 @@ class Mirror:
         self._number = begun.number
         self._size = begun.size
         self.live = LiveRun(begun.sequence, encode_item)
-        self.live.shown.key = begun.key
-        self.live.shown.set_attempt(begun.attempt)
+        self.live.reply_in_progress.key = begun.key
+        self.live.reply_in_progress.set_attempt(begun.attempt)
         self._waiting: deque[ItemsShown] = deque()
         self._task: asyncio.Task[None] | None = None
         self.is_broken = False
@@ -137,13 +137,13 @@ class Mirror:
     @property
     def is_ready(self) -> bool:
         """Whether everything that the run showed at first has arrived."""
-        return len(self.live.shown.text) >= self._size
+        return len(self.live.reply_in_progress.text) >= self._size
 
     def add_text(self, message: TextTold) -> None:
         """Add a piece of what the run showed at first."""
-        if len(self.live.shown.text) < self._size:
+        if len(self.live.reply_in_progress.text) < self._size:
             self._show(message.position, message.item)
-            self._size = self._size if len(self.live.shown.text) < self._size else 0
+            self._size = self._size if len(self.live.reply_in_progress.text) < self._size else 0
 
     def add_items(self, message: ItemsShown) -> None:
         """Show what happens next; a message that is missing breaks the mirror."""
