@@ -107,7 +107,9 @@ async def test_a_turn_is_cancelled_through_the_other_process(
         async with http.post(f"{process.api}/sessions/ada/cancel", json={}) as response:
             assert response.status == 202
             assert (await response.json())["status"] == "cancelled"
-    assert "turn_closed" in [event_type(item) async for item in until_closed(items)]
+    events = [item["event"] async for item in until_closed(items) if item["type"] == "event"]
+    assert [event["type"] for event in events] == ["turn_interrupted", "turn_closed"]
+    assert events[0]["by"] == "local"  # who did it, and not the process that was asked to
 
 
 async def until_closed(items: AsyncIterator[Item]) -> AsyncIterator[Item]:

@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 import msgspec
-from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, SessionBusyError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
-from holdfast.core.questions import Answer, AnyAnswer, plain_form, restore_answer
+from holdfast.core.questions import AnyAnswer
 from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.live_link import DriverAct, LinkedJournal
@@ -39,28 +38,18 @@ from holdfast.server.live.session_watch import SessionWatch
 from holdfast.server.live.visible_runs import VisibleRuns
 from holdfast.server.turns.driver_acts import DriverActs
 from holdfast.server.turns.open_turns import OpenTurns
+from holdfast.server.turns.relayed_acts import (
+    RelayedAnswer,
+    RelayedCancellation,
+    decode_result,
+    encode_answer,
+    encode_result,
+)
 from holdfast.server.turns.turn_runner import AcceptedTurn, Observe, TurnRunner
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
 
 _MOST_LOOKED_AT = 100
-
-
-class RelayedAnswer(Struct, frozen=True):
-    """An answer on its way to another process, as JSON values."""
-
-    key: str
-    binding: str
-    value: object
-    by: str
-    expires_at: float | None
-
-
-class ActResult(Struct, frozen=True):
-    """What came of an answer that another process was given; `problem` says why it does not fit."""
-
-    receipt: Receipt = Receipt()
-    problem: str = ""
 
 
 class TenantService:
@@ -242,16 +231,10 @@ class TenantService:
 
     async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
         """Give an answer to the run, in whichever process it is driven."""
-        plain = RelayedAnswer(
-            answer.key, answer.binding, plain_form(answer.value), answer.by, answer.expires_at
-        )
-        result = await self._ask_driver(session, "answer", to_json(plain).decode())
+        result = await self._ask_driver(session, "answer", encode_answer(answer))
         if result is None:
             return await self._name_first(session, answer, await agent.answer(session, answer))
-        done = msgspec.json.decode(result, type=ActResult)
-        if done.problem:
-            raise ConfigurationError("answer", done.problem)
-        return done.receipt
+        return decode_result(result)
 
     async def _name_first(self, session: str, answer: AnyAnswer, receipt: Receipt) -> Receipt:
         """Return the receipt; of a question that is over, whether it was answered."""
@@ -275,7 +258,8 @@ class TenantService:
             turn.cancel(by)
             await self.runner.wait(session)
         # Another process may drive it, also if this one has waited for it in order to continue it.
-        if await self._ask_driver(session, "cancel") is not None:
+        cancellation = to_json(RelayedCancellation(by)).decode()
+        if await self._ask_driver(session, "cancel", cancellation) is not None:
             return
         latest = await self.last_turn(session)
         if latest.status in ("waiting", "open"):
@@ -308,7 +292,7 @@ class TenantService:
     async def _is_leased(self, session: str) -> bool:
         return any(entry.leased for entry in await self.journal.find_runs(session, session))
 
-    async def _ask_driver(self, session: str, act: str, body: str = "{}") -> str | None:
+    async def _ask_driver(self, session: str, act: str, body: str) -> str | None:
         """Let another process perform an act; None if this process can do it."""
         if self._acts is None or self.runner.is_driven(session):
             return None
@@ -317,22 +301,22 @@ class TenantService:
     async def _perform_act(self, act: DriverAct) -> str:
         """Perform an act that another process asked for; return its result as JSON."""
         if act.act == "cancel":
-            await self.cancel(act.session)
+            given = msgspec.json.decode(act.body, type=RelayedCancellation)
+            await self.cancel(act.session, by=given.by)
             return "{}"
         try:
             answer = await self._restore_answer(act)
             receipt = await self.answer(act.session, answer) if answer else Receipt("unknown")
         except (AnswerTypeError, ConfigurationError) as error:
-            return to_json(ActResult(problem=str(error))).decode()
-        return to_json(ActResult(receipt)).decode()
+            return encode_result(Receipt("mismatch"), str(error))
+        return encode_result(receipt)
 
     async def _restore_answer(self, act: DriverAct) -> AnyAnswer | None:
         given = msgspec.json.decode(act.body, type=RelayedAnswer)
         agent = await self.agent_of(act.session)
         for question in await agent.questions(act.session):
             if question.key == given.key:
-                value = restore_answer(question, given.value)
-                return Answer(given.key, value, given.binding, given.by, given.expires_at)
+                return given.restore(question)
         return None
 
     def close_readers(self) -> None:

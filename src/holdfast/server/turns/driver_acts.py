@@ -51,7 +51,7 @@ class DriverActs:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._looks: set[asyncio.Task[None]] = set()
 
-    async def ask(self, session: str, act: str, body: str = "{}") -> str | None:
+    async def ask(self, session: str, act: str, body: str) -> str | None:
         """Let the driver of a run perform an act; return its result, or None if nobody drives it.
 
         Args:
