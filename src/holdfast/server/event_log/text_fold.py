@@ -26,11 +26,13 @@ from holdfast.core.events import (
 from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
+    CustomNotice,
     FromAgent,
     Notice,
     ReplyReplaced,
     RetryScheduled,
 )
+from holdfast.journal.encoding import to_json
 from holdfast.server.event_log.positions import START, Position, TextDigest, begins_with
 from holdfast.server.event_log.stream_items import (
     EventItem,
@@ -264,8 +266,15 @@ def to_notice_item(notice: Notice) -> NoticeItem:
 
 
 def _to_fields(item: Event | Notice) -> dict[str, object]:
-    fields: object = msgspec.to_builtins(item)
-    return fields if isinstance(fields, dict) else {}
+    """Return the fields as JSON values; none of a user's own notice that JSON cannot express."""
+    if not isinstance(item, CustomNotice):
+        fields: dict[str, object] = msgspec.to_builtins(item)
+        return fields
+    try:
+        own: dict[str, object] = msgspec.json.decode(to_json(item))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return {}
+    return own
 
 
 @cache
