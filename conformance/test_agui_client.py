@@ -102,6 +102,28 @@ def test_a_tool_of_the_page(service: ChatProcess) -> None:
     assert contents(happened, "assistant")[-1] == 'Done: {"city":"Porto"}'
 
 
+def test_a_tool_of_the_provider_and_its_source_are_activities(service: ChatProcess) -> None:
+    happened = drive(service, "search")
+    _, text, search, sources = happened["messages"]
+    assert text["content"] == "I look.Rain."
+    assert search["activityType"] == "hosted_tool"
+    assert (search["content"]["name"], search["content"]["result"]) == (
+        "web_search",
+        "https://faro.pt",
+    )
+    assert sources["content"]["sources"][0]["url"] == "https://faro.pt"
+    (other,) = [one["messages"] for one in happened["events"] if one["type"] == "other"]
+    assert other == happened["messages"]
+
+
+def test_an_agent_in_a_tool_is_a_subagent(service: ChatProcess) -> None:
+    happened = drive(service, "ask")
+    mine = [one for one in happened["events"] if "subagentRunId" in one]
+    assert [one["type"] for one in (mine[0], mine[-1])] == ["SUBAGENT_STARTED", "SUBAGENT_FINISHED"]
+    assert "".join(one["value"]["text"] for one in mine[1:-1]) == "Sun."
+    assert contents(happened, "assistant")[-1] == "It says: Sun."
+
+
 def test_the_context_of_the_application(service: ChatProcess) -> None:
     (said,) = contents(drive(service, "context"), "assistant")
     assert "The page: the cart" in said

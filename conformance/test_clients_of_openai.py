@@ -139,3 +139,38 @@ def test_a_session_a_fork_and_a_conversation(program: str, api: str, service: st
     happened = drive(program, api, "session", service)
     texts = [f"You said: {word}" for word in ("first", "second", "other", "named")]
     assert happened == {"texts": texts, "previous": True, "conversation": True}
+
+
+_SEARCHED = """
+[[reply]]
+hosted = [{ name = "web_search", arguments = { query = "Porto" }, pages = ["https://porto.pt"] }]
+text = "Six bridges."
+source = { url = "https://porto.pt", title = "Porto" }
+"""
+
+
+@pytest.fixture
+def searching_service(tmp_path: Path) -> Iterator[str]:
+    """The base URL of a service whose provider searches the web, once."""
+    script = tmp_path / "script.toml"
+    script.write_text(_SEARCHED)
+    with (
+        serving(("--script", str(script))) as emulator,
+        serving_agent(tmp_path, emulator, "openai-responses") as url,
+    ):
+        yield url
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("openai_client.py", marks=needs_python),
+        pytest.param("openai_service.mjs", marks=needs_node),
+    ],
+)
+def test_the_sources_of_a_text(program: str, api: str, searching_service: str) -> None:
+    happened = drive(program, api, "sources", searching_service)
+    assert happened["sources"] == [["https://porto.pt", "Porto", "Six bridges."]]
+    if api == "responses":
+        assert happened["search"] == ["completed", "Porto", ["https://porto.pt"]]

@@ -100,6 +100,27 @@ def test_a_tool_of_the_page(service: ChatProcess) -> None:
     assert {"toolCall": "get_location"} in happened["events"]
 
 
+def test_a_tool_of_the_provider_and_its_source(service: ChatProcess) -> None:
+    intro, search, text, source = last_parts(drive(service, "search"))
+    assert (search["type"], search["toolName"], search["state"]) == (
+        "dynamic-tool",
+        "web_search",
+        "output-available",
+    )
+    assert (search["input"], search["output"]) == ({"query": "Faro"}, "https://faro.pt")
+    assert search["providerExecuted"] is True
+    assert (intro["text"], text["text"]) == ("I look.", "Rain.")
+    assert (source["type"], source["url"]) == ("source-url", "https://faro.pt")
+
+
+def test_an_agent_in_a_tool_shows_its_text_while_it_works(service: ChatProcess) -> None:
+    happened = drive(service, "ask")
+    assert "Sun." in [part["output"] for part in happened["events"]]
+    tool, text = last_parts(happened)
+    assert (tool["output"], "preliminary" in tool) == ("Sun.", False)
+    assert text["text"] == "It says: Sun."
+
+
 def test_a_file(service: ChatProcess) -> None:
     assert text_of(drive(service, "file")) == "You said: look"
 

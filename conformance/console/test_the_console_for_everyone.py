@@ -120,7 +120,9 @@ CUT = """
 [...document.querySelectorAll("button, a.button, h1")].filter((one) => {
     const box = one.getBoundingClientRect();
     return box.width && (box.right > innerWidth + 1 || box.left < -1) && !one.closest(".skip");
-}).map((one) => one.outerHTML.slice(0, 100))
+}).concat(
+    [...document.querySelectorAll(".span-turn, .event")].filter((one) => one.scrollWidth > one.clientWidth + 1)
+).map((one) => one.outerHTML.slice(0, 100))
 """
 
 
@@ -142,7 +144,7 @@ def test_the_keyboard_is_enough(console, open_view) -> None:
     page.get_by_role("heading", name="New chat").wait_for()
     page.keyboard.press("Escape")  # out of the message
     page.keyboard.press("t")
-    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.locator("html[data-theme=light]").wait_for()
 
 
 def test_a_link_leads_to_the_same_place(console, open_view) -> None:

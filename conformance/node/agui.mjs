@@ -1,5 +1,6 @@
 // Scenarios of `@ag-ui/client` 1.0 against a service: node agui.mjs SCENARIO URL. It prints what a page would show.
 import { HttpAgent, buildResumeArray } from "@ag-ui/client";
+import { droppingFetch } from "./dropping_fetch.mjs";
 
 const [, , scenario, url] = process.argv;
 const events = [];
@@ -7,7 +8,8 @@ const outcomes = [];
 let id = 0;
 
 function makeAgent(options = {}) {
-  const agent = new HttpAgent({ url: `${url}/agui/clerk`, threadId: "ada", ...options });
+  const name = ["search", "ask"].includes(scenario) ? "finder" : "clerk";
+  const agent = new HttpAgent({ url: `${url}/agui/${name}`, threadId: "ada", ...options });
   agent.subscribe({
     onEvent: ({ event }) => void events.push(event),
     onRunFinishedEvent: ({ outcome, interrupts, pendingToolCallIds }) =>
@@ -30,25 +32,6 @@ async function resume(agent, responses) {
 const each = payload => interrupts => Object.fromEntries(interrupts.map(one => [one.id, { status: "resolved", payload }]));
 const giveUp = interrupts => Object.fromEntries(interrupts.map(one => [one.id, { status: "cancelled" }]));
 
-// Drops the connection after some bytes of the answer, as a lost network does.
-function droppingFetch(bytes) {
-  let isFirst = true;
-  return async (input, init) => {
-    const response = await fetch(input, init);
-    if (!isFirst) return response;
-    isFirst = false;
-    let left = bytes;
-    const cut = new TransformStream({
-      transform(chunk, controller) {
-        left -= chunk.length;
-        if (left < 0) controller.error(new TypeError("network error"));
-        else controller.enqueue(chunk);
-      },
-    });
-    return new Response(response.body.pipeThrough(cut), response);
-  };
-}
-
 const tools = [{ name: "get_location", description: "Where the user is.", parameters: { type: "object", properties: {} } }];
 
 const scenarios = {
@@ -62,6 +45,18 @@ const scenarios = {
   },
   async tool(agent = makeAgent()) {
     await send(agent, "weather");
+    return agent;
+  },
+  async search(agent = makeAgent()) {
+    await send(agent, "Faro");
+    const other = makeAgent();
+    await other.runAgent({ runId: "look" });
+    events.push({ type: "other", messages: other.messages });
+    await agent.runAgent({ runId: "look" });
+    return agent;
+  },
+  async ask(agent = makeAgent()) {
+    await send(agent, "ask");
     return agent;
   },
   async approve(agent = makeAgent()) {

@@ -6,7 +6,18 @@ function connect(url) {
   return new OpenAI({ baseURL: url, apiKey: "any", maxRetries: 0 });
 }
 
+const listSource = (note, text) => [note.url, note.title, text.slice(note.start_index, note.end_index)];
+
 const scenarios = {
+  sources: async (url) => {
+    const stream = connect(url).responses.stream({ model: "demo", input: PROMPT });
+    const [message, search] = (await stream.finalResponse()).output;
+    const [part] = message.content;
+    return {
+      sources: part.annotations.map((one) => listSource(one, part.text)),
+      search: [search.status, search.action.query, search.action.sources.map((one) => one.url)],
+    };
+  },
   // Start in the background, leave in the middle of the stream, and come back with the number.
   background: async (url) => {
     const client = connect(url);
@@ -45,4 +56,12 @@ const scenarios = {
   },
 };
 
-await main({ responses: scenarios });
+const chat = {
+  sources: async (url) => {
+    const messages = [{ role: "user", content: PROMPT }];
+    const { message } = (await connect(url).chat.completions.create({ model: "demo", messages })).choices[0];
+    return { sources: message.annotations.map((one) => listSource(one.url_citation, message.content)) };
+  },
+};
+
+await main({ chat, responses: scenarios });

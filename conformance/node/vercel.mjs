@@ -1,8 +1,9 @@
 // Scenarios of `ai` 7 against a service: node vercel.mjs SCENARIO URL. It prints what a page would show.
 import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, readUIMessageStream } from "ai";
+import { droppingFetch } from "./dropping_fetch.mjs";
 
 const [, , scenario, url] = process.argv;
-const api = `${url}/vercel/clerk/chat`;
+const api = `${url}/vercel/${["search", "ask"].includes(scenario) ? "finder" : "clerk"}/chat`;
 
 // What `useChat` keeps; its frameworks differ only in how they watch it.
 class State {
@@ -47,25 +48,6 @@ async function settled(chat) {
 async function answered(chat) {
   do await new Promise(setImmediate);
   while (chat.status !== "ready" || chat.lastMessage.metadata.status === "waiting");
-}
-
-// Drops the connection after some bytes of the answer, as a lost network does.
-function droppingFetch(bytes) {
-  let isFirst = true;
-  return async (input, init) => {
-    const response = await fetch(input, init);
-    if (!isFirst) return response;
-    isFirst = false;
-    let left = bytes;
-    const cut = new TransformStream({
-      transform(chunk, controller) {
-        left -= chunk.length;
-        if (left < 0) controller.error(new TypeError("network error"));
-        else controller.enqueue(chunk);
-      },
-    });
-    return new Response(response.body.pipeThrough(cut), response);
-  };
 }
 
 const scenarios = {
@@ -180,6 +162,21 @@ const scenarios = {
     await chat.resumeStream();
     if (!chat.messages.length) chat.messages = (await (await fetch(`${api}/ada`)).json()).messages;
     return chat;
+  },
+  async search(chat = makeChat()) {
+    await chat.sendMessage({ text: "Faro" });
+    return chat;
+  },
+  async ask() {
+    const transport = new DefaultChatTransport({ api });
+    const message = { id: "m1", role: "user", parts: [{ type: "text", text: "ask" }] };
+    const stream = await transport.sendMessages({ chatId: "ada", messages: [message], trigger: "submit-message" });
+    let last;
+    for await (const one of readUIMessageStream({ stream })) {
+      last = one;
+      events.push(...one.parts.filter(part => part.preliminary).map(part => structuredClone(part)));
+    }
+    return { status: "ready", messages: [last] };
   },
   async read() {
     const transport = new DefaultChatTransport({ api });

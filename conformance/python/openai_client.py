@@ -58,6 +58,16 @@ def chat_stream(url):
     return {**happened, "tokens": tokens}
 
 
+def chat_sources(url):
+    message = chat(url).choices[0].message
+    cited = [one.url_citation for one in message.annotations]
+    return {"sources": [list_source(one, message.content) for one in cited]}
+
+
+def list_source(note, text):
+    return [note.url, note.title, text[note.start_index : note.end_index]]
+
+
 def chat_wrong(url):
     return {"text": str(chat(url, n=2))}
 
@@ -93,6 +103,19 @@ def responses_stream(url):
         deltas = (one.delta for one in stream if one.type == "response.output_text.delta")
         happened = join(deltas)
         return {**happened, "same": stream.get_final_response().output_text == happened["text"]}
+
+
+def responses_sources(url):
+    with connect(url).responses.stream(model="demo", input=PROMPT) as stream:
+        for _ in stream:
+            pass
+        message, search = stream.get_final_response().output
+    part = message.content[0]
+    found = [one.url for one in search.action.sources]
+    return {
+        "sources": [list_source(one, part.text) for one in part.annotations],
+        "search": [search.status, search.action.query, found],
+    }
 
 
 def responses_background(url):
@@ -139,6 +162,7 @@ main(
             "tool": chat_tool,
             "schema": chat_schema,
             "stream": chat_stream,
+            "sources": chat_sources,
             "wrong": chat_wrong,
             "models": models,
         },
@@ -147,6 +171,7 @@ main(
             "tool": responses_tool,
             "schema": responses_schema,
             "stream": responses_stream,
+            "sources": responses_sources,
             "background": responses_background,
             "session": responses_session,
         },

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { applyItem, emptySession, foldItems } from "../../src/holdfast/console/static/lib/fold.js";
+import { footnotes } from "../../src/holdfast/console/static/lib/footnotes.js";
 import { rowsOfTurn } from "../../src/holdfast/console/static/lib/spans.js";
 import { GrowingText } from "../../src/holdfast/console/static/lib/text.js";
 
@@ -99,7 +100,7 @@ test("a write that was under way when a process died is in doubt, and the gap is
     event(1, { type: "turn_opened", key: "t1", at: 100, message: { role: "user", parts: [] } }),
     event(2, { type: "model_replied", key: "t1.i0.model", at: 101, reply: { parts: [{ type: "tool_call", id: "c", name: "pay", arguments: "{}" }] } }),
     event(3, { type: "tools_begun", key: "t1.i0.begun", at: 101 }),
-    event(4, { type: "tool_finished", key, at: 160, downtime: 55, result: { call_id: "c", name: "pay", content: [], is_error: true }, error: { category: "unknown", safe: "?", code: "in_doubt" } }),
+    event(4, { type: "tool_finished", key, at: 160, downtime: 55, result: { call_id: "c", name: "pay", content: [], is_error: true, in_doubt: true }, error: { category: "unknown", safe: "?", code: "in_doubt" } }),
   ]);
   assert.equal(session.tools.get(key).state, "in_doubt");
   assert.deepEqual(session.turns.get(1).inDoubt, [key]);
@@ -137,4 +138,79 @@ test("5,000 events are folded in a moment", () => {
   const milliseconds = performance.now() - begun;
   console.log(`# 5,000 events: ${milliseconds.toFixed(1)} ms`);
   assert.ok(milliseconds < 500, `${milliseconds} ms`);
+});
+
+const SEARCH = { id: "s1", name: "web_search", arguments: '{"query":"bridges"}', result: "https://porto.pt", is_error: false, finished: true, start: 0 };
+const CITED = { url: "https://porto.pt", title: "Porto", cited_text: "", start: 3, end: 14 };
+
+function searched(...before) {
+  const reply = { parts: [{ type: "opaque", wire: "x", data: {} }, { type: "text", text: "\ud83e\udd86: six bridges." }] };
+  return foldItems([
+    { type: "event", turn: 1, event: { type: "turn_opened", key: "t1", at: 1, message: null } },
+    { type: "notice", name: "attempt_started", fields: { key: "t1.i0.model", attempt: 1 } },
+    { type: "notice", name: "hosted_tool_started", fields: { id: "s1", name: "web_search", arguments: SEARCH.arguments } },
+    ...before,
+    { type: "event", turn: 1, hosted: [SEARCH], citations: [CITED], event: { type: "model_replied", key: "t1.i0.model", at: 3, reply } },
+  ]);
+}
+
+test("a call that the provider runs is shown while it runs, and as the record has it", () => {
+  const items = [
+    { type: "notice", name: "attempt_started", fields: { key: "t1.i0.model", attempt: 1 } },
+    { type: "notice", name: "hosted_tool_started", fields: { id: "s1", name: "web_search", arguments: "{}" } },
+  ];
+  assert.deepEqual(foldItems(items).calls.get("t1.i0.model").hosted.map((one) => [one.name, one.finished]), [["web_search", false]]);
+  const ended = { type: "notice", name: "hosted_tool_finished", fields: { id: "s1", name: "web_search", arguments: "", result: "found", is_error: false } };
+  assert.deepEqual(foldItems([...items, ended]).calls.get("t1.i0.model").hosted.map((one) => [one.arguments, one.result]), [["{}", "found"]]);
+  const again = { type: "notice", name: "attempt_started", fields: { key: "t1.i0.model", attempt: 2 } };
+  assert.deepEqual(foldItems([...items, again]).calls.get("t1.i0.model").hosted, []);
+  for (const session of [searched(), searched(ended)]) {
+    const call = session.calls.get("t1.i0.model");
+    assert.deepEqual(call.hosted, [SEARCH]);
+    const row = rowsOfTurn(session.turns.get(1), 9).rows.find((one) => one.kind === "hosted");
+    assert.deepEqual([row.label, row.detail, row.depth], ["web_search", 'query: "bridges" \u2192 https://porto.pt', 1]);
+  }
+});
+
+test("sources are footnotes with the words that rest on them", () => {
+  const call = searched().calls.get("t1.i0.model");
+  const twice = [...call.citations, { ...CITED, start: 0, end: 1 }, { url: "javascript:alert(1)", title: "", start: 0, end: 0 }];
+  assert.deepEqual(footnotes(call.text.text, twice), [
+    { url: "https://porto.pt", title: "Porto", isLink: true, cited: ["six bridges", "\ud83e\udd86"] },
+    { url: "javascript:alert(1)", title: "", isLink: false, cited: [] },
+  ]);
+});
+
+test("what an agent in a tool did has rows below its tool", () => {
+  const inner = (at, event) => ({ type: "notice", name: "from_agent", fields: { key: "t1.i0.tool.0", chain: ["finder"], item: { name: "event", fields: { at, ...event } } } });
+  const session = foldItems([
+    { type: "event", turn: 1, event: { type: "turn_opened", key: "t1", at: 1, message: null } },
+    { type: "notice", name: "tool_started", fields: { key: "t1.i0.tool.0", name: "finder", arguments: "{}", attempt: 1 } },
+    inner(2, { type: "turn_opened", key: "t1", message: null }),
+    { type: "notice", name: "from_agent", fields: { key: "t1.i0.tool.0", chain: ["finder"], item: { name: "attempt_started", fields: { key: "t1.i0.model", attempt: 1 } } } },
+    { type: "notice", name: "from_agent", fields: { key: "t1.i0.tool.0", chain: ["finder"], item: { name: "hosted_tool_started", fields: { id: "s", name: "web_search", arguments: "{}" } } } },
+    inner(4, { type: "model_replied", key: "t1.i0.model", reply: { parts: [{ type: "text", text: "Found." }] } }),
+    inner(5, { type: "turn_closed", key: "t1.closed", status: "completed" }),
+    { type: "event", turn: 1, event: { type: "tool_finished", key: "t1.i0.tool.0", at: 6, result: { name: "finder", content: [] } } },
+  ]);
+  const rows = rowsOfTurn(session.turns.get(1), 9).rows.filter((one) => one.label.startsWith("finder model"));
+  assert.deepEqual(rows.map((one) => [one.label, one.detail, one.from, one.to, one.depth]), [["finder model #1", "Found.", 2, 4, 2]]);
+  assert.ok(rowsOfTurn(session.turns.get(1), 9).rows.some((one) => one.label === "web_search" && one.depth === 3));
+  assert.equal(new Set(rowsOfTurn(session.turns.get(1), 9).rows.map((one) => one.key)).size, rowsOfTurn(session.turns.get(1), 9).rows.length);
+});
+
+test("an agent in a tool whose beginning was not seen begins with its tool", () => {
+  const reply = { type: "model_replied", key: "t1.i0.model", at: 5, reply: { parts: [] } };
+  const session = foldItems([
+    { type: "event", turn: 1, event: { type: "turn_opened", key: "t1", at: 1, message: null } },
+    { type: "event", turn: 1, event: { type: "tools_begun", key: "t1.i0.begun", at: 3 } },
+    { type: "notice", name: "tool_started", fields: { key: "t1.i0.tool.0", name: "finder", arguments: "{}", attempt: 1 } },
+    { type: "notice", name: "from_agent", fields: { key: "t1.i0.tool.0", chain: ["finder"], item: { name: "event", fields: reply } } },
+  ]);
+  const [row] = rowsOfTurn(session.turns.get(1), 9).rows.filter((one) => one.label.startsWith("finder model"));
+  assert.deepEqual([row.from, row.to], [3, 5]);
+});
+
+test("a redacted reader is not told what an agent in a tool does", () => {
+  assert.deepEqual(foldItems([{ type: "notice", name: "from_agent", fields: {} }]).tools.size, 0);
 });

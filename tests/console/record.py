@@ -18,7 +18,7 @@ from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import START
 from holdfast.server.event_log.stream_items import TextItem
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import DropAfter, EmulatedRequest, ErrorResponse, Fault, Pace, call
 from holdfast.testing.emulator.script import Replies
@@ -65,7 +65,7 @@ def make_tenant(provider: Emulator) -> TenantService:
         retry=RetryOptions(retry_delay=0.02),
         middleware=[ToolPermission(allow=["look"], ask=["pay"])],
     )
-    return Service(agent).for_tenant()
+    return ServiceTenants(agent).for_tenant()
 
 
 async def read(tenant: TenantService, session: str = "s", cancels_at: str = "") -> list[bytes]:

@@ -18,12 +18,13 @@ class AguiReader:
         """Apply an event, and check that it may come now."""
         kind = str(event["type"])
         assert self._is_over == (kind == "RUN_STARTED")
-        name = str(event.get("toolCallId") or event.get("messageId") or event.get("stepName"))
+        ids = ("toolCallId", "messageId", "stepName", "subagentRunId")
+        name = next((str(event[one]) for one in ids if one in event), "")
         group, _, what = kind.rpartition("_")
         if what in ("START", "STARTED") and group != "RUN":
             assert (group, name) not in self._open
             self._open.add((group, name))
-        elif what in ("END", "FINISHED") and group != "RUN":
+        elif (what in ("END", "FINISHED") and group != "RUN") or kind == "SUBAGENT_ERROR":
             self._open.remove((group, name))
         elif what in ("CONTENT", "ARGS"):
             assert (group, name) in self._open
@@ -42,6 +43,9 @@ class AguiReader:
     def _join(self, kind: str, event: dict[str, Any]) -> None:
         if kind == "MESSAGES_SNAPSHOT":
             self._replace([dict(one) for one in event["messages"]])
+        elif kind == "ACTIVITY_SNAPSHOT":
+            message = self._find(event["messageId"], "activity")
+            message |= {name: event[name] for name in ("activityType", "content")}
         elif kind == "TEXT_MESSAGE_START":
             self._find(event["messageId"], "assistant")
         elif kind == "REASONING_MESSAGE_START":

@@ -11,9 +11,9 @@ import sys
 import uvicorn
 from tests.server.protocols.chatting import make_agent
 
-from holdfast import RetryOptions
+from holdfast import Agent, RetryOptions
 from holdfast.server import create_app
-from holdfast.testing.emulator import EmulatedRequest, call
+from holdfast.testing.emulator import EmulatedRequest, call, cited, hosted_call
 
 LONG = " ".join(f"word{number}" for number in range(60))
 
@@ -21,6 +21,8 @@ LONG = " ".join(f"word{number}" for number in range(60))
 def script(request: EmulatedRequest) -> object:
     """Answer by what the last message of the user contains."""
     text = request.text
+    if request.wire == "openai_responses":
+        return _search(request)
     if request.tool_results:
         return f"Done: {request.tool_results[-1].text}"
     if "pay twice" in text:
@@ -41,11 +43,31 @@ def script(request: EmulatedRequest) -> object:
     return f"You said: {text}"
 
 
+def _search(request: EmulatedRequest) -> object:
+    """Answer as the finder, which asks an agent that searches the web."""
+    if request.tool_results:
+        return f"It says: {request.tool_results[-1].text}"
+    if "Porto?" in request.text:
+        page = "https://porto.pt"
+        return [hosted_call("web_search", {"query": "Porto"}, pages=[page]), cited("Sun.", page)]
+    if "ask" in request.text:
+        return [call("searcher", {"task": "Porto?"})]
+    page = "https://faro.pt"
+    return [
+        "I look.",
+        hosted_call("web_search", {"query": "Faro"}, pages=[page]),
+        cited("Rain.", page),
+    ]
+
+
 async def serve(port: str, journal: str, model: str) -> None:
     """Serve the agent until the process ends."""
     retry = RetryOptions(max_retries=20, retry_delay=0.05, max_retry_delay=0.1)
     agent = make_agent("openai:m", base_url=model, api_key="k", retry=retry)
-    app = create_app(agent, journal=journal)
+    keywords = {"base_url": model, "api_key": "k"}
+    searcher = Agent("openai-responses:m", name="searcher", **keywords)
+    finder = Agent("openai-responses:m", name="finder", tools=[searcher.as_tool()], **keywords)
+    app = create_app([agent, finder], journal=journal)
     config = uvicorn.Config(app, host="127.0.0.1", port=int(port), log_level="warning")
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())

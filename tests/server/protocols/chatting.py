@@ -9,9 +9,10 @@ from holdfast import Agent, ToolPermission, tool
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.journal.port import Journal
 from holdfast.server.protocols.session_turns import OpenedTurn, list_turns, show_turn
-from holdfast.server.protocols.vercel.projection import Chunk, VercelProjection
+from holdfast.server.protocols.vercel.projection import VercelProjection
+from holdfast.server.protocols.vercel.provider_chunks import Chunk
 from holdfast.server.protocols.vercel.ui_messages import MessageBuilder
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.tools.context import ToolContext
 
 
@@ -50,7 +51,7 @@ def make_agent(model: object, **keywords: Any) -> Agent:
 
 def make_service(agent: Agent, journal: Journal | None = None) -> TenantService:
     """Return what the default tenant sees of a service of one agent."""
-    return Service(agent, journal).for_tenant()
+    return ServiceTenants(agent, journal).for_tenant()
 
 
 async def show_chunks(

@@ -6,10 +6,22 @@ from typing import Any
 
 from tests.server.protocols.agui_reader import AguiReader
 from tests.server.protocols.chatting import make_agent, make_service
+from tests.server.protocols.told import show_items, talk_with_search
 
-from holdfast.core.messages import Reasoning, Reply, Text, ToolCall, Usage
+from holdfast import Agent
+from holdfast.core.events import Status
+from holdfast.core.messages import Reasoning, Reply, Text, ToolCall, ToolResult, Usage
 from holdfast.server.protocols.agui.message_list import MessageList, list_messages
 from holdfast.server.protocols.agui.projection import AguiProjection
+from holdfast.server.protocols.display.display_items import (
+    AgentStarted,
+    CallReady,
+    DisplayItem,
+    ResultShown,
+    StepStarted,
+    TurnEnded,
+    TurnWaits,
+)
 from holdfast.server.protocols.session_turns import list_turns, show_turn
 from holdfast.server.service import TenantService
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
@@ -114,6 +126,9 @@ def _asked(
         {
             "type": "MESSAGES_SNAPSHOT",
             "messages": [{"id": "m1", "role": "user", "content": "Pay 3."}],
+            "metadata": {
+                "@ag-ui/client": {"authoritativeActivityTypes": ["hosted_tool", "sources"]}
+            },
         },
     ]
     return [
@@ -164,3 +179,67 @@ async def test_a_run_that_fails_or_is_cancelled() -> None:
     await service.start("clerk", "Again.", session="ada")
     failed = (await show_events(service))[-1]
     assert (failed["type"], failed["code"]) == ("RUN_ERROR", "client_error")
+
+
+async def test_a_search_of_the_provider_and_its_source_are_activities() -> None:
+    talk = await talk_with_search(DropAfter(13), None)
+    projection = AguiProjection("ada", "r1", MessageList("ada"))
+    events = [*projection.start()]
+    events += [event for shown in show_items(talk.live) for event in projection.feed(shown)]
+    types = [one["type"] for one in events]
+    assert "ACTIVITY_SNAPSHOT" in types[: types.index("MESSAGES_SNAPSHOT")]
+    reader = AguiReader()
+    for event in events:
+        reader.take(event)
+    shown = [one for one in reader.shown() if one["role"] != "user"]
+    assert shown == list_messages("ada", await talk.journal.read("ada"))[1:]
+    text, searched, sources = shown
+    assert text["content"] == "I look. There are six."
+    assert (searched["id"], searched["activityType"]) == ("ada.t1.i0.hosted.0", "hosted_tool")
+    assert searched["content"]["name"] == "web_search"
+    assert searched["content"]["finished"] is True
+    assert sources["content"]["sources"][0]["url"] == "https://porto.pt"
+
+
+async def test_an_agent_in_a_tool_has_a_beginning_its_text_and_an_end() -> None:
+    inner = Agent(ScriptedModel("Rain."), name="forecaster")
+    ask = ToolCall("c", "forecaster", '{"task": "Porto?"}')
+    agent = Agent(ScriptedModel(ask, "It rains."), name="clerk", tools=[inner.as_tool()])
+    service = make_service(agent)
+    await service.start("clerk", "Hi.", session="ada")
+    events = await show_events(service)
+    call, run = "t1.i0.tool.0", {"subagentRunId": "t1.i0.tool.0.forecaster"}
+    assert [one for one in events if "subagentRunId" in one] == [
+        {"type": "SUBAGENT_STARTED", **run, "name": "forecaster", "parentToolCallId": call},
+        {
+            "type": "CUSTOM",
+            "name": "agent_text",
+            "value": {"toolCallId": call, "offset": 0, "text": "Rain."},
+            **run,
+        },
+        {"type": "SUBAGENT_FINISHED", **run},
+    ]
+
+
+def test_nested_agents_end_from_within_and_a_failure_is_told() -> None:
+    def feed(*items: DisplayItem) -> list[dict[str, Any]]:
+        projection = AguiProjection("ada", "r1", MessageList("ada"))
+        events = [*projection.start(), *(one for item in items for one in projection.feed(item))]
+        reader = AguiReader()
+        for event in events:
+            reader.take(event)
+        return [one for one in events if str(one["type"]).startswith("SUBAGENT")]
+
+    call = "t1.i0.tool.0"
+    begun = [
+        StepStarted("t1.i0"),
+        CallReady("t1.i0", call, "a", "{}"),
+        AgentStarted(call, ("a", "b")),
+    ]
+    result = ToolResult(call, "a", (Text("No."),), is_error=True)
+    *_, inner, outer = feed(*begun, ResultShown(call, result), TurnEnded(Status.COMPLETED))
+    assert (inner["type"], inner["subagentRunId"]) == ("SUBAGENT_FINISHED", f"{call}.a.b")
+    assert (outer["type"], outer["message"]) == ("SUBAGENT_ERROR", "No.")
+    first, second, *ends = feed(*begun, TurnWaits(()))
+    assert second["parentSubagentRunId"] == first["subagentRunId"]
+    assert [one["outcome"] for one in ends] == [{"type": "suspended"}] * 2

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.server.protocols.told import Talk, reply, saved_items, tell
+from tests.server.protocols.told import Talk, reply, saved_items, searched, tell
 
 from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.json_schema import JsonSchema
@@ -89,6 +89,26 @@ async def test_calls_of_the_clients_tools_end_a_completion() -> None:
     assert len({one["id"] for one in message["tool_calls"]}) == 2
 
 
+async def test_the_sources_of_a_text_are_annotations() -> None:
+    def weather(city: str) -> str:
+        return f"sun in {city}"
+
+    first = reply("Let me see.", ToolCall("c", "weather", '{"city": "Porto"}'))
+    talk = await Talk(first, searched(), tools=[weather]).run()
+    for items in (talk.live, saved_items(await talk.events())):
+        told, projection = chat(items)
+        whole: Any = projection.build_completion()
+        message = whole["choices"][0]["message"]
+        deltas = [one["choices"][0]["delta"] for one in told]
+        (chunk,) = [one["annotations"] for one in deltas if "annotations" in one]
+        assert message["annotations"] == chunk
+        (note,) = chunk
+        source = note["url_citation"]
+        assert (note["type"], source["url"]) == ("url_citation", "https://porto.pt")
+        cited = message["content"][source["start_index"] : source["end_index"]]
+        assert cited == "six bridges"
+
+
 async def test_withdrawn_text_is_an_error_chunk_that_names_the_run() -> None:
     talk = await Talk(reply("Hello, Ada.")).run()
     void = [
@@ -109,6 +129,14 @@ async def test_a_stream_that_the_service_ends_says_that_the_run_goes_on() -> Non
     assert isinstance(told[-1], ChatFailure)
     assert told[-1].code == "shutting_down"
     assert "session ada, turn 1" in told[-1].message
+
+
+async def test_a_stream_of_a_deleted_session_says_that_nothing_goes_on() -> None:
+    talk = await Talk(reply("Hello, Ada.")).run()
+    told, _ = chat([*talk.live[:2], EndItem("1", "deleted")])
+    error: Any = told[-1].to_json()["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "deleted")
+    assert error["message"] == "The run was deleted: session ada, turn 1."
 
 
 async def test_what_the_protocol_cannot_ask_is_said_as_text() -> None:

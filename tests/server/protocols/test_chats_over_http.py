@@ -13,7 +13,8 @@ import pytest
 from tests.server.live_server import LiveServer, Reply, serve
 from tests.server.protocols.chatting import make_agent
 
-from holdfast import SqliteJournal, ToolCall
+from holdfast import PostgresJournal, Sessions, SqliteJournal, ToolCall
+from holdfast.core.events import TurnOpened
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.server import AccessOptions, create_app
 from holdfast.server.access.keys import make_key
@@ -216,6 +217,34 @@ async def test_a_file_that_is_none_is_refused_with_its_field(part: dict[str, str
         assert str(refused.json()["field"]).startswith("messages[-1].parts[0]")
 
 
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({"type": "url", "value": "file:///etc/passwd", "mimeType": "image/png"}, "source.value"),
+        ({"type": "url", "value": "javascript:x"}, "source.value"),
+        ({"type": "url", "value": "data:oops"}, "source.value"),
+        ({"type": "url", "value": "https://example.org/a", "mimeType": "png"}, "source.mimeType"),
+        ({"type": "data", "value": "!"}, "source.value"),
+        ({"type": "data", "value": ""}, "source.value"),
+        ({"type": "data", "value": "UE5H", "mimeType": "png"}, "source.mimeType"),
+        ({"type": "data", "value": 5}, "source"),
+        ({"type": "ftp", "value": "UE5H"}, "source.type"),
+        (None, ""),
+    ],
+)
+async def test_media_of_agui_that_are_none_are_refused_with_their_field(
+    source: object, field: str
+) -> None:
+    async with chat_server() as (server, model):
+        content = [{"type": "image", "source": source}]
+        sent = {"id": "m1", "role": "user", "content": content}
+        refused = await post(server, "/agui/clerk", {**RUN, "messages": [sent]})
+        event = refused.json()
+        assert (refused.status, event["type"]) == (422, "RUN_ERROR")
+        assert event["message"].startswith(f"messages[-1].content[0]{field and '.'}{field}: ")
+        assert model.requests == []
+
+
 RUN: dict[str, Any] = {"threadId": "ada", "runId": "r", "messages": [message_of_agui("Hi")]}
 
 
@@ -294,7 +323,7 @@ async def test_the_chat_of_another_tenant_does_not_exist(tmp_path: Path) -> None
             done = events(await post(server, "/vercel/clerk/chat", body, **keys["one"]))
             assert done[-1]["messageMetadata"]["status"] == "completed"
         records = await journal.for_tenant("one").read("ada")
-        assert [one.event.by for one in records if hasattr(one.event, "by")] == ["one"]
+        assert [one.event.by for one in records if getattr(one.event, "by", "")] == ["one"]
         store.close()
 
 
@@ -340,3 +369,78 @@ async def test_a_page_that_leaves_is_no_reader_any_more_and_its_turn_goes_on(pro
             may_end.set()
             seen = events(await server.request("GET", "/vercel/clerk/chat/ada/stream?ended=replay"))
         assert seen[-1]["messageMetadata"]["status"] == "completed"
+
+
+@asynccontextmanager
+async def two_servers(url: str, model: Any) -> AsyncIterator[list[LiveServer]]:
+    """Two services of one database, as in two processes."""
+    with PostgresJournal(url, lease=1.0) as one, PostgresJournal(url, lease=1.0) as two:
+        agent = make_agent(model)
+        async with (
+            serve(create_app(agent, journal=one)) as first,
+            serve(create_app(agent, journal=two)) as second,
+        ):
+            yield [first, second]
+
+
+async def test_an_edit_that_comes_to_two_processes_replaces_once(url: str) -> None:
+    """Also when the turn that it replaces is in progress."""
+    is_called = asyncio.Event()
+
+    async def say(_: object) -> str:
+        is_called.set()
+        await asyncio.sleep(0.05)
+        return "Said."
+
+    async with two_servers(url, ScriptedModel(*[say] * 40)) as servers:
+        for number in range(6):
+            session = f"s{number}"
+            is_called.clear()
+            first = chat(message("Hi"), session=session)
+            beginning = asyncio.ensure_future(post(servers[0], "/vercel/clerk/chat", first))
+            await (beginning if number % 2 else is_called.wait())
+            edit = chat(message("Ho"), session=session, messageId="m1")
+            replies = await asyncio.gather(
+                *[post(server, "/vercel/clerk/chat", edit) for server in servers * 2], beginning
+            )
+            # While another process replaces it, the session is busy; a repetition finds the turn.
+            assert {reply.status for reply in replies} <= {200, 409}
+            done = [reply for reply in replies[:-1] if reply.status == 200]
+            later = await post(servers[1], "/vercel/clerk/chat", edit)
+            assert len({events(reply)[0]["messageId"] for reply in (*done, later)}) == 1
+            saved = await read_turns(url, session)
+            assert [text for text, counts in saved if counts] == ["Ho"]
+            assert [text for text, _ in saved].count("Ho") == 1
+
+
+async def test_of_two_edits_in_two_processes_one_is_the_last(url: str) -> None:
+    async with two_servers(url, ScriptedModel(*["Said."] * 40)) as servers:
+        for number in range(6):
+            session = f"s{number}"
+            await post(servers[0], "/vercel/clerk/chat", chat(message("Hi"), session=session))
+            edits = [chat(message(text), session=session, messageId="m1") for text in ("A", "B")]
+            replies = await asyncio.gather(
+                *[
+                    post(server, "/vercel/clerk/chat", edit)
+                    for server, edit in zip(servers, edits, strict=True)
+                ]
+            )
+            assert {reply.status for reply in replies} <= {200, 409}
+            saved = await read_turns(url, session)
+            counted = [text for text, counts in saved if counts]
+            assert counted in (["A"], ["B"]), saved
+            done = [text for text, reply in zip("AB", replies, strict=True) if reply.status == 200]
+            assert counted[0] in done
+
+
+async def read_turns(url: str, session: str) -> list[tuple[str, bool]]:
+    """Return the message of each turn, and whether it counts."""
+    with PostgresJournal(url) as journal:
+        history = await Sessions(journal).read(session)
+        events = [record.event for record in await journal.read(session)]
+    texts = {event.key: event.message.text for event in events if isinstance(event, TurnOpened)}
+    return [
+        (texts[f"t{point.number}"], point.counts)
+        for point in history.points
+        if point.kind == "turn"
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +22,8 @@ from holdfast.journal.service_store_opening import open_service_store
 from holdfast.middleware import ToolPermission
 from holdfast.server import AccessOptions, create_app
 from holdfast.server.access.keys import make_key
+from holdfast.server.protocols.segments import SegmentCut, SegmentEvent
+from holdfast.server.protocols.turn_reading import TurnReading
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, Pace
 from holdfast.tools import ToolContext
@@ -437,6 +439,70 @@ async def test_a_key_repeats_a_request_and_refuses_another_body() -> None:
             for _ in range(2)
         ]
         assert chats[0].body == chats[1].body
+
+
+@pytest.mark.parametrize("path", ["/responses", "/chat/completions"])
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_requests_with_one_key_at_once_are_one_turn(path: str, is_streamed: bool) -> None:
+    def make_body(text: str) -> dict[str, Any]:
+        given = (
+            {"input": text} if path == "/responses" else {"messages": [{**USER, "content": text}]}
+        )
+        return {"model": "greeter", "stream": is_streamed, **given}
+
+    for texts, statuses in ((["a"] * 4, [200] * 4), ([*"abcd"], [200, 400, 400, 400])):
+        model = ScriptedModel("one", "two", "three", "four")
+        async with client_of(model) as client:
+            calls = [
+                client.call("POST", path, make_body(text), Idempotency_Key="k") for text in texts
+            ]
+            answers = await asyncio.gather(*calls)
+        assert sorted(answer.status for answer in answers) == statuses
+        assert len({answer.body for answer in answers if answer.status == 200}) == 1
+        refused = [error_of(answer) for answer in answers if answer.status == 400]
+        assert set(refused) <= {(400, "idempotency", "Idempotency-Key")}
+        assert len(model.requests) == 1
+
+
+async def test_forks_with_one_key_at_once_are_one_session() -> None:
+    async with client_of(*(f"reply {number}" for number in range(6))) as client:
+        first = await client.respond()
+        await client.respond(previous_response_id=first["id"])
+        body = {"model": "greeter", "input": "Other", "previous_response_id": first["id"]}
+        calls = [client.call("POST", "/responses", body, Idempotency_Key="k") for _ in range(3)]
+        answers = await asyncio.gather(*calls)
+        assert {answer.status for answer in answers} == {200}
+        assert len({answer.json["id"] for answer in answers}) == 1
+        async with client.http.get(client.base.removesuffix("/v1") + "/api/v1/sessions") as listed:
+            assert len((await listed.json())["sessions"]) == 2
+
+
+@pytest.mark.parametrize("path", ["/responses", "/chat/completions"])
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_request_whose_session_is_deleted_is_told_so(
+    path: str, is_streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = TurnReading.follow
+
+    async def delete_soon(*given: Any, **options: Any) -> AsyncIterator[SegmentEvent]:
+        """Yield the beginning, and then what a reader gets of a session that is gone."""
+        async with aclosing(follow(*given, **options)) as events:
+            yield await anext(events)
+        yield SegmentCut("deleted")
+
+    monkeypatch.setattr(TurnReading, "follow", delete_soon)
+    given = {"input": "Hi"} if path == "/responses" else {"messages": [USER]}
+    async with client_of("Hello.") as client:
+        body = {"model": "greeter", "stream": is_streamed, **given}
+        answer = await client.call("POST", path, body)
+    text = answer.body.decode()
+    assert "The run was deleted" in text
+    assert "goes on" not in text
+    if not is_streamed:
+        assert answer.status == (200 if path == "/responses" else 410)
+        assert (answer.json["error"] or {})["code"] == "deleted"
+    elif path == "/responses":
+        assert "event: response.failed" in text
 
 
 def chat_text(body: bytes) -> str:

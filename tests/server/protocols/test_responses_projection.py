@@ -16,6 +16,7 @@ from tests.server.protocols.told import (
     project_live,
     reply,
     saved_items,
+    searched,
     tell,
     text_of,
 )
@@ -24,7 +25,7 @@ from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.errors import ErrorCategory, ErrorInfo, exception_for
 from holdfast.core.events import Status, TurnOpened
 from holdfast.core.json_schema import JsonSchema
-from holdfast.core.messages import ToolCall, Usage, user
+from holdfast.core.messages import FinishReason, ReplyKind, ToolCall, Usage, user
 from holdfast.core.questions import Approved
 from holdfast.middleware import ToolPermission
 from holdfast.server.event_log.stream_items import TextItem, WithdrawnItem
@@ -35,10 +36,16 @@ from holdfast.server.protocols.segments import (
     SegmentTextEnded,
     TextAdded,
 )
+from holdfast.testing.emulator import hosted_call
+from holdfast.testing.emulator.hosted_parts import expand_hosted
 from holdfast.tools import ClientTool
 
 _WRONG = exception_for(ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe="The request is wrong."))
 LOCATE = ClientTool("locate", "Where the user is.")
+
+
+def _logs(text: str) -> dict[str, str]:
+    return {"type": "logs", "logs": text}
 
 
 def types(events: list[dict[str, Any]]) -> list[str]:
@@ -224,3 +231,74 @@ async def test_a_failed_turn_is_a_failed_response() -> None:
     assert types(told)[-1] == "failed"
     assert told[-1]["response"]["error"]["code"] == "server_error"
     assert "The request is wrong." in told[-1]["response"]["error"]["message"]
+
+
+WIRES = ["anthropic", "openai_responses", "gemini"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_search_of_the_provider_and_the_source_of_a_text(wire: str) -> None:
+    talk = await Talk(searched(wire)).run()
+    live, saved = project_live(talk.live), project(saved_items(await talk.events()))
+    assert _joined(live) == _joined(saved)
+    assert types(live)[-9:] == [
+        "output_text.annotation.added",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "output_item.added",
+        "web_search_call.in_progress",
+        "web_search_call.completed",
+        "output_item.done",
+        "completed",
+    ]
+    message, search = live[-1]["response"]["output"]
+    text = message["content"][0]["text"]
+    (note,) = message["content"][0]["annotations"]
+    assert (note["type"], note["url"]) == ("url_citation", "https://porto.pt")
+    assert text[note["start_index"] : note["end_index"]] == "six bridges"
+    assert (search["type"], search["status"]) == ("web_search_call", "completed")
+    assert search["action"]["query"] == "bridges"
+    assert {"type": "url", "url": "https://porto.pt"} in search["action"]["sources"]
+    for at, event in enumerate(live):
+        rest = project(saved_items(await talk.events()), after=event["sequence_number"])
+        assert _joined(rest) == _joined(live[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("script", "item"),
+    [
+        (
+            hosted_call("code_execution", {"code": "1 + 1"}, result="2"),
+            {"type": "code_interpreter_call", "code": "1 + 1", "outputs": [_logs("2")]},
+        ),
+        (
+            hosted_call("file_search", {"queries": ["bridges"]}, pages=["a.pdf"], result="six"),
+            {"type": "file_search_call", "queries": ["bridges"], "results": [{"text": "six"}]},
+        ),
+        (hosted_call("web_search", error="too_many_requests"), {"status": "failed"}),
+    ],
+)
+async def test_calls_of_the_provider_have_the_items_of_the_protocol(
+    script: Any, item: dict[str, object]
+) -> None:
+    talk = await Talk(reply(*expand_hosted([script], "openai_responses", 1), "Done.")).run()
+    _, shown = project_live(talk.live)[-1]["response"]["output"]
+    assert {name: shown[name] for name in item} == item
+
+
+async def test_a_call_whose_result_is_in_the_next_reply_is_told_once_and_whole() -> None:
+    call, result, *_ = expand_hosted([hosted_call("web_search", {"query": "q"})], "anthropic", 1)
+    paused = msgspec.structs.replace(reply(call), finish=FinishReason.PAUSE, kind=ReplyKind.PAUSED)
+    talk = await Talk(paused, reply(result, "Done.")).run()
+    for items in (talk.live, saved_items(await talk.events())):
+        _, search = project(items)[-1]["response"]["output"]
+        assert search["action"]["queries"] == ["q"]
+
+
+async def test_a_held_reply_has_its_calls_after_its_text_too() -> None:
+    talk = await Talk(searched()).run()
+    for hold in ("no", "accepted", "output"):
+        output = project(saved_items(await talk.events()), hold=hold)[-1]["response"]["output"]
+        assert [one["type"] for one in output] == ["message", "web_search_call"]
+        assert len(output[0]["content"][0]["annotations"]) == 1

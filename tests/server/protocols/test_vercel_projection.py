@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
 from tests.server.protocols.chatting import (
     build,
     kinds,
@@ -10,13 +13,38 @@ from tests.server.protocols.chatting import (
     show_chunks,
     shown_parts,
 )
+from tests.server.protocols.told import saved_items, show_items, talk_with_search
 
+from holdfast import Agent
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Media, Reasoning, Reply, Text, ToolCall
+from holdfast.core.messages import (
+    FinishReason,
+    Media,
+    Reasoning,
+    Reply,
+    ReplyKind,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from holdfast.server.event_log.stream_items import StreamItem
+from holdfast.server.protocols.display.display_fold import NO_RESULT
+from holdfast.server.protocols.display.display_items import (
+    AgentStarted,
+    AgentTextShown,
+    CallReady,
+    DisplayItem,
+    ResultShown,
+    StepStarted,
+)
 from holdfast.server.protocols.vercel.chat_history import read_history
+from holdfast.server.protocols.vercel.projection import VercelProjection
+from holdfast.server.protocols.vercel.provider_chunks import Chunk
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
-from holdfast.testing.emulator import DropAfter, call, thinking
+from holdfast.testing.emulator import DropAfter, call, hosted_call, thinking
+from holdfast.testing.emulator.hosted_parts import expand_hosted
 
+CALL = "t1.i0.tool.0"
 PAY = ToolCall("c1", "pay", '{"amount": 3}')
 
 
@@ -196,3 +224,106 @@ async def test_the_history_is_what_was_shown_and_without_rewound_turns() -> None
     await service.sessions.rewind("ada", 1)
     messages = read_history("ada", await service.journal.read("ada"), {"pay"})
     assert [message["id"] for message in messages] == ["m1", "ada.t1"]
+
+
+def word(items: Iterable[StreamItem]) -> list[Chunk]:
+    """Return the chunks for the items of a turn."""
+    projection = VercelProjection("ada", 1)
+    worded = [chunk for shown in show_items(items) for chunk in projection.feed(shown, "1")]
+    return [projection.start(), *worded]
+
+
+async def test_a_search_of_the_provider_and_its_source_live_and_from_the_journal() -> None:
+    talk = await talk_with_search()
+    live, again = word(talk.live), word(saved_items(await talk.events()))
+    assert "reset-step" not in kinds(live)
+    assert shown_parts(live) == shown_parts(again)
+    assert shown_parts(live) == [
+        {"type": "step-start"},
+        {"type": "text", "text": "I look. ", "state": "done"},
+        {
+            "type": "dynamic-tool",
+            "toolName": "web_search",
+            "toolCallId": "t1.i0.hosted.0",
+            "providerExecuted": True,
+            "state": "output-available",
+            "input": {"query": "bridges"},
+            "output": "porto.pt https://porto.pt",
+        },
+        {"type": "text", "text": "There are six.", "state": "done"},
+        {
+            "type": "source-url",
+            "sourceId": "t1.i0.source.0",
+            "url": "https://porto.pt",
+            "title": "Porto",
+        },
+    ]
+    first_output = next(at for at, one in enumerate(live) if one["type"] == "tool-output-available")
+    last_text = max(at for at, one in enumerate(live) if one["type"] == "text-delta")
+    assert first_output < last_text, "it is shown while the reply is streamed"
+
+
+async def test_a_search_whose_result_is_in_the_next_reply_gets_it_there() -> None:
+    call, result = expand_hosted([hosted_call("web_search", {"query": "q"})], "anthropic", 1)
+    paused = Reply((call,), finish=FinishReason.PAUSE, kind=ReplyKind.PAUSED)
+    service = make_service(make_agent(ScriptedModel(paused, Reply((result, Text("Done."))))))
+    await service.start("clerk", "Hi.", session="ada")
+    parts = shown_parts(await show_chunks(service))
+    assert [one["type"] for one in parts] == ["step-start", "dynamic-tool", "step-start", "text"]
+    assert (parts[1]["state"], parts[1]["input"]) == ("output-available", {"query": "q"})
+
+
+async def test_a_search_that_never_ends_is_an_error_at_the_end_of_the_turn() -> None:
+    call, _ = expand_hosted([hosted_call("web_search", {"query": "q"})], "anthropic", 1)
+    service = make_service(make_agent(ScriptedModel(Reply((call, Text("Done."))))))
+    await service.start("clerk", "Hi.", session="ada")
+    parts = shown_parts(await show_chunks(service))
+    assert (parts[1]["state"], parts[1]["errorText"]) == ("output-error", NO_RESULT)
+
+
+@pytest.mark.parametrize("chunks", range(4, 14))
+async def test_an_attempt_that_breaks_off_beside_a_search_leaves_no_trace(chunks: int) -> None:
+    talk = await talk_with_search(DropAfter(chunks), None)
+    live = word(talk.live)
+    assert "reset-step" in kinds(live)
+    if chunks > 12:
+        assert "tool-output-available" in kinds(live)[: kinds(live).index("reset-step")]
+    assert shown_parts(live) == shown_parts(word(saved_items(await talk.events())))
+
+
+async def test_a_reader_who_missed_the_search_is_shown_it_at_its_place() -> None:
+    talk = await talk_with_search()
+    missed = [one for one in talk.live if getattr(one, "name", "")[:6] != "hosted"]
+    assert "reset-step" in kinds(word(missed))
+    assert shown_parts(word(missed)) == shown_parts(word(talk.live))
+
+
+def test_what_an_agent_in_a_tool_writes_is_a_preliminary_output() -> None:
+    projection = VercelProjection("ada", 1, {"research"})
+    shown: list[DisplayItem] = [
+        StepStarted("t1.i0"),
+        CallReady("t1.i0", CALL, "research", "{}"),
+        AgentStarted(CALL, ("research",)),
+        *(AgentTextShown(CALL, ("research",), at, "x") for at in range(1000)),
+        AgentTextShown(CALL, ("research",), 0, "Found it."),
+        AgentTextShown(CALL, ("research", "inner"), 0, "hidden"),
+    ]
+    chunks = [projection.start(), *(one for item in shown for one in projection.feed(item, "1"))]
+    outputs = [one for one in chunks if one["type"] == "tool-output-available"]
+    assert sum(len(str(one["output"])) for one in outputs) < 6000
+    part = shown_parts(chunks)[-1]
+    assert (part["output"], part["preliminary"]) == ("Found it.", True)
+    result = ResultShown(CALL, ToolResult(CALL, "research", (Text("The answer."),)))
+    part = shown_parts([*chunks, *projection.feed(result, "2")])[-1]
+    assert (part["output"], "preliminary" in part) == ("The answer.", False)
+
+
+async def test_an_agent_in_a_tool_is_shown_while_it_works() -> None:
+    inner = Agent(ScriptedModel("Rain."), name="forecaster")
+    ask = ToolCall("c", "forecaster", '{"task": "Porto?"}')
+    agent = Agent(ScriptedModel(ask, "It rains."), name="clerk", tools=[inner.as_tool()])
+    service = make_service(agent)
+    await service.start("clerk", "Hi.", session="ada")
+    chunks = await show_chunks(service)
+    assert "Rain." in [one.get("output") for one in chunks if one.get("preliminary")]
+    assert shown_parts(chunks) == shown_parts(await show_chunks(service))

@@ -13,13 +13,25 @@ from holdfast.journal import MemoryJournal
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import EndItem, StreamItem
 from holdfast.server.event_log.text_fold import TextFold, is_event
+from holdfast.server.protocols.display.display_fold import DisplayFold
+from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.server.protocols.openai_shapes import SegmentName
 from holdfast.server.protocols.responses.projection import ResponseProjection
 from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold, find_void_replies
-from holdfast.testing import ScriptedModel
+from holdfast.testing import Emulator, FakeClock, ScriptedModel
+from holdfast.testing.emulator import Fault, cited, hosted_call
+from holdfast.testing.emulator.hosted_parts import expand_hosted
 
 ENDED = EndItem("", "turn_ended")
 NAME = SegmentName("ada", 1)
+
+
+def searched(wire: str = "anthropic") -> Reply:
+    """A reply with a search of the provider, and a text that cites what it found."""
+    search = hosted_call("web_search", {"query": "bridges"}, pages=["https://porto.pt"])
+    cites = cited("six bridges", "https://porto.pt", "Porto")
+    parts = expand_hosted([Text("I look. "), search, Text("There are "), cites], wire, 1)
+    return Reply(parts, usage=Usage(input=3, output=3))
 
 
 def reply(*parts: Part | str, tokens: int = 3) -> Reply:
@@ -33,10 +45,10 @@ def reply(*parts: Part | str, tokens: int = 3) -> Reply:
 class Talk:
     """A session of an agent, with everything that its stream told."""
 
-    def __init__(self, *script: Any, **keywords: Any) -> None:
+    def __init__(self, *script: Any, model: Any = None, **keywords: Any) -> None:
         self.journal = MemoryJournal()
         self.agent = Agent(
-            ScriptedModel(*script),
+            model or ScriptedModel(*script),
             name="greeter",
             journal=self.journal,
             on_wait="suspend",
@@ -73,6 +85,21 @@ class Talk:
     async def events(self) -> list[Event]:
         """What the journal has."""
         return [record.event for record in await self.journal.read("ada")]
+
+
+async def talk_with_search(*faults: Fault | None) -> Talk:
+    """A turn whose provider searches between two texts, and does these things wrong."""
+    search = hosted_call("web_search", {"query": "bridges"}, pages=["https://porto.pt"])
+    reply = ["I look. ", search, "There are ", cited("six.", "https://porto.pt", "Porto")]
+    async with Emulator([reply], faults=faults) as provider:
+        keywords = {"base_url": provider.base_url_for("anthropic"), "api_key": "k"}
+        return await Talk(model="anthropic:m", clock=FakeClock(), **keywords).run()
+
+
+def show_items(items: Iterable[StreamItem]) -> list[DisplayItem]:
+    """Return what the items of a turn show."""
+    fold = DisplayFold("ada")
+    return [shown for item in items for shown in fold.feed(item)]
 
 
 def saved_items(events: Iterable[Event]) -> list[StreamItem]:

@@ -18,7 +18,7 @@ from holdfast.server.api.request_reading import (
     split_path,
 )
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 
 B = TypeVar("B", bound=Struct)
 
@@ -54,7 +54,7 @@ def enter(
     Raises:
         ProblemError: 401, 403, or 429 with the seconds to wait.
     """
-    service: Service = request.app.state.service
+    service: ServiceTenants = request.app.state.service
     principal = take_turn(request) if starts else require(request, scope)
     if streams and scope == "answer":
         require(request, "read")  # the stream shows what the turn said before

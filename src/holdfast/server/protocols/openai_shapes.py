@@ -15,6 +15,9 @@ from holdfast.core.question_log import ASKED
 from holdfast.server.protocols.protocol_names import Named, make_name, read_name
 from holdfast.server.protocols.segments import question_fields
 
+DELETED = "deleted"
+"""Why a stream ends whose session was deleted meanwhile."""
+
 CALL = "call_"
 REQUEST_KEY = "openai"
 """Where the metadata of a turn has what only these protocols need."""
@@ -95,8 +98,15 @@ def describe_withdrawal(reason: str, name: SegmentName) -> str:
     )
 
 
-def describe_cut(name: SegmentName) -> str:
-    """Return the words for a stream that the service ends before the run does."""
+def describe_cut(reason: str, name: SegmentName) -> str:
+    """Return the words for a stream that the service ends before the run does.
+
+    Args:
+        reason: that of a `SegmentCut`.
+        name: the segment.
+    """
+    if reason == DELETED:
+        return f"The run was deleted: session {name.session}, turn {name.turn}."
     return (
         f"This stream ends, and the run goes on. Read it: session {name.session}, turn {name.turn}."
     )

@@ -17,10 +17,7 @@ from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
 from holdfast.server.bound_agents import AnyAgent, plan_of
-from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
-from holdfast.server.protocols.openai_shapes import REQUEST_KEY
-from holdfast.server.protocols.turn_reading import SavedTurn
 
 NotTaken: TypeAlias = Mapping[str, tuple[tuple[object, ...], str]]
 """Fields that are not taken: the values that have no effect, and why others are refused."""
@@ -88,13 +85,3 @@ def check_output(agent: AnyAgent, output: JsonSchema | None, field: str) -> None
 def digest_body(body: bytes) -> str:
     """Return a digest of the body of a request."""
     return blake2b(body, digest_size=16).hexdigest()
-
-
-def check_same_request(saved: SavedTurn, digest: str) -> None:
-    """Raise ProblemError if an idempotency key was used for a request with another body."""
-    options = saved.told.opened.options
-    noted = None if options is None else options.metadata.get(REQUEST_KEY)
-    if isinstance(noted, dict) and noted.get("body") == digest:
-        return
-    detail = "was used for a request with another body"
-    raise ProblemError(make_problem(422, "idempotency", detail, field="Idempotency-Key"))

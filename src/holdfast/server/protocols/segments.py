@@ -13,6 +13,13 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from holdfast.codecs.citation import Citation
+from holdfast.codecs.hosted_calls import (
+    HostedCall,
+    find_citations,
+    find_hosted_calls,
+    read_hosted_part,
+)
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import (
     Event,
@@ -29,7 +36,7 @@ from holdfast.core.events import (
     TurnOpened,
     TurnStopped,
 )
-from holdfast.core.messages import FinishReason, Reply, Usage
+from holdfast.core.messages import FinishReason, Media, Reply, Usage
 from holdfast.core.question_log import ASKED, asker_key
 from holdfast.server.event_log.stream_items import (
     EndItem,
@@ -72,10 +79,28 @@ class SegmentTextEnded(Struct, frozen=True):
     Args:
         key: the model call that wrote it.
         is_partial: whether the model call did not end well.
+        citations: the sources that the text cites.
     """
 
     key: str
     is_partial: bool = False
+    citations: tuple[Citation, ...] = ()
+
+
+class HostedCallEnded(Struct, frozen=True):
+    """A tool that the provider ran has ended. It is told after the text of the reply.
+
+    Args:
+        key: the model call that called it.
+        index: its number among these calls of the reply, from 0.
+        call: the call.
+        image: the picture that it made.
+    """
+
+    key: str
+    index: int
+    call: HostedCall
+    image: Media | None = None
 
 
 class SegmentTextWithdrawn(Struct, frozen=True):
@@ -112,7 +137,7 @@ class SegmentCut(Struct, frozen=True):
     """The stream ends here, and not because the segment did.
 
     Args:
-        reason: "too_slow" or "shutting_down".
+        reason: "too_slow", "shutting_down", or "deleted": then nothing goes on.
     """
 
     reason: str
@@ -122,7 +147,13 @@ Hold: TypeAlias = Literal["no", "accepted", "output"]
 """When text is told: at once, when its reply was accepted, or when it was accepted as the output."""
 
 SegmentEvent: TypeAlias = (
-    SegmentBegun | TextAdded | SegmentTextEnded | SegmentTextWithdrawn | SegmentEnded | SegmentCut
+    SegmentBegun
+    | TextAdded
+    | SegmentTextEnded
+    | HostedCallEnded
+    | SegmentTextWithdrawn
+    | SegmentEnded
+    | SegmentCut
 )
 
 
@@ -181,6 +212,7 @@ class SegmentFold:
         "_key",
         "_number",
         "_opened",
+        "_paused",
         "_usage",
         "_void",
         "_waits",
@@ -201,7 +233,8 @@ class SegmentFold:
         self._finish = FinishReason.STOP
         self._error: ErrorInfo | None = None
         self._key = ""  # of the message whose text was added last
-        self._held: TextAdded | None = None
+        self._held: ModelReplied | None = None
+        self._paused: dict[str, HostedCall] = {}  # by their ids; a later reply has their results
         self.current = 0
         """The number of the segment to which the next event belongs."""
         self.is_over = False
@@ -242,7 +275,7 @@ class SegmentFold:
             if self._is_mine():
                 yield SegmentBegun(event, event.at)
         if self._held is not None:
-            yield from self._release_held(event)
+            yield from self._release_held(self._held, event)
         self._count(event)
         if self._waits.add(event):
             yield from self._end_waiting(event.at)
@@ -279,10 +312,11 @@ class SegmentFold:
     def _end_text(self, event: Event) -> Iterator[SegmentEvent]:
         """Yield the end of the message that an event ends."""
         if isinstance(event, ModelReplied) and self._is_held:
-            if event.reply.text and not (self._hold == "output" and event.reply.calls):
-                self._held = TextAdded(event.key, event.reply.text)
-        elif isinstance(event, ModelReplied) and self._key == event.key:
-            yield SegmentTextEnded(event.key)
+            self._held = event
+        elif isinstance(event, ModelReplied):
+            if self._key == event.key:
+                yield SegmentTextEnded(event.key, citations=find_citations(event.reply.message))
+            yield from self._end_hosted_calls(event)
         elif isinstance(event, TurnStopped) and event.text:
             if self._is_held:
                 yield TextAdded(event.key, event.text)
@@ -290,13 +324,31 @@ class SegmentFold:
         elif self._key and isinstance(event, ModelFailed | TurnInterrupted):
             yield from _end_partial(self._key, event.partial)
 
-    def _release_held(self, event: Event) -> Iterator[SegmentEvent]:
-        """Yield the text that was held, unless an event says that it does not fit."""
-        held, self._held = self._held, None
-        if held is None or (isinstance(event, OutputChecked) and not event.parsed_by):
-            return
-        yield held
-        yield SegmentTextEnded(held.key)
+    def _release_held(self, held: ModelReplied, event: Event) -> Iterator[SegmentEvent]:
+        """Yield the reply that was held, without its text if an event says that it does not fit."""
+        self._held = None
+        reply = held.reply
+        is_remark = self._hold == "output" and bool(reply.calls)
+        is_refused = isinstance(event, OutputChecked) and not event.parsed_by
+        if reply.text and not is_remark and not is_refused:
+            yield TextAdded(held.key, reply.text)
+            yield SegmentTextEnded(held.key, citations=find_citations(reply.message))
+        yield from self._end_hosted_calls(held)
+
+    def _end_hosted_calls(self, event: ModelReplied) -> Iterator[SegmentEvent]:
+        """Yield the calls of the provider's tools that have ended with a reply."""
+        pictures = (
+            part for part in event.reply.parts if isinstance(part, Media) and read_hosted_part(part)
+        )
+        for index, call in enumerate(find_hosted_calls(event.reply.message)):
+            if not call.finished:
+                self._paused[call.id] = call
+                continue
+            begun = self._paused.pop(call.id, call)
+            ended = msgspec.structs.replace(call, arguments=call.arguments or begun.arguments)
+            is_picture = call.name == "image_generation"
+            image = next(pictures, None) if is_picture else None
+            yield HostedCallEnded(event.key, index, ended, image)
 
     def _end_waiting(self, at: float) -> Iterator[SegmentEvent]:
         if self._is_mine():
@@ -336,7 +388,7 @@ def find_void_replies(events: Iterable[Event]) -> frozenset[str]:
 
 def _end_partial(key: str, reply: Reply | None) -> Iterator[SegmentEvent]:
     if reply is not None and reply.text:
-        yield SegmentTextEnded(key, is_partial=True)
+        yield SegmentTextEnded(key, is_partial=True, citations=find_citations(reply.message))
 
 
 def question_fields(asked: QuestionAsked) -> dict[str, object]:

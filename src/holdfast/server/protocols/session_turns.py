@@ -7,18 +7,17 @@ a history from a client.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.client_tools import ClientTool
+from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConflictError, SessionBusyError
 from holdfast.core.events import SessionRewound, TurnOpened
 from holdfast.core.messages import Message
@@ -27,7 +26,9 @@ from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import EventItem
 from holdfast.server.event_log.text_fold import turn_of_key
+from holdfast.server.live.last_turn import LastTurn
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.server.new_acts import new_act
 from holdfast.server.protocols.display.display_fold import DisplayFold
 from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.server.service import TenantService
@@ -38,8 +39,6 @@ MESSAGE_ID = "message_id"
 """The name of the client's id of the message in the metadata of its turn."""
 
 _SECONDS_TO_CANCEL = 30.0
-_LOCKS: WeakKeyDictionary[TenantService, WeakValueDictionary[str, asyncio.Lock]]
-_LOCKS = WeakKeyDictionary()
 _TURN = re.compile(r"t(\d+)")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -74,6 +73,7 @@ class TurnStart(Struct, frozen=True, kw_only=True):
         metadata: more metadata of the turn.
         tools: the tools that the client runs itself.
         instructions: what follows the instructions of the agent in this turn.
+        by: who sends the message.
     """
 
     agent: str
@@ -84,11 +84,15 @@ class TurnStart(Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, object] = {}
     tools: tuple[ClientTool, ...] = ()
     instructions: str = ""
+    by: str = ""
 
     @property
     def request(self) -> str:
-        """The idempotency key of the turn."""
-        parts = (self.session, self.message_id, self.message, self.replaces)
+        """The idempotency key of the turn: the message, or the turn that it replaces.
+
+        So one turn replaces another, whatever several requests at the same time replace it by.
+        """
+        parts = (self.session, self.replaces or (self.message_id, self.message))
         return f"message-{blake2b(_encode(parts), digest_size=16).hexdigest()}"
 
 
@@ -135,20 +139,20 @@ async def start_once(tenant: TenantService, new: TurnStart) -> OpenedTurn:
 
     Raises:
         SessionBusyError: another turn of the session is in progress.
+        ConflictError: the turn was replaced by another message meanwhile.
         ConfigurationError: an argument is wrong.
     """
     if not new.replaces:
         return await _start(tenant, new)
-    async with _lock_of(tenant, new.session):  # or the same wish would cancel its own turn
-        known = await tenant.find_request(new.request)
-        if known is not None:
-            return _to_opened(known, new)
-        await _go_back(tenant, new.session, new.replaces)
-        return await _start(tenant, new)
-
-
-def _lock_of(tenant: TenantService, session: str) -> asyncio.Lock:
-    return _LOCKS.setdefault(tenant, WeakValueDictionary()).setdefault(session, asyncio.Lock())
+    latest = await tenant.last_turn(new.session)
+    known = await tenant.find_request(new.request)
+    if known is None:
+        await _go_back_once(tenant, new, latest)
+    begun = await _start(tenant, new) if known is None else _to_opened(known, new)
+    for record in await tenant.journal.read_by_keys(new.session, [turn_key(begun.number)]):
+        if isinstance(record.event, TurnOpened) and record.event.message != new.message:
+            raise ConflictError("the message was replaced by another one meanwhile")
+    return begun
 
 
 async def _start(tenant: TenantService, new: TurnStart) -> OpenedTurn:
@@ -178,13 +182,33 @@ def _to_opened(accepted: AcceptedTurn, new: TurnStart) -> OpenedTurn:
     return OpenedTurn(accepted.number, accepted.sequence, new.message, new.message_id)
 
 
-async def _go_back(tenant: TenantService, session: str, number: int) -> None:
-    """Rewind a session to before a turn. A turn in progress is cancelled first."""
-    latest = await tenant.last_turn(session)
+async def _go_back_once(tenant: TenantService, new: TurnStart, latest: LastTurn) -> None:
+    """Rewind a session to before a turn, unless another request has done so to replace it.
+
+    The rewind is an act with the request of the turn as its id. So one of several requests rewinds the
+    session, whichever process they reach, and none cancels the turn that replaces: only the turn is
+    cancelled that was the last one before the request was looked for.
+
+    Args:
+        tenant: the tenant.
+        new: the message.
+        latest: the last turn of the session, read before that.
+
+    Raises:
+        ConflictError: the session has changed meanwhile.
+    """
+    act = new_act("rewind", new.session, by=new.by, act_id=new.request, to=new.replaces - 1)
+    if await tenant.journal.find_act(act.id) is not None:
+        return
     if latest.status in ("running", "open", "waiting"):
-        await tenant.cancel(session)
-        await tenant.runner.wait(session, _SECONDS_TO_CANCEL)
-    await tenant.sessions.rewind(session, number - 1)
+        await tenant.cancel(new.session, by=new.by, turn=latest.turn)
+        await tenant.runner.wait(new.session, _SECONDS_TO_CANCEL)
+    try:
+        sessions = tenant.sessions.with_act(act)
+        await sessions.rewind(new.session, new.replaces - 1, by=new.by)
+    except (SessionBusyError, ConflictError):
+        if await tenant.journal.find_act(act.id) is None:
+            raise
 
 
 async def show_turn(

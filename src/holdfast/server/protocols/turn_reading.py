@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from typing import Any
 
 from msgspec import Struct
+from typing_extensions import Unpack
 
+from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import Event
+from holdfast.core.json_schema import JsonSchema
+from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS
+from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.bound_agents import plan_of
 from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import EndItem
 from holdfast.server.event_log.text_fold import turn_of_key
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.protocols.openai_shapes import SegmentName
+from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName
 from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold
 from holdfast.server.protocols.told_turn import ToldTurn, tell_turn
 from holdfast.server.service import TenantService
@@ -48,6 +54,38 @@ class TurnReading:
 
     def __init__(self, tenant: TenantService) -> None:
         self._tenant = tenant
+
+    async def start(
+        self,
+        agent: str,
+        message: Message,
+        output: JsonSchema | None,
+        **keywords: Unpack[RunKeywords[Any]],
+    ) -> tuple[SegmentName, SavedTurn]:
+        """Start a turn, or return the one that another call with the same request has started.
+
+        Args:
+            agent: the name of the agent.
+            message: the message.
+            output: the type of the output; None for that of the agent.
+            keywords: as for `TenantService.start`.
+
+        Raises:
+            ProblemError: the request was used with another body.
+        """
+        key = keywords.get("request")
+        try:
+            begun = await self._tenant.start(agent, message, output, **keywords)
+        except (SessionBusyError, ConfigurationError):
+            known = await self._tenant.find_request(key) if key else None
+            if known is None:
+                raise
+            begun = known
+        name = SegmentName(begun.session, begun.number)
+        saved = await self.require_segment(name, "model")
+        if key:
+            check_same_request(saved, _find_digest(keywords.get("metadata")))
+        return name, saved
 
     async def find_turn(self, session: str, turn: int) -> SavedTurn | None:
         """Return what the journal has of a turn; None if there is no such turn."""
@@ -123,3 +161,21 @@ class TurnReading:
         if latest.turn == name.turn and latest.status == "waiting":
             told.extend(fold.feed(EndItem("", "turn_ended")))
         return told
+
+
+def check_same_request(saved: SavedTurn, digest: str) -> None:
+    """Raise ProblemError if an idempotency key was used for a request with another body.
+
+    Args:
+        saved: the turn of the key.
+        digest: the digest of the body.
+    """
+    options = saved.told.opened.options
+    if options is None or _find_digest(options.metadata) != digest:
+        detail = "was used for a request with another body"
+        raise ProblemError(make_problem(422, "idempotency", detail, field="Idempotency-Key"))
+
+
+def _find_digest(metadata: Mapping[str, object] | None) -> str:
+    noted = (metadata or {}).get(REQUEST_KEY)
+    return str(noted.get("body", "")) if isinstance(noted, Mapping) else ""

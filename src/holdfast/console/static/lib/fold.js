@@ -44,6 +44,7 @@ function applyWithdrawal(state, item) {
   }
   call.text.clear();
   call.reasoning.clear();
+  call.hosted = [];
 }
 
 function addUsage(total, usage) {
@@ -79,10 +80,13 @@ const RECORDS = {
   turn_accepted(state, event, turn) {
     if (event.message) turn.message = event.message;
   },
-  model_replied(state, event, turn) {
+  model_replied(state, event, turn, item) {
     const call = callOf(state, event.key);
     endCall(call, event, turn);
     call.reply = event.reply;
+    if (!item.isNested) call.hosted = item.hosted ?? []; // else only notices tell
+    call.citations = item.citations ?? [];
+    call.by = event.by ?? "";
     turn.model = event.reply.model || turn.model;
     turn.text = textOf(event.reply.parts);
     setText(call.text, turn.text);
@@ -250,5 +254,5 @@ function toolKey(key) {
 }
 
 function isInDoubt(event) {
-  return event.error?.code === "in_doubt";
+  return event.result.in_doubt === true;
 }

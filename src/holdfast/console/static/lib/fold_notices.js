@@ -1,7 +1,7 @@
 // What the notices of a run in progress add: attempts, announced waits, tools as they start. The journal
 // does not have them, so nothing that must be true later may rest on them.
 import { applyItem } from "./fold.js";
-import { attemptOf, callOf, emptySession, toolOf } from "./session_state.js";
+import { attemptOf, callOf, emptySession, placeOf, toolOf } from "./session_state.js";
 
 /** Add a notice to the state of a session. */
 export function applyNotice(state, item) {
@@ -18,6 +18,12 @@ function isEffect(key) {
   return /\.model$|\.tool\.\d+$/.test(key);
 }
 
+/** The model call in progress; its reply, once there is one, has the last word. */
+function currentCall(state) {
+  const call = state.current ? state.calls.get(state.current) : null;
+  return call?.reply ? null : call;
+}
+
 const NOTICES = {
   attempt_started(state, fields) {
     if (!isEffect(fields.key)) return;
@@ -28,6 +34,7 @@ const NOTICES = {
     attempt.continues = fields.continues ?? false;
     effect.pending = null;
     if (effect.drafts) effect.drafts = [];
+    if (effect.hosted && !attempt.continues) effect.hosted = [];
   },
   attempt_abandoned(state, fields) {
     if (!isEffect(fields.key)) return;
@@ -56,11 +63,21 @@ const NOTICES = {
     attemptOf(tool, fields.attempt ?? 1);
   },
   tool_call_delta(state, fields) {
-    const call = state.current ? state.calls.get(state.current) : null;
+    const call = currentCall(state);
     if (!call) return;
     const draft = (call.drafts[fields.index ?? 0] ??= { name: "", arguments: "" });
     draft.name += fields.name ?? "";
     draft.arguments += fields.arguments ?? "";
+  },
+  hosted_tool_started(state, fields) {
+    currentCall(state)?.hosted.push({ ...fields, finished: false });
+  },
+  hosted_tool_finished(state, fields) {
+    const hosted = currentCall(state)?.hosted;
+    if (!hosted) return;
+    const at = hosted.findIndex((one) => !one.finished && one.id === fields.id && one.name === fields.name);
+    const begun = hosted[at] ?? {};
+    hosted[at < 0 ? hosted.length : at] = { ...fields, arguments: begun.arguments || fields.arguments, finished: true };
   },
   reply_replaced(state, fields) {
     callOf(state, fields.key).replaced = true;
@@ -69,6 +86,7 @@ const NOTICES = {
     state.breakers.set(fields.target, fields);
   },
   from_agent(state, fields) {
+    if (!fields.key) return; // a redacted reader is not told
     const tool = toolOf(state, fields.key);
     const name = (fields.chain ?? []).join(" \u203a ");
     let nested = tool.nested.find((one) => one.name === name);
@@ -78,7 +96,10 @@ const NOTICES = {
     }
     nested.items += 1;
     const inner = fields.item ?? {};
-    if (inner.name !== "event") applyItem(nested.state, { type: "notice", ...inner });
+    applyItem(nested.state, inner.name === "event"
+      ? { type: "event", turn: placeOf(inner.fields.key).turn, event: inner.fields, isNested: true }
+      : { type: "notice", ...inner });
+    nested.state.records = [];
     nested.latest = inner.name === "event" ? inner.fields?.type ?? "" : inner.name;
     if (inner.name === "text_delta") nested.text = (nested.text ?? "") + (inner.fields?.text ?? "");
   },

@@ -66,7 +66,7 @@ export function callOf(state, key) {
     call = {
       key, text: new GrowingText(), reasoning: new GrowingText(), attempts: [], withdrawn: [],
       waits: [], reply: null, error: null, tried: [], lost: null, count: 0, startedAt: null,
-      endedAt: null, downtime: 0, drafts: [],
+      endedAt: null, downtime: 0, drafts: [], hosted: [], citations: [], by: "",
     };
     state.calls.set(key, call);
     iterationOf(state, key).call = call;

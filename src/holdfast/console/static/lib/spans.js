@@ -38,8 +38,13 @@ function addCall(rows, call, turn, now) {
   const tokens = [usage ? `${usage.input ?? 0} in, ${usage.output ?? 0} out` : "", lost ? `${lost} lost` : ""].filter(Boolean).join(", ");
   const calls = call.reply?.parts?.filter((part) => part.type === "tool_call").length ?? 0;
   const text = call.error ? call.error.safe : call.text.text || textOf(call.reply?.parts) || (calls ? `${calls} tool calls` : "");
-  rows.push(row("model", `model ${placeText(call.key)}`, oneLine(text, 200), from, end,
+  rows.push(row("model", `${call.by || "model"} ${placeText(call.key)}`, oneLine(text, 200), from, end,
     call.error ? "bad" : call.endedAt === null ? "live" : "model", { tokens, key: call.key }));
+  for (const [at, one] of call.hosted.entries()) {
+    const detail = [briefArguments(one.arguments || "{}", 120), oneLine(one.result ?? "", 120)].filter(Boolean).join(" \u2192 ");
+    rows.push(row("hosted", one.name ?? "tool of the provider", detail, from, end, one.is_error ? "bad" : "faint",
+      { depth: 1, isPoint: true, key: `${call.key}.hosted.${at}` }));
+  }
   addAttempts(rows, call, from, end);
 }
 
@@ -64,6 +69,18 @@ function addTool(rows, tool, step, now) {
   rows.push(row("tool", tool.name, briefArguments(tool.arguments, 200), from, end, tones[tool.state], { depth: 1, key: tool.key }));
   for (const question of tool.questions) addQuestion(rows, question, now);
   addAttempts(rows, tool, from, end);
+  for (const nested of tool.nested) addNested(rows, tool, nested, begun, now);
+}
+
+/** What an agent in a tool did. Its events reach only those who are there while it works. */
+function addNested(rows, tool, nested, begun, now) {
+  for (const turn of nested.state.turns.values()) {
+    for (const one of rowsOfTurn(turn, tool.endedAt ?? now).rows) {
+      const label = one.kind === "model" ? `${nested.name} ${one.label}` : one.label;
+      const from = Math.max(one.from, begun); // its beginning may not have been seen
+      rows.push({ ...one, label, from, to: Math.max(one.to, from), depth: one.depth + 2, key: `${tool.key} ${nested.name} ${one.key ?? rows.length}` });
+    }
+  }
 }
 
 function addQuestion(rows, question, now) {

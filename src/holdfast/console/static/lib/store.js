@@ -12,13 +12,15 @@ export const route = signal(parseRoute(location.hash));
 export const principal = signal(undefined); // undefined: not known yet; null: nobody
 export const agents = signal([]);
 export const questions = signal([]);
+/** Whether more questions are open than were read. */
+export const hasMoreQuestions = signal(false);
 export const runs = signal({ entries: [], next: "", loading: true, loaded: false });
 export const filter = signal({ q: "", agent: "", state: "" });
 export const messages = signal([]);
 export const reachable = signal(true);
 export const theme = signal(localStorage.getItem("holdfast-theme") ?? "");
 
-export const waitingCount = computed(() => questions.value.length);
+export const waitingCount = computed(() => (hasMoreQuestions.value ? `${questions.value.length}+` : questions.value.length));
 
 addEventListener("hashchange", () => { route.value = parseRoute(location.hash); });
 
@@ -79,7 +81,8 @@ export async function refresh() {
     const [page, asked] = await Promise.all([get("sessions", queryOf(wanted)), get("questions", { limit: 200 })]);
     reachable.value = true;
     if (mine !== generation) return;
-    questions.value = asked;
+    questions.value = asked.questions;
+    hasMoreQuestions.value = Boolean(asked.next);
     const before = runs.value;
     runs.value = {
       entries: before.loaded ? mergePages(before.entries, page) : page.sessions,

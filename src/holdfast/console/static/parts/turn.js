@@ -2,6 +2,7 @@
 import { classes, html, useState } from "../lib/dom.js";
 import { briefArguments, clock, duration, oneLine, plural, prettyJson, visible, waitText } from "../lib/format.js";
 import { textOf } from "../lib/fold.js";
+import { footnotes } from "../lib/footnotes.js";
 import { Button, Fold, State, Tokens, Words } from "./basics.js";
 import { Markdown } from "./markdown.js";
 import { Decision, Deadline, QuestionForm, QuestionText } from "./question.js";
@@ -64,10 +65,33 @@ function Call({ call, isRunning }) {
     <${Trouble} effect=${call} />
     ${call.withdrawn.map((one, at) => html`<${Fold} key=${at} class="withdrawn" label=${html`<span>text taken back: ${visible(one.reason)}</span>`}>${() => html`<${Words} as="p" text=${one.text} />`}<//>`)}
     ${reasoning.trim() ? html`<${Fold} class="reasoning" label="reasoning">${() => html`<${Words} as="p" text=${reasoning} />`}<//>` : null}
+    ${call.hosted.map((one, at) => html`<${Hosted} key=${at} call=${one} isRunning=${isRunning} />`)}
     ${call.text.text ? html`<div class=${classes("said", isRunning && "growing")}><${Markdown} text=${call.text.text} /></div>` : null}
+    ${call.citations.length ? html`<${Sources} text=${call.text.text} citations=${call.citations} />` : null}
     ${call.drafts.filter(Boolean).map((draft, at) => html`<p key=${at} class="note">writes a call of <code class="tool">${visible(draft.name)}</code> <code class="quiet">${oneLine(draft.arguments, 100)}</code></p>`)}
     ${call.error ? html`<${Failure} error=${call.error} />` : null}
   </div>`;
+}
+
+/** A call of a tool that the provider runs. */
+function Hosted({ call, isRunning }) {
+  const [tone, word] = call.is_error ? ["bad", "error"] : call.finished ? ["good", "done"] : isRunning ? ["live", "runs"] : ["calm", "no result"];
+  return html`<div class=${`call tone-${tone}`}>
+    <${Fold} label=${html`<span class="line"><code class="tool">${visible(call.name ?? "")}</code>
+        <code class="quiet brief">${briefArguments(call.arguments || "{}")}</code><span class="end"><span class="quiet">by the provider</span> <span class="word">${word}</span></span></span>`}>
+      ${() => html`<div class="detail"><pre class="code" tabindex="0" aria-label="arguments"><code>${visible(prettyJson(call.arguments || "{}"))}</code></pre>
+        ${call.result ? html`<pre class=${classes("code", call.is_error && "bad")} tabindex="0" aria-label="result"><code>${visible(call.result)}</code></pre>` : null}</div>`}
+    <//>
+  </div>`;
+}
+
+/** The sources that a text cites, as footnotes with the words that rest on them. */
+function Sources({ text, citations }) {
+  return html`<ol class="sources" aria-label="Sources">
+    ${footnotes(text, citations).map((one) => html`<li key=${one.url + one.title}>
+      ${one.isLink ? html`<a href=${one.url} target="_blank" rel="noopener noreferrer nofollow"><${Words} text=${one.title || one.url} /></a>` : html`<${Words} text=${one.title || one.url} />`}
+      ${one.cited.length ? html`<span class="quiet">: <${Words} text=${one.cited.map((words) => `\u201c${words}\u201d`).join(", ")} /></span>` : null}</li>`)}
+  </ol>`;
 }
 
 /** Attempts that failed, and waits with their cause. */

@@ -4,7 +4,7 @@ import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
 import { plural, visible } from "../lib/format.js";
 import { titleOf } from "../lib/runs.js";
-import { questions } from "../lib/store.js";
+import { hasMoreQuestions, questions } from "../lib/store.js";
 import { Ago, Words } from "../parts/basics.js";
 import { Deadline, QuestionForm, QuestionText } from "../parts/question.js";
 
@@ -17,6 +17,7 @@ export function byUrgency(a, b) {
 
 export function Approvals({ parts }) {
   const all = [...useSignal(questions)].sort(byUrgency);
+  const hasMore = useSignal(hasMoreQuestions);
   const now = useNow(5);
   const [limit, setLimit] = useState(FIRST);
   const [session, key] = parts;
@@ -35,7 +36,7 @@ export function Approvals({ parts }) {
   ], [at, all.length]);
   return html`<section class="approvals page" aria-label="Approvals">
     <h1>Approvals</h1>
-    <p class="quiet" aria-live="polite">${all.length ? `${plural(all.length, "question")} for you. The run continues by itself after the answer.` : ""}</p>
+    <p class="quiet" aria-live="polite">${all.length ? `${plural(all.length, "question")} for you. The run continues by itself after the answer.${hasMore ? " More are open than these, which wait longest." : ""}` : ""}</p>
     ${session && linked < 0 && selected < 0 ? html`<p class="note">That question is no longer open. <a href=${address(["runs", session])}>Read its run</a></p>` : null}
     ${all.slice(0, limit).map((one, index) => html`<article key=${`${one.session} ${one.key} ${one.binding}`} id=${`question-${index}`} class=${classes("card", index === at && "selected")} onFocusIn=${() => setSelected(index)} onClick=${() => setSelected(index)} aria-label=${`Question of ${visible(titleOf(one))}`}>
       <header><a href=${address(["runs", one.session])}><${Words} text=${titleOf(one)} /></a>

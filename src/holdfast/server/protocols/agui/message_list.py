@@ -5,13 +5,17 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from holdfast.core.messages import Media, Message, Text, ToolResult
 from holdfast.journal.port import Record
 from holdfast.server.protocols.display.display_items import (
     CallReady,
     DisplayItem,
+    HostedCallShown,
     ReasoningShown,
     ResultShown,
+    SourcesShown,
     StepStarted,
     StepWithdrawn,
     TextShown,
@@ -19,6 +23,9 @@ from holdfast.server.protocols.display.display_items import (
 )
 from holdfast.server.protocols.display.session_display import show_records
 from holdfast.server.protocols.session_turns import user_message_id
+
+HOSTED_TOOL, SOURCES = "hosted_tool", "sources"
+"""The types of activities: a call that the provider runs, and the sources that a text cites."""
 
 ThreadMessage = dict[str, object]
 """A message of AG-UI, as JSON values."""
@@ -66,6 +73,8 @@ class MessageList:
                 calls.append({"id": item.call, "type": "function", "function": function})
         elif isinstance(item, ResultShown):
             self._messages.append(word_result_message(self._session, item.call, item.result))
+        elif isinstance(item, HostedCallShown | SourcesShown):
+            self._put(word_activity(self._session, item))
 
     def _add_user(self, item: UserShown) -> None:
         name = user_message_id(self._session, item.turn, item.metadata)
@@ -82,6 +91,14 @@ class MessageList:
         for message in withdrawn:
             if message["role"] == "reasoning":
                 self._messages.append({**message, "content": ""})
+
+    def _put(self, activity: ThreadMessage) -> None:
+        """Add an activity, or replace what it was before."""
+        for at, message in enumerate(self._messages):
+            if message["id"] == activity["id"]:
+                self._messages[at] = activity
+                return
+        self._messages.append(activity)
 
     def _find(self, name: str, role: str) -> ThreadMessage:
         for message in reversed(self._messages[self._step_start :]):
@@ -128,6 +145,17 @@ def word_result_message(session: str, call: str, result: ToolResult) -> ThreadMe
         "content": word_parts(result.content),
     }
     return {**message, "error": result.text} if result.is_error else message
+
+
+def word_activity(session: str, item: HostedCallShown | SourcesShown) -> ThreadMessage:
+    """Return the message of a call that the provider runs, or of the sources of a text."""
+    if isinstance(item, SourcesShown):
+        name = f"{step_message_id(session, item.step)}.sources"
+        kind, content = SOURCES, {"sources": msgspec.to_builtins(item.sources)}
+    else:
+        name, kind = f"{session}.{item.call}", HOSTED_TOOL
+        content = msgspec.to_builtins(item.hosted)
+    return {"id": name, "role": "activity", "activityType": kind, "content": content}
 
 
 def word_content(message: Message) -> object:

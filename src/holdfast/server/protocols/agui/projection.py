@@ -12,21 +12,29 @@ from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.events import Status
 from holdfast.server.protocols.agui.interrupts import word_interrupt
 from holdfast.server.protocols.agui.message_list import (
+    HOSTED_TOOL,
+    SOURCES,
     MessageList,
     reasoning_id,
     step_message_id,
+    word_activity,
     word_result_message,
 )
+from holdfast.server.protocols.agui.subagents import Subagents
 from holdfast.server.protocols.agui.token_usage import word_usage
 from holdfast.server.protocols.display.display_items import (
+    AgentStarted,
+    AgentTextShown,
     CallArgumentsShown,
     CallReady,
     CallStarted,
     DisplayItem,
+    HostedCallShown,
     NoticeShown,
     ReasoningEnded,
     ReasoningShown,
     ResultShown,
+    SourcesShown,
     StepFinished,
     StepStarted,
     StepWithdrawn,
@@ -42,6 +50,9 @@ AguiEvent: TypeAlias = dict[str, object]
 
 PROTOCOL_VERSION = "1.0"
 
+_OWNED = {"@ag-ui/client": {"authoritativeActivityTypes": [HOSTED_TOOL, SOURCES]}}
+"""Says that a snapshot has all our activities; without it a client keeps those that it leaves out."""
+
 
 class AguiProjection:
     """The events of one run.
@@ -52,7 +63,16 @@ class AguiProjection:
         messages: the messages of the thread before.
     """
 
-    __slots__ = ("_calls", "_messages", "_reasoning", "_run", "_session", "_step", "_text")
+    __slots__ = (
+        "_agents",
+        "_calls",
+        "_messages",
+        "_reasoning",
+        "_run",
+        "_session",
+        "_step",
+        "_text",
+    )
 
     def __init__(self, session: str, run: str, messages: MessageList) -> None:
         self._session = session
@@ -62,6 +82,7 @@ class AguiProjection:
         self._text = ""  # ids of what is open; "" if nothing is
         self._reasoning = ""
         self._calls: list[str] = []
+        self._agents = Subagents()
 
     def start(self, told: Sequence[str] | None = None) -> Iterator[AguiEvent]:
         """Yield the first events of a run.
@@ -74,7 +95,7 @@ class AguiProjection:
         if told is not None:
             if not self._is_beginning(told):
                 # A client keeps the places of the messages that it has, so it has to drop them.
-                yield {"type": "MESSAGES_SNAPSHOT", "messages": []}
+                yield {"type": "MESSAGES_SNAPSHOT", "messages": [], "metadata": _OWNED}
             yield self._snapshot()
 
     def _is_beginning(self, told: Sequence[str]) -> bool:
@@ -98,12 +119,16 @@ class AguiProjection:
             yield from self._word_text(item)
         elif isinstance(item, ReasoningShown | ReasoningEnded):
             yield from self._word_reasoning(item)
-        elif isinstance(item, CallStarted | CallArgumentsShown | CallReady | ResultShown):
+        elif isinstance(item, CallStarted | CallArgumentsShown | CallReady):
             yield from self._word_call(item)
-        elif isinstance(item, NoticeShown):
-            yield {"type": "CUSTOM", "name": item.name, "value": dict(item.fields)}
+        elif isinstance(item, AgentStarted | AgentTextShown | ResultShown):
+            yield from self._agents.feed(item)
+            yield from self._word_result(item) if isinstance(item, ResultShown) else ()
+        elif isinstance(item, HostedCallShown | SourcesShown | NoticeShown):
+            yield self._word_activity(item)
         elif isinstance(item, TurnEnded | TurnWaits | StreamCut):
             yield from self._end_step()
+            yield from self._agents.end_all(suspended=isinstance(item, TurnWaits))
             yield self._word_end(item)
 
     def finish_idle(self) -> AguiEvent:
@@ -114,6 +139,7 @@ class AguiProjection:
         return {
             "type": "MESSAGES_SNAPSHOT",
             "messages": [dict(one) for one in self._messages.messages],
+            "metadata": _OWNED,
         }
 
     def _word_text(self, item: TextShown | TextEnded) -> Iterator[AguiEvent]:
@@ -137,19 +163,25 @@ class AguiProjection:
             yield {"type": "REASONING_MESSAGE_START", "messageId": name, "role": "reasoning"}
         yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": name, "delta": item.text}
 
-    def _word_call(
-        self, item: CallStarted | CallArgumentsShown | CallReady | ResultShown
-    ) -> Iterator[AguiEvent]:
-        if isinstance(item, ResultShown):
-            worded = word_result_message(self._session, item.call, item.result)
-            yield {
-                "type": "TOOL_CALL_RESULT",
-                "messageId": worded["id"],
-                "toolCallId": item.call,
-                "content": worded["content"],
-                "role": "tool",
-            }
-        elif isinstance(item, CallArgumentsShown):
+    def _word_activity(self, item: HostedCallShown | SourcesShown | NoticeShown) -> AguiEvent:
+        if isinstance(item, NoticeShown):
+            return {"type": "CUSTOM", "name": item.name, "value": dict(item.fields)}
+        worded = word_activity(self._session, item)
+        shown = {name: worded[name] for name in ("activityType", "content")}
+        return {"type": "ACTIVITY_SNAPSHOT", "messageId": worded["id"], **shown}
+
+    def _word_result(self, item: ResultShown) -> Iterator[AguiEvent]:
+        worded = word_result_message(self._session, item.call, item.result)
+        yield {
+            "type": "TOOL_CALL_RESULT",
+            "messageId": worded["id"],
+            "toolCallId": item.call,
+            "content": worded["content"],
+            "role": "tool",
+        }
+
+    def _word_call(self, item: CallStarted | CallArgumentsShown | CallReady) -> Iterator[AguiEvent]:
+        if isinstance(item, CallArgumentsShown):
             if item.call in self._calls:
                 yield {"type": "TOOL_CALL_ARGS", "toolCallId": item.call, "delta": item.text}
         elif isinstance(item, CallStarted):
@@ -206,6 +238,8 @@ class AguiProjection:
     def _word_end(self, item: TurnEnded | TurnWaits | StreamCut) -> AguiEvent:
         if isinstance(item, StreamCut):
             text = "The stream ends here, and the run goes on: run the agent again to see it."
+            if item.reason == "deleted":
+                text = "The thread was deleted."
             return {"type": "RUN_ERROR", "message": text, "code": item.reason}
         usage = word_usage(item.usage)
         if isinstance(item, TurnWaits):

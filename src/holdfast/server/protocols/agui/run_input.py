@@ -6,8 +6,6 @@ history is the journal's: what a client says about it is not read.
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -19,6 +17,11 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Text
 from holdfast.journal.encoding import to_json
 from holdfast.server.protocols.agui.interrupts import ResumeEntry
+from holdfast.server.protocols.media_addresses import (
+    MediaFields,
+    read_media_data,
+    read_media_url,
+)
 from holdfast.sessions.names import check_session_name
 
 _MEDIA = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
@@ -189,12 +192,10 @@ def _read_part(part: Mapping[str, object], field: str) -> Text | Media:
     value, media_type = source.get("value"), source.get("mimeType") or _MEDIA.get(kind)
     if not isinstance(value, str) or not isinstance(media_type, str):
         raise ConfigurationError(f"{field}.source", "needs the texts value and mimeType")
+    fields = MediaFields(f"{field}.source.value", f"{field}.source.mimeType")
     if source.get("type") == "url":
-        return Media(media_type, url=value)
-    if source.get("type") != "data":
-        fix = 'Send a source of the type "data" or "url"'
-        raise ConfigurationError(f"{field}.source.type", f"is {source.get('type')!r}", fix=fix)
-    try:
-        return Media(media_type, data=b64decode(value, validate=True))
-    except (binascii.Error, ValueError):
-        raise ConfigurationError(f"{field}.source.value", "is not valid base64") from None
+        return read_media_url(value, media_type, fields)
+    if source.get("type") == "data":
+        return read_media_data(value, media_type, fields)
+    fix = 'Send a source of the type "data" or "url"'
+    raise ConfigurationError(f"{field}.source.type", f"is {source.get('type')!r}", fix=fix)

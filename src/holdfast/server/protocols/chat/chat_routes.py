@@ -14,6 +14,7 @@ from holdfast.core.messages import Message, ToolResult
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.access.callers import take_stream, take_turn
+from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.problem_responses import ProblemError, make_problem
@@ -29,10 +30,9 @@ from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjectio
 from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.continuation import find_segment, note_history, was_sent
-from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName, read_call_id
+from holdfast.server.protocols.openai_shapes import DELETED, REQUEST_KEY, SegmentName, read_call_id
 from holdfast.server.protocols.request_arguments import (
     check_output,
-    check_same_request,
     check_supported,
     digest_body,
     named_as,
@@ -46,6 +46,9 @@ _FIELDS = {
     "prompt": "messages",
 }
 """How the request names the arguments of a run."""
+
+_STATUSES = {"rate_limit_exceeded": 429, DELETED: 410}
+"""The statuses of failures; that of all others is 500."""
 
 ChatCall = Call[NoQuery, ChatRequest]
 
@@ -88,7 +91,7 @@ async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Messag
     check_output(agent, output, "response_format")
     body = digest_body(await call.request.body())
     noted = {"history": msgspec.to_builtins(note_history(messages)), "body": body}
-    key = call.request.headers.get("Idempotency-Key")
+    key = read_key(call.request)
     keywords: RunKeywords[Any] = {
         "session": new_run_id(),
         "history": messages[:-1],
@@ -98,12 +101,7 @@ async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Messag
         "request": key and f"chat:{key}",
     }
     take_turn(call.request)
-    accepted = await tenant.start(request.model, messages[-1], output=output, **keywords)
-    name = SegmentName(accepted.session, accepted.number)
-    saved = await reading.require_segment(name, "model")
-    if key:
-        check_same_request(saved, body)
-    return ChatTarget(name, saved)
+    return ChatTarget(*await reading.start(request.model, messages[-1], output, **keywords))
 
 
 async def _continue_run(
@@ -164,7 +162,7 @@ async def _complete(
     async for event in reading.follow(target.name, target.saved, is_streamed=False):
         failure = find_failure(projection.feed(event))
         if failure is not None:
-            status = 429 if failure.code == "rate_limit_exceeded" else 500
+            status = _STATUSES.get(failure.code, 500)
             return respond(failure.to_json(), status, {"x-should-retry": "false"})
     if not projection.finish:
         detail = "The service stops. The run goes on, and can be read."

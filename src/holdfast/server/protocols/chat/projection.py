@@ -7,10 +7,12 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from holdfast.codecs.citation import Citation
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import Status
 from holdfast.core.messages import FinishReason
 from holdfast.server.protocols.openai_shapes import (
+    DELETED,
     ClientCall,
     SegmentName,
     describe_cut,
@@ -25,6 +27,7 @@ from holdfast.server.protocols.segments import (
     SegmentCut,
     SegmentEnded,
     SegmentEvent,
+    SegmentTextEnded,
     SegmentTextWithdrawn,
     TextAdded,
 )
@@ -35,6 +38,7 @@ COMPLETION = "chatcmpl-"
 Json: TypeAlias = dict[str, object]
 
 _FINISHES = {FinishReason.LENGTH: "length", FinishReason.CONTENT_FILTER: "content_filter"}
+_KINDS = {"rate_limit_exceeded": "rate_limit_error", DELETED: "invalid_request_error"}
 _WAITS = "The run waits for an answer that this protocol cannot carry. Session: {}, turn {}."
 
 
@@ -51,7 +55,7 @@ class ChatFailure(Struct, frozen=True):
 
     def to_json(self) -> Json:
         """Return the body of the error."""
-        kind = "rate_limit_error" if self.code == "rate_limit_exceeded" else "server_error"
+        kind = _KINDS.get(self.code, "server_error")
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
 
 
@@ -63,15 +67,30 @@ class ChatProjection:
         has_usage: whether the last chunk tells the tokens.
     """
 
-    __slots__ = ("_has_usage", "_head", "_key", "_name", "calls", "finish", "text", "usage")
+    __slots__ = (
+        "_begin",
+        "_has_usage",
+        "_head",
+        "_key",
+        "_length",
+        "_name",
+        "annotations",
+        "calls",
+        "finish",
+        "text",
+        "usage",
+    )
 
     def __init__(self, name: SegmentName, *, has_usage: bool = False) -> None:
         self._name = name
         self._has_usage = has_usage
         self._head: Json = {}
         self._key = ""
+        self._length = self._begin = 0  # of the text, and where its last message begins
         self.text: list[str] = []
         """The pieces of the text so far."""
+        self.annotations: list[Json] = []
+        """The sources that the text cites."""
         self.calls: tuple[ClientCall, ...] = ()
         """The calls of the caller's tools."""
         self.finish = ""
@@ -93,18 +112,29 @@ class ChatProjection:
             yield self._make_chunk({"role": "assistant", "content": "", "refusal": None})
         elif isinstance(event, TextAdded):
             between = BETWEEN_MESSAGES if self.text and self._key != event.key else ""
-            self._key = event.key
+            if self._key != event.key:
+                self._key, self._begin = event.key, self._length + len(between)
             yield from self._add_text(between + event.text)
+        elif isinstance(event, SegmentTextEnded):
+            yield from self._add_annotations(event.citations)
         elif isinstance(event, SegmentTextWithdrawn):
             yield ChatFailure(describe_withdrawal(event.reason, self._name), "text_withdrawn")
         elif isinstance(event, SegmentEnded):
             yield from self._end(event)
         elif isinstance(event, SegmentCut):
-            yield ChatFailure(describe_cut(self._name), event.reason)
+            yield ChatFailure(describe_cut(event.reason, self._name), event.reason)
 
     def _add_text(self, text: str) -> Iterator[Json]:
         self.text.append(text)
+        self._length += len(text)
         yield self._make_chunk({"content": text})
+
+    def _add_annotations(self, citations: Iterable[Citation]) -> Iterator[Json]:
+        """Yield the sources of the last message. Those without an address cannot be told."""
+        added = [_describe_source(one, self._begin) for one in citations if one.url]
+        self.annotations += added
+        if added:
+            yield self._make_chunk({"annotations": added})
 
     def _end(self, event: SegmentEnded) -> Iterator[Json | ChatFailure]:
         failure = self._find_failure(event.status, event.error)
@@ -156,7 +186,7 @@ class ChatProjection:
             "role": "assistant",
             "content": text if text or not self.calls else None,
             "refusal": None,
-            "annotations": [],
+            "annotations": self.annotations,
         }
         if self.calls:
             message["tool_calls"] = [_describe_call(call) for call in self.calls]
@@ -173,6 +203,12 @@ class ChatProjection:
 def _describe_call(call: ClientCall) -> Json:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def _describe_source(citation: Citation, begin: int) -> Json:
+    place = {"start_index": begin + citation.start, "end_index": begin + citation.end}
+    source = {**place, "url": citation.url, "title": citation.title}
+    return {"type": "url_citation", "url_citation": source}
 
 
 def find_failure(told: Iterable[Json | ChatFailure]) -> ChatFailure | None:

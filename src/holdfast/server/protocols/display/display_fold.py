@@ -10,6 +10,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import get_args
 
+import msgspec
+
+from holdfast.codecs.hosted_calls import HostedCall, find_citations, find_hosted_calls
+from holdfast.core.deltas import HostedToolFinished, HostedToolStarted, ToolCallDelta
 from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.events import (
     ModelFailed,
@@ -23,7 +27,7 @@ from holdfast.core.events import (
     TurnOpened,
     TurnStopped,
 )
-from holdfast.core.messages import Media, Part, Reasoning, Reply, Text, ToolResult, Usage
+from holdfast.core.messages import Media, Opaque, Part, Reasoning, Reply, Text, ToolResult, Usage
 from holdfast.core.notices import CustomNotice, Notice
 from holdfast.core.question_log import ASKED, asker_key
 from holdfast.core.questions import Denied, restore_answer
@@ -39,15 +43,18 @@ from holdfast.server.event_log.stream_items import (
     WithdrawnItem,
 )
 from holdfast.server.event_log.text_fold import notice_name
+from holdfast.server.protocols.display.agent_texts import AgentTexts
 from holdfast.server.protocols.display.display_items import (
     CallReady,
     DisplayItem,
+    HostedCallShown,
     MediaShown,
     NoticeShown,
     QuestionClosed,
     QuestionShown,
     ReasoningShown,
     ResultShown,
+    SourcesShown,
     StepFinished,
     StepStarted,
     StepWithdrawn,
@@ -71,9 +78,11 @@ class DisplayFold:
     """
 
     __slots__ = (
+        "_agents",
         "_asked_in_step",
         "_calls",
         "_denied",
+        "_paused",
         "_questions",
         "_reply",
         "_session",
@@ -88,6 +97,9 @@ class DisplayFold:
         self._reply = ShownReply("")
         self._calls: dict[str, str] = {}
         """The calls without a result, with the names of their tools."""
+        self._agents = AgentTexts()
+        self._paused: dict[str, HostedCallShown] = {}
+        """The calls of the provider's tools whose results are in a later reply, by their ids."""
         self._denied: set[str] = set()
         self._questions: dict[str, QuestionShown] = {}
         self._asked_in_step: list[str] = []
@@ -130,20 +142,33 @@ class DisplayFold:
             yield from self._begin_step(step_of(key))
             if not fields.get("continues"):
                 yield from self._withdraw(_ASKED_AGAIN)
-        elif name == "tool_call_delta":
+        elif name in _CALLS:
             if self._step and not self._reply.is_complete:  # else its step is not known
-                yield from self._reply.add_call(fields)
+                yield from self._show_live_call(name, fields)
         elif name == "retry_scheduled":
             if key == f"{self._step}.model":
                 yield from self._withdraw(_ASKED_AGAIN)
             yield NoticeShown(name, _describe_retry(fields))
         elif name == "from_agent":
-            inner = fields.get("item")
-            if isinstance(inner, dict) and inner.get("name") not in _built_in_notices():
-                yield from self._show_notice(str(inner.get("name")), inner.get("fields", {}))
+            yield from self._show_nested(fields)
         elif name not in _built_in_notices():
             shown = {field: value for field, value in fields.items() if field not in _PLACE}
             yield NoticeShown(name, shown)
+
+    def _show_live_call(self, name: str, fields: Mapping[str, object]) -> Iterator[DisplayItem]:
+        if name in _HOSTED:
+            call = msgspec.convert(fields, HostedCall)
+            finished = name == notice_name(HostedToolFinished)
+            yield from self._reply.add_hosted(msgspec.structs.replace(call, finished=finished))
+        else:
+            yield from self._reply.add_call(fields)
+
+    def _show_nested(self, fields: Mapping[str, object]) -> Iterator[DisplayItem]:
+        """Yield what an agent that runs as a tool shows: its text, and its own notices."""
+        yield from self._agents.feed(fields)
+        inner = fields.get("item")
+        if isinstance(inner, dict) and inner.get("name") not in _built_in_notices():
+            yield from self._show_notice(str(inner.get("name")), inner.get("fields", {}))
 
     def _show_event(self, item: EventItem) -> Iterator[DisplayItem]:
         event = item.event
@@ -169,6 +194,9 @@ class DisplayFold:
     def _show_reply(self, step: str, reply: Reply) -> Iterator[DisplayItem]:
         yield from self._begin_step(step)
         yield from self._show_texts(reply)
+        if sources := find_citations(reply.message):
+            yield SourcesShown(step, sources)
+        self._paused.update((shown.hosted.id, shown) for shown in self._reply.unfinished)
         for part in reply.parts:
             if isinstance(part, Media):
                 yield MediaShown(step, part)
@@ -189,7 +217,7 @@ class DisplayFold:
             parts: tuple[Part, ...] = (Text(event.text),)
         else:
             parts = event.partial.parts if event.partial is not None else ()
-        last = Reply(tuple(part for part in parts if isinstance(part, Text | Reasoning)))
+        last = Reply(tuple(part for part in parts if isinstance(part, Text | Reasoning | Opaque)))
         if last.text and (self._reply.is_complete or not self._step):
             yield from self._begin_step(_next_step(self._step, event.key))
         if self._step and not self._reply.is_complete:
@@ -199,19 +227,19 @@ class DisplayFold:
     def _show_texts(self, reply: Reply) -> Iterator[DisplayItem]:
         """Yield what is missing of the reasoning and the text of a reply."""
         reasoning = "".join(part.text for part in reply.parts if isinstance(part, Reasoning))
-        if not self._reply.fits(reply, reasoning):
+        hosted: list[HostedCall] = []
+        for call in find_hosted_calls(reply.message):
+            if call.finished and call.id in self._paused:
+                yield _finish_call(self._paused.pop(call.id), call)
+            else:
+                hosted.append(call)
+        if not self._reply.fits(reply, reasoning, hosted):
             yield from self._withdraw(_CORRECTED)
         if not self._reply.reasoned and reasoning:
             yield ReasoningShown(self._step, reasoning)
             self._reply.is_reasoning = True
         yield from self._reply.end_reasoning()
-        yield from self._show_rest(shown_text(reply))
-
-    def _show_rest(self, text: str) -> Iterator[DisplayItem]:
-        rest = text[self._reply.shown :]
-        if rest:
-            yield from self._reply.add_text(rest)
-        yield from self._reply.end_text()
+        yield from self._reply.add_rest(shown_text(reply), hosted)
 
     def _show_live_text(self, item: TextItem) -> Iterator[DisplayItem]:
         yield from self._begin_step(step_of(item.key))
@@ -232,8 +260,11 @@ class DisplayFold:
             yield QuestionClosed(shown.question, shown.call, None, "cancelled")
         for key, name in self._calls.items():
             yield ResultShown(key, ToolResult(key, name, (Text(NO_RESULT),), is_error=True))
+        for begun in self._paused.values():
+            yield _finish_call(begun, HostedCall(name="", result=NO_RESULT, is_error=True))
         self._questions.clear()
         self._calls.clear()
+        self._paused.clear()
 
     def _show_question(self, event: QuestionAsked) -> DisplayItem:
         key = event.key.removesuffix(ASKED)
@@ -294,6 +325,16 @@ class DisplayFold:
 
 
 _PLACE = frozenset({"run_id", "key"})
+_HOSTED = frozenset({notice_name(HostedToolStarted), notice_name(HostedToolFinished)})
+_CALLS = _HOSTED | {notice_name(ToolCallDelta)}
+
+
+def _finish_call(begun: HostedCallShown, ended: HostedCall) -> HostedCallShown:
+    """Return a call with the result that came later."""
+    hosted = msgspec.structs.replace(
+        begun.hosted, result=ended.result, is_error=ended.is_error, finished=True
+    )
+    return HostedCallShown(begun.step, begun.call, hosted)
 
 
 def _describe_retry(fields: Mapping[str, object]) -> dict[str, object]:

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.codecs.citation import Citation
+from holdfast.codecs.hosted_calls import HostedCall
 from holdfast.core.errors import ErrorInfo, UnansweredReason
 from holdfast.core.events import Status
 from holdfast.core.messages import Media, Message, ToolResult, Usage
@@ -133,6 +135,55 @@ class ResultShown(Struct, frozen=True):
     is_denied: bool = False
 
 
+class HostedCallShown(Struct, frozen=True):
+    """A call of a tool that the provider runs. It is shown again when more is known of it.
+
+    Args:
+        step: its step.
+        call: the name of the call, such as `t1.i0.hosted.2`.
+        hosted: what is known of it.
+    """
+
+    step: str
+    call: str
+    hosted: HostedCall
+
+
+class SourcesShown(Struct, frozen=True):
+    """The sources that the text of a step cites."""
+
+    step: str
+    sources: tuple[Citation, ...]
+
+
+class AgentStarted(Struct, frozen=True):
+    """An agent that runs as a tool begins to work. This is not saved.
+
+    Args:
+        call: the call of the first agent.
+        agents: the names of the nested agents, from the one that was called first to this one.
+    """
+
+    call: str
+    agents: tuple[str, ...]
+
+
+class AgentTextShown(Struct, frozen=True):
+    """Text of an agent that runs as a tool: `shown = shown[:offset] + text`. This is not saved.
+
+    Args:
+        call: the call of the first agent.
+        agents: the names of the nested agents, from the one that was called first to this one.
+        offset: the number of characters before it of the reply that the agent writes.
+        text: the text.
+    """
+
+    call: str
+    agents: tuple[str, ...]
+    offset: int
+    text: str
+
+
 class QuestionShown(Struct, frozen=True):
     """A person is asked a question.
 
@@ -216,6 +267,10 @@ DisplayItem: TypeAlias = (
     | CallArgumentsShown
     | CallReady
     | ResultShown
+    | HostedCallShown
+    | SourcesShown
+    | AgentStarted
+    | AgentTextShown
     | QuestionShown
     | QuestionClosed
     | NoticeShown

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
+from holdfast.codecs.hosted_calls import HostedCall
 from holdfast.core.messages import Refusal, Reply
 from holdfast.server.protocols.display.display_items import (
     CallArgumentsShown,
     CallStarted,
     DisplayItem,
+    HostedCallShown,
     ReasoningEnded,
     ReasoningShown,
     TextEnded,
@@ -41,6 +45,7 @@ class ShownReply:
 
     __slots__ = (
         "_calls",
+        "_hosted",
         "_step",
         "_texts",
         "has_parts",
@@ -55,6 +60,7 @@ class ShownReply:
         self._step = step
         self._calls: dict[int, _StreamedCall] = {}
         self._texts: list[str] = []
+        self._hosted: list[HostedCallShown] = []
         self.shown = 0
         """The number of characters of text."""
         self.reasoned = 0
@@ -74,15 +80,23 @@ class ShownReply:
     @property
     def is_anything(self) -> bool:
         """Whether anything was shown."""
-        return bool(self.shown or self.reasoned or self._calls or self.has_parts)
+        return bool(self.shown or self.reasoned or self._calls or self._hosted or self.has_parts)
 
-    def fits(self, reply: Reply, reasoning: str) -> bool:
+    @property
+    def unfinished(self) -> tuple[HostedCallShown, ...]:
+        """The calls of the provider's tools without a result."""
+        return tuple(shown for shown in self._hosted if not shown.hosted.finished)
+
+    def fits(self, reply: Reply, reasoning: str, hosted: Sequence[HostedCall] = ()) -> bool:
         """Whether what was shown is the beginning of a reply.
 
         Args:
             reply: the reply.
             reasoning: its reasoning.
+            hosted: its calls of the provider's tools.
         """
+        if not self._fits_hosted(hosted):
+            return False
         if len(self._calls) > len(reply.calls) or not shown_text(reply).startswith(self.text):
             return False
         for streamed, call in zip(self._calls.values(), reply.calls, strict=False):
@@ -90,6 +104,12 @@ class ShownReply:
                 return False
         has_other = bool(self.shown or self._calls)
         return self.reasoned == len(reasoning) or not (self.reasoned or has_other)
+
+    def _fits_hosted(self, hosted: Sequence[HostedCall]) -> bool:
+        known, rest = hosted[: len(self._hosted)], hosted[len(self._hosted) :]
+        places = [(shown.hosted.name, shown.hosted.start) for shown in self._hosted]
+        is_beginning = places == [(call.name, call.start) for call in known]
+        return is_beginning and all(call.start >= self.shown for call in rest)
 
     def add_text(self, text: str) -> Iterator[DisplayItem]:
         """Yield more text."""
@@ -128,6 +148,45 @@ class ShownReply:
         if text:
             known.arguments += text
             yield CallArgumentsShown(call, text)
+
+    def add_hosted(self, call: HostedCall) -> Iterator[DisplayItem]:
+        """Yield a call of the provider's tools, or its result, while the reply is streamed."""
+        for at, shown in enumerate(self._hosted):
+            known = shown.hosted
+            if not known.finished and (known.id, known.name) == (call.id, call.name):
+                arguments = known.arguments or call.arguments
+                ended = msgspec.structs.replace(call, arguments=arguments, start=known.start)
+                yield from self._show_hosted(at, ended)
+                return
+        yield from self._show_hosted(
+            len(self._hosted), msgspec.structs.replace(call, start=self.shown)
+        )
+
+    def add_rest(self, text: str, hosted: Sequence[HostedCall]) -> Iterator[DisplayItem]:
+        """Yield what is missing of the text and of the calls of the provider's tools.
+
+        Args:
+            text: the text of the reply, which begins with what was shown.
+            hosted: the calls of the reply.
+        """
+        for at, call in enumerate(hosted):
+            if before := text[self.shown : call.start]:
+                yield from self.add_text(before)
+            yield from self._show_hosted(at, call)
+        if rest := text[self.shown :]:
+            yield from self.add_text(rest)
+        yield from self.end_text()
+
+    def _show_hosted(self, at: int, call: HostedCall) -> Iterator[DisplayItem]:
+        if at < len(self._hosted):
+            if self._hosted[at].hosted == call:
+                return
+            del self._hosted[at]
+        else:
+            yield from self.end_reasoning()
+            yield from self.end_text()
+        self._hosted.insert(at, HostedCallShown(self._step, f"{self._step}.hosted.{at}", call))
+        yield self._hosted[at]
 
     def streamed_arguments(self, index: int) -> int:
         """Return how many characters of the arguments of a call were shown; -1 if it was not begun.

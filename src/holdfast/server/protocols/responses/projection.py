@@ -7,11 +7,17 @@ with any of them to any process, and a reader whose text does not count any more
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from holdfast.server.event_log.positions import TextDigest
-from holdfast.server.protocols.openai_shapes import SegmentName, describe_withdrawal
+from holdfast.server.protocols.openai_shapes import (
+    DELETED,
+    SegmentName,
+    describe_cut,
+    describe_withdrawal,
+)
+from holdfast.server.protocols.responses.hosted_items import make_annotations, make_hosted_item
 from holdfast.server.protocols.responses.response_object import (
     Json,
     ResponseHead,
@@ -22,7 +28,9 @@ from holdfast.server.protocols.responses.response_object import (
     make_text_part,
 )
 from holdfast.server.protocols.segments import (
+    HostedCallEnded,
     SegmentBegun,
+    SegmentCut,
     SegmentEnded,
     SegmentEvent,
     SegmentTextEnded,
@@ -87,9 +95,11 @@ class ResponseProjection:
                 yield from self._begin_message(event.key)
             yield from self._add_text(event.text)
         elif isinstance(event, SegmentTextEnded):
-            yield from self._end_message()
-        elif isinstance(event, SegmentTextWithdrawn):
-            yield from self._fail("text_withdrawn", describe_withdrawal(event.reason, self._name))
+            yield from self._end_message(make_annotations(event.citations))
+        elif isinstance(event, HostedCallEnded):
+            yield from self._add_hosted_call(event)
+        elif isinstance(event, SegmentTextWithdrawn | SegmentCut):
+            yield from self._end_early(event)
         elif isinstance(event, SegmentEnded):
             yield from self._end(event)
 
@@ -108,7 +118,7 @@ class ResponseProjection:
         if self._key:
             yield from self._end_message()
         self._key, self._text, self._digest = key, [], TextDigest()
-        item = make_message(self._name, key, "", "in_progress")
+        item = make_message(self._name, key)
         at = len(self.output)
         yield from self._add("response.output_item.added", output_index=at, item=item)
         yield from self._add(
@@ -116,7 +126,7 @@ class ResponseProjection:
         )
 
     def _place(self) -> Json:
-        item = make_message(self._name, self._key, "", "in_progress")
+        item = make_message(self._name, self._key)
         return {"item_id": item["id"], "output_index": len(self.output), "content_index": 0}
 
     def _add_text(self, text: str) -> Iterator[Json]:
@@ -147,15 +157,31 @@ class ResponseProjection:
     def _number_text(self) -> int:
         return self._step * STEP + int(str(self._digest)[:_DIGITS], 16)
 
-    def _end_message(self) -> Iterator[Json]:
+    def _end_message(self, annotations: Sequence[Json] = ()) -> Iterator[Json]:
         if not self._key:
             return
         text, place = "".join(self._text), self._place()
-        item = make_message(self._name, self._key, text, "completed")
+        for at, note in enumerate(annotations):
+            kind = "response.output_text.annotation.added"
+            yield from self._add(kind, **place, annotation_index=at, annotation=note)
+        part = make_text_part(text, annotations)
         yield from self._add("response.output_text.done", **place, text=text, logprobs=[])
-        yield from self._add("response.content_part.done", **place, part=make_text_part(text))
-        yield from self._end_item(item)
+        yield from self._add("response.content_part.done", **place, part=part)
+        yield from self._end_item(make_message(self._name, self._key, part))
         self._key = ""
+
+    def _add_hosted_call(self, ended: HostedCallEnded) -> Iterator[Json]:
+        item = make_hosted_item(self._name, ended)
+        if item is None:
+            return
+        at, kind = len(self.output), f"response.{item['type']}"
+        place: Json = {"item_id": item["id"], "output_index": at}
+        begun = {**item, "status": "in_progress"}
+        yield from self._add("response.output_item.added", output_index=at, item=begun)
+        yield from self._add(f"{kind}.in_progress", **place)
+        if item["status"] == "completed":
+            yield from self._add(f"{kind}.completed", **place)
+        yield from self._end_item(item)
 
     def _end_item(self, item: Json) -> Iterator[Json]:
         at = len(self.output)
@@ -185,6 +211,12 @@ class ResponseProjection:
             yield from self._add_question(make_question_item(self._name.session, asked))
         status, fields = describe_end(self._head, event)
         yield from self._tell_end(status, fields)
+
+    def _end_early(self, event: SegmentTextWithdrawn | SegmentCut) -> Iterator[Json]:
+        if isinstance(event, SegmentTextWithdrawn):
+            yield from self._fail("text_withdrawn", describe_withdrawal(event.reason, self._name))
+        elif event.reason == DELETED:  # after any other, the reader comes back
+            yield from self._fail(DELETED, describe_cut(DELETED, self._name))
 
     def _fail_changed(self) -> Iterator[Json]:
         yield from self._fail("text_withdrawn", describe_withdrawal(_CHANGED, self._name))

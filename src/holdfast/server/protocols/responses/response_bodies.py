@@ -112,8 +112,33 @@ class ResponseReasoning(Struct, frozen=True, tag_field="type", tag="reasoning"):
     """Reasoning of a model, which the client sends back. It has no effect."""
 
 
+class SearchCallItem(Struct, frozen=True, tag_field="type", tag="web_search_call"):
+    """A search of the provider, which the client sends back. It has no effect."""
+
+
+class FileSearchCallItem(Struct, frozen=True, tag_field="type", tag="file_search_call"):
+    """A search of the provider in files, which the client sends back. It has no effect."""
+
+
+class CodeCallItem(Struct, frozen=True, tag_field="type", tag="code_interpreter_call"):
+    """Code that the provider ran, which the client sends back. It has no effect."""
+
+
+class ImageCallItem(Struct, frozen=True, tag_field="type", tag="image_generation_call"):
+    """A picture of the provider, which the client sends back. It has no effect."""
+
+
 InputItem: TypeAlias = (
-    MessageItem | CallItem | CallOutputItem | ApprovalRequestItem | ApprovalItem | ResponseReasoning
+    MessageItem
+    | CallItem
+    | CallOutputItem
+    | ApprovalRequestItem
+    | ApprovalItem
+    | ResponseReasoning
+    | SearchCallItem
+    | FileSearchCallItem
+    | CodeCallItem
+    | ImageCallItem
 )
 
 

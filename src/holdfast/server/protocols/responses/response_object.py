@@ -5,6 +5,7 @@ Everything in it comes from the journal, so a response reads the same whoever as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -154,29 +155,36 @@ def _describe_format(options: TurnOptions, request: Json) -> Json:
     }
 
 
-def make_message(
-    name: SegmentName, key: str, text: str, status: Literal["in_progress", "completed"]
-) -> Json:
+def make_message(name: SegmentName, key: str, text_part: Json | None = None) -> Json:
     """Return a message of the model. While it is written, its text is not in it.
 
     Args:
         name: the segment.
         key: the model call that writes it.
-        text: its text.
-        status: whether it is complete.
+        text_part: the part with its text; None while it is written.
     """
     return {
         "id": make_name("msg_", name.session, key),
         "type": "message",
-        "status": status,
+        "status": "in_progress" if text_part is None else "completed",
         "role": "assistant",
-        "content": [] if status == "in_progress" else [make_text_part(text)],
+        "content": [] if text_part is None else [text_part],
     }
 
 
-def make_text_part(text: str) -> Json:
-    """Return the part of a message that has its text."""
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def make_text_part(text: str, annotations: Sequence[Json] = ()) -> Json:
+    """Return the part of a message that has its text.
+
+    Args:
+        text: the text.
+        annotations: the sources that it cites.
+    """
+    return {
+        "type": "output_text",
+        "text": text,
+        "annotations": list(annotations),
+        "logprobs": [],
+    }
 
 
 def make_question_item(session: str, asked: QuestionAsked) -> Json:

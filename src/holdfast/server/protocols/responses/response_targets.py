@@ -18,11 +18,14 @@ from holdfast.core.questions import (
     Denied,
     PermissionQuestion,
 )
+from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.access.callers import require, take_turn
+from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import NoQuery
+from holdfast.server.new_acts import new_act
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
 from holdfast.server.protocols.content_parts import refuse
@@ -38,7 +41,6 @@ from holdfast.server.protocols.protocol_names import make_name
 from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
     check_output,
-    check_same_request,
     digest_body,
 )
 from holdfast.server.protocols.responses.input_items import ResponseInput
@@ -53,7 +55,7 @@ from holdfast.server.protocols.responses.response_bodies import (
     ResponseRequest,
 )
 from holdfast.server.protocols.responses.response_object import APPROVAL, RESPONSE
-from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
+from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading, check_same_request
 
 ResponseCall: TypeAlias = Call[NoQuery, ResponseRequest]
 
@@ -107,7 +109,7 @@ async def choose_target(
 
 
 def _read_key(call: ResponseCall) -> str | None:
-    key = call.request.headers.get("Idempotency-Key")
+    key = read_key(call.request)
     return f"responses:{key}" if key else None
 
 
@@ -127,9 +129,26 @@ async def _continue_previous(
         raise refuse(field, "its turn went on with another response; continue that one")
     session = name.session
     if saved.latest != name.turn:
-        session = await call.tenant.sessions.fork(session, name.turn)
+        session = await _fork_once(call, session, name.turn)
     agent = saved.told.opened.agent
-    return await _start(call, reading, given, Beginning(session, agent, previous))
+    target = await _start(call, reading, given, Beginning(session, agent, previous))
+    if session not in (name.session, target.name.session):  # the same request was sent before
+        await call.tenant.sessions.delete(session)
+    return target
+
+
+async def _fork_once(call: ResponseCall, session: str, turn: int) -> str:
+    """Fork a session; with an idempotency key once, also if the process dies before it goes on."""
+    key, to = _read_key(call), new_run_id()
+    act_id = "" if key is None else f"fork:{key}"
+    act = new_act("fork", session, by=call.principal.name, act_id=act_id, to=to)
+    try:
+        return await call.tenant.sessions.with_act(act).fork(session, turn, to=to)
+    except RequestExistsError:
+        known = await call.tenant.journal.find_act(act.id)
+        if known is None:
+            raise
+        return str(known.read_details()["to"])
 
 
 def _refuse_open(saved: SavedTurn, name: SegmentName, field: str) -> ProblemError:
@@ -277,10 +296,7 @@ async def _start(
         "request": _read_key(call),
     }
     take_turn(call.request)
-    accepted = await tenant.start(name, messages[-1], output=output, **keywords)
-    segment = SegmentName(accepted.session, accepted.number)
-    saved = await reading.require_segment(segment, "model")
-    return ResponseTarget(segment, saved)
+    return ResponseTarget(*await reading.start(name, messages[-1], output, **keywords))
 
 
 def _choose_agent(call: ResponseCall, beginning: Beginning) -> str:

@@ -6,11 +6,8 @@ not read. This module is pure.
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
-from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
@@ -18,6 +15,7 @@ from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Text
 from holdfast.server.event_log.positions import parse_position
+from holdfast.server.protocols.media_addresses import MediaFields, read_media_url
 from holdfast.server.protocols.vercel.projection import turn_of_message
 from holdfast.sessions.names import check_session_name
 
@@ -217,35 +215,7 @@ def read_message(message: UiMessage) -> Message:
 
 def _read_file(part: Mapping[str, object], field: str) -> Media:
     url, kind, name = part.get("url"), part.get("mediaType"), part.get("filename")
-    known = name if isinstance(name, str) else None
     if not isinstance(url, str) or not isinstance(kind, str):
         raise ConfigurationError(field, "needs the texts url and mediaType")
-    if url.startswith(("https://", "http://")):
-        if "/" not in kind:
-            raise ConfigurationError(
-                f"{field}.mediaType", f"is {kind!r}", fix="Write the whole type, such as image/png"
-            )
-        return Media(kind, url=url, name=known)
-    if not url.startswith("data:"):
-        raise ConfigurationError(f"{field}.url", "must begin with https:, http: or data:")
-    return read_data_url(url, field, known)
-
-
-def read_data_url(url: str, field: str, name: str | None = None) -> Media:
-    """Return the media of a data URL. Raises ConfigurationError if it is not one.
-
-    >>> read_data_url("data:text/plain;base64,SGk=", "url").data
-    b'Hi'
-    """
-    head, comma, body = url.removeprefix("data:").partition(",")
-    kind, *options = head.split(";")
-    if not comma or "/" not in kind:
-        raise ConfigurationError(
-            f"{field}.url", "is not a data URL", fix="Write data:image/png;base64,..."
-        )
-    try:
-        is_base64 = "base64" in options
-        data = b64decode(body, validate=True) if is_base64 else unquote_to_bytes(body)
-    except (binascii.Error, ValueError):
-        raise ConfigurationError(f"{field}.url", "is not valid base64") from None
-    return Media(kind, data=data, name=name)
+    fields = MediaFields(f"{field}.url", f"{field}.mediaType")
+    return read_media_url(url, kind, fields, name if isinstance(name, str) else None)

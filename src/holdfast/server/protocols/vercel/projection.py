@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Collection, Iterator
-from typing import TypeAlias
 
 import msgspec
 
@@ -24,10 +23,12 @@ from holdfast.core.questions import (
 )
 from holdfast.server.event_log.text_fold import notice_name
 from holdfast.server.protocols.display.display_items import (
+    AgentTextShown,
     CallArgumentsShown,
     CallReady,
     CallStarted,
     DisplayItem,
+    HostedCallShown,
     MediaShown,
     NoticeShown,
     QuestionClosed,
@@ -35,6 +36,7 @@ from holdfast.server.protocols.display.display_items import (
     ReasoningEnded,
     ReasoningShown,
     ResultShown,
+    SourcesShown,
     StepFinished,
     StepStarted,
     StepWithdrawn,
@@ -47,9 +49,12 @@ from holdfast.server.protocols.display.display_items import (
 )
 from holdfast.server.protocols.display.question_ids import question_id
 from holdfast.server.protocols.display.tool_values import parse_arguments, read_result
-
-Chunk: TypeAlias = dict[str, object]
-"""One chunk of a UI message stream, as JSON values."""
+from holdfast.server.protocols.vercel.provider_chunks import (
+    AgentOutputs,
+    Chunk,
+    word_hosted,
+    word_sources,
+)
 
 _STEPS: dict[type, str] = {
     StepStarted: "start-step",
@@ -75,6 +80,7 @@ class VercelProjection:
     """
 
     __slots__ = (
+        "_agents",
         "_approvals",
         "_client",
         "_names",
@@ -95,6 +101,7 @@ class VercelProjection:
         self._turn = turn
         self._static = static
         self._client: Collection[str] = ()
+        self._agents = AgentOutputs()
         self._names: dict[str, str] = {}
         self._open: set[str] = set()  # ids of text and reasoning that have begun
         self._reasonings: dict[str, int] = {}
@@ -121,18 +128,16 @@ class VercelProjection:
             yield self._word_step(item)
         elif isinstance(item, TextShown | TextEnded | ReasoningShown | ReasoningEnded):
             yield from self._word_text(item)
-        elif isinstance(item, CallStarted | CallArgumentsShown | CallReady | ResultShown):
+        elif isinstance(item, CallStarted | CallArgumentsShown | CallReady):
             yield from self._word_call(item)
-        elif isinstance(item, MediaShown):
-            yield word_media(item.media)
+        elif isinstance(item, ResultShown | AgentTextShown):
+            yield from self._word_output(item)
+        elif isinstance(item, MediaShown | HostedCallShown | SourcesShown | NoticeShown):
+            yield from _word_content(item)
         elif isinstance(item, QuestionShown):
-            yield {"type": "message-metadata", "messageMetadata": {"position": position}}
-            yield from self._word_question(item)
+            yield from self._word_question(item, position)
         elif isinstance(item, QuestionClosed):
             yield from self._word_answer(item)
-        elif isinstance(item, NoticeShown):
-            data = dict(item.fields)
-            yield {"type": f"data-{item.name}", "data": data, "transient": True}
         elif isinstance(item, TurnEnded | TurnWaits | StreamCut):
             yield from _word_end(item, position)
 
@@ -155,9 +160,7 @@ class VercelProjection:
             self._open.discard(part)
             yield {"type": f"{kind}-end", "id": shown}
 
-    def _word_call(
-        self, item: CallStarted | CallArgumentsShown | CallReady | ResultShown
-    ) -> Iterator[Chunk]:
+    def _word_call(self, item: CallStarted | CallArgumentsShown | CallReady) -> Iterator[Chunk]:
         if isinstance(item, CallStarted):
             self._names[item.call] = item.name
             yield {"type": "tool-input-start", **self._describe_call(item.call, item.name)}
@@ -167,12 +170,16 @@ class VercelProjection:
                 "toolCallId": item.call,
                 "inputTextDelta": item.text,
             }
-        elif isinstance(item, CallReady):
+        else:
             self._names[item.call] = item.name
             yield self._word_input(item)
-        else:
+
+    def _word_output(self, item: ResultShown | AgentTextShown) -> Iterator[Chunk]:
+        if isinstance(item, ResultShown):
             self._approvals.pop(item.call, None)
             yield from _word_result(item.call, item.result, is_denied=item.is_denied)
+        elif item.call in self._names:  # else the call was not shown
+            yield from self._agents.feed(item)
 
     def _word_step(self, item: StepStarted | StepFinished | StepWithdrawn) -> Chunk:
         self._open.clear()
@@ -203,7 +210,8 @@ class VercelProjection:
             }
         return {"type": "tool-input-available", **described, "input": value}
 
-    def _word_question(self, item: QuestionShown) -> Iterator[Chunk]:
+    def _word_question(self, item: QuestionShown, position: str) -> Iterator[Chunk]:
+        yield {"type": "message-metadata", "messageMetadata": {"position": position}}
         question, name = item.question, question_id(item.question)
         call = item.call
         is_approval = isinstance(question, PermissionQuestion | ContinuationQuestion)
@@ -277,6 +285,19 @@ def word_media(media: Media) -> Chunk:
     else:
         url = f"data:{media.media_type};base64,{b64encode(media.data or b'').decode()}"
     return {"type": "file", "mediaType": media.media_type, "url": url}
+
+
+def _word_content(
+    item: MediaShown | HostedCallShown | SourcesShown | NoticeShown,
+) -> Iterator[Chunk]:
+    if isinstance(item, MediaShown):
+        yield word_media(item.media)
+    elif isinstance(item, HostedCallShown):
+        yield from word_hosted(item)
+    elif isinstance(item, SourcesShown):
+        yield from word_sources(item)
+    else:
+        yield {"type": f"data-{item.name}", "data": dict(item.fields), "transient": True}
 
 
 def _word_result(call: str, result: ToolResult, *, is_denied: bool) -> Iterator[Chunk]:

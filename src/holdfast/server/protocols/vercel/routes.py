@@ -47,7 +47,8 @@ from holdfast.server.protocols.vercel.chat_request import (
     VercelRequest,
     read_chat,
 )
-from holdfast.server.protocols.vercel.projection import Chunk, VercelProjection
+from holdfast.server.protocols.vercel.projection import VercelProjection
+from holdfast.server.protocols.vercel.provider_chunks import Chunk
 from holdfast.server.service import TenantService, unknown_session
 
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.core.messages import Media, Message, Text
-from holdfast.server.protocols.vercel.projection import Chunk, word_media
+from holdfast.server.protocols.vercel.projection import word_media
+from holdfast.server.protocols.vercel.provider_chunks import Chunk
 
 UiPart = dict[str, object]
 """A part of a message, as JSON values."""
@@ -36,7 +37,7 @@ class MessageBuilder:
                 self._parts.append({"type": "step-start"})
             elif kind == "reset-step":
                 self._reset_step()
-            elif kind == "file":
+            elif kind == "file" or kind.startswith("source-"):
                 self._parts.append(dict(chunk))
             elif kind.startswith("tool-"):
                 self._add_call(kind, chunk)
@@ -88,6 +89,9 @@ class MessageBuilder:
             part |= {"state": "approval-responded", "approval": answered | given}
         elif kind == "tool-output-available":
             part |= {"state": "output-available", "output": chunk["output"]}
+            part.pop("preliminary", None)
+            if chunk.get("preliminary"):
+                part["preliminary"] = True
         elif kind == "tool-output-denied":
             part |= {"state": "output-denied"}
         else:
