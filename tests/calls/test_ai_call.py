@@ -391,6 +391,13 @@ def test_no_attempt_begins_after_the_deadline() -> None:
     assert desk.waits == [1.0]
 
 
+def test_a_call_that_would_wait_longer_than_allowed_is_not_tried_again() -> None:
+    limited = RuntimeError("Error code: 429 - Rate limit. Try again in 9s.")
+    desk = Desk(limited, GOOD, by_category=True, longest_wait=4.0)
+    assert desk.ask()[2] == "Error: AI AI call failed after 1 attempts"
+    assert desk.waits == []
+
+
 def test_metrics_count_every_call_by_its_kind() -> None:
     metrics = CallMetrics()
     Desk(OSError("gone"), GOOD, metrics=metrics).ask(call_type="Photo Upload")

@@ -15,11 +15,13 @@ from pathlib import Path
 import msgspec
 from tests.crash.marked_runs import TALKS, agent_for, mark, prompt
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Journal
 from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres_renewal import LeaseState
 from holdfast.journal.sqlite import SqliteJournal
 
 LEASE = 0.3  # seconds
@@ -108,10 +110,12 @@ class DeadlyDatabase(PostgresJournal):
         event: Event,
         effect: Effect | None,
         marker: Event | None,
-        token: int | None,
+        *,
+        lease: LeaseState | None,
+        act: Act | None,
     ) -> None:
         number = self._deadly.before()
-        await super()._append_event(run, event, effect, marker, token)
+        await super()._append_event(run, event, effect, marker, lease=lease, act=act)
         self._deadly.after((event, marker), number)
 
 

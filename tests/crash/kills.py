@@ -161,7 +161,7 @@ class Player:
             _, _, name = line.partition(" ")
             if count > 1 and TOOLS.get(name) == "write":
                 tally.duplicates.append(f"{job.run}: {line} ran {count} times")
-        said, doubts = _without_doubts(self._said(), whole)
+        said, doubts = _without_doubts(self._said())
         tally.doubts += doubts
         if said != whole:
             tally.others.append(f"{job.run}: {said} instead of {whole}")
@@ -180,7 +180,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def _without_doubts(said: list[Message], whole: list[Message]) -> tuple[list[Message], int]:
+def _without_doubts(said: list[Message]) -> tuple[list[Message], int]:
     """Return the messages with the true results of writes in doubt, and their number."""
     doubts = 0
     text = msgspec.json.encode(said).decode()
@@ -198,9 +198,10 @@ def _without_doubts(said: list[Message], whole: list[Message]) -> tuple[list[Mes
 
 
 def _whole_results(message: Message) -> Message:
+    # An error that is not in doubt, and a doubt that is no error, stay: they differ from the run without kills.
     parts = tuple(
-        msgspec.structs.replace(part, is_error=False)
-        if isinstance(part, ToolResult) and part.text.endswith(" is done")
+        msgspec.structs.replace(part, is_error=False, in_doubt=False)
+        if isinstance(part, ToolResult) and part.is_error and part.in_doubt
         else part
         for part in message.parts
     )

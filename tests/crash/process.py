@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, TypeAlias
 from tests.crash.explored_turns import RUN, Story
 
 from holdfast import Agent, Limits, Middleware, RecoveryStatus, RetryOptions, tool
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConflictError, TransportError
 from holdfast.core.events import Event
@@ -153,10 +154,21 @@ class GatedJournal(GatedLog):
     async def find_request(self, request: str) -> tuple[str, str] | None:
         raise NotImplementedError
 
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+    async def restore(
+        self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None
+    ) -> None:
         raise NotImplementedError
 
-    async def delete(self, *runs: str) -> int:
+    async def delete(self, *runs: str, act: Act | None = None) -> int:
+        raise NotImplementedError
+
+    async def save_act(self, act: Act) -> None:
+        raise NotImplementedError
+
+    async def find_act(self, act_id: str) -> Act | None:
+        raise NotImplementedError
+
+    async def list_acts(self, session: str, limit: int = 100) -> Sequence[Act]:
         raise NotImplementedError
 
 

@@ -16,6 +16,7 @@ from tests.crash.shared_worker import agent_for
 from tests.postgres_server import PostgresServer
 
 from holdfast import PostgresJournal
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.postgres_renewal import LeaseState
@@ -143,13 +144,15 @@ class Dying(PostgresJournal):
         event: Event,
         effect: Effect | None,
         marker: Event | None,
+        *,
         lease: LeaseState | None,
+        act: Act | None,
     ) -> None:
         self.left -= 1
         is_last = self.left == 0
         if is_last and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        await super()._append_event(run, event, effect, marker, lease)
+        await super()._append_event(run, event, effect, marker, lease=lease, act=act)
         if is_last:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -17,7 +17,7 @@ from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.journal_names import DEFAULT_TENANT
-from holdfast.journal.opening import create_schema
+from holdfast.journal.opening import migrate
 from holdfast.journal.run_heads import WriterConnection
 from holdfast.journal.writer import WriterJob, _perform_group
 
@@ -74,7 +74,7 @@ class CrankedWriter:
 
     def __init__(self) -> None:
         self.disk = sqlite3.connect(":memory:", isolation_level=None, factory=Disk)
-        create_schema(self.disk, ":memory:")
+        migrate(self.disk, ":memory:")
         self.waiting: list[WriterJob[Any]] = []
         self.group: list[WriterJob[Any]] = []
         self.done: set[int] = set()

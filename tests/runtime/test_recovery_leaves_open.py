@@ -271,9 +271,9 @@ class TestACancellation:
     async def test_a_turn_that_was_completed_meanwhile_has_its_result(self) -> None:
         class SlowAtTheEnd(MemoryJournal):
             async def append(
-                self, run: str, event: Event, effect: Any = None, *, marker: Event | None = None
+                self, run: str, event: Event, effect: Any = None, **named: Any
             ) -> None:
-                await super().append(run, event, effect, marker=marker)
+                await super().append(run, event, effect, **named)
                 if isinstance(event, TurnClosed):
                     await asyncio.Event().wait()
 

@@ -149,11 +149,11 @@ class Cut(PostgresJournal):
     proxy: Proxy
     left = 0
 
-    async def _append_event(self, run: str, *given: Any) -> None:
+    async def _append_event(self, run: str, *given: Any, **under: Any) -> None:
         self.left -= 1
         if self.left == 0:
             self.proxy.down()
-        await super()._append_event(run, *given)
+        await super()._append_event(run, *given, **under)
 
 
 @pytest.mark.parametrize("moment", range(1, 5))

@@ -171,7 +171,7 @@ async def test_a_tool_that_times_out_has_the_same_text() -> None:
         await asyncio.Event().wait()
         return ""
 
-    assert await read(agent_of(connect, tool_timeout=1)) == GENERIC
+    assert await read(agent_of(connect, tool_timeout=0.05)) == GENERIC
 
 
 async def test_the_detailed_text_is_that_of_the_last_attempt() -> None:

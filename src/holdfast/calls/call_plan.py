@@ -47,6 +47,7 @@ class CallPlan(Struct, frozen=True, kw_only=True):
         raw_text: how text that is not a JSON object is treated.
         by_category: do not retry an error that cannot succeed, and wait as long as the provider asks.
         deadline: seconds for all attempts together; no attempt begins after them.
+        longest_wait: seconds; a call that would have to wait longer is not tried again.
     """
 
     max_retries: int
@@ -59,6 +60,7 @@ class CallPlan(Struct, frozen=True, kw_only=True):
     raw_text: RawText
     by_category: bool
     deadline: float | None
+    longest_wait: float | None = None
 
 
 class CallOutcome(Struct, frozen=True, kw_only=True):
@@ -166,6 +168,8 @@ def _next_wait(
         if not info.category.is_retryable:
             return None
         wait = max(wait, info.retry_after or 0.0)
+    if plan.longest_wait is not None and wait > plan.longest_wait:
+        return None
     if plan.deadline is not None and result.seconds + wait >= plan.deadline:
         return None
     return wait

@@ -19,7 +19,7 @@ from holdfast.codecs.gemini.vocabulary import METADATA
 from holdfast.codecs.openai_chat import url_citations as openai_chat
 from holdfast.codecs.openai_responses import hosted as openai_responses
 from holdfast.core.deltas import HostedToolFinished, HostedToolStarted
-from holdfast.core.messages import Message, Opaque, Part
+from holdfast.core.messages import Message, Opaque, Part, Text
 
 
 class HostedCall(Struct, frozen=True, kw_only=True):
@@ -33,6 +33,7 @@ class HostedCall(Struct, frozen=True, kw_only=True):
         is_error: the tool failed; `result` says why.
         finished: the reply holds the result.
         id: the provider's id of the call, or "".
+        start: the number of characters of `message.text` before the call.
     """
 
     name: str
@@ -41,6 +42,7 @@ class HostedCall(Struct, frozen=True, kw_only=True):
     is_error: bool = False
     finished: bool = False
     id: str = ""
+    start: int = 0
 
 
 _READ: tuple[Callable[[Part], list[HostedToolStarted | HostedToolFinished]], ...] = (
@@ -64,7 +66,7 @@ def find_hosted_calls(messages: Message | Iterable[Message]) -> tuple[HostedCall
     """
     calls: list[HostedCall] = []
     for message in [messages] if isinstance(messages, Message) else messages:
-        first = len(calls)
+        first, start = len(calls), 0
         for part in message.parts:
             notices = read_hosted_part(part)
             if isinstance(part, Opaque) and part.wire == METADATA:
@@ -72,7 +74,8 @@ def find_hosted_calls(messages: Message | Iterable[Message]) -> tuple[HostedCall
                 shown = {call.name for call in calls[first:]}
                 notices = [one for one in notices if one.name not in shown]
             for notice in notices:
-                _add_notice(calls, notice, first)
+                _add_notice(calls, notice, first, start)
+            start += len(part.text) if isinstance(part, Text) else 0
     return tuple(calls)
 
 
@@ -101,11 +104,23 @@ def find_citations(message: Message) -> tuple[Citation, ...]:
 
 
 def _add_notice(
-    calls: list[HostedCall], notice: HostedToolStarted | HostedToolFinished, first: int
+    calls: list[HostedCall],
+    notice: HostedToolStarted | HostedToolFinished,
+    first: int,
+    start: int,
 ) -> None:
-    """Begin a call, or finish the open one that the result belongs to; `first` is the first of its message."""
+    """Begin a call, or finish the open one that the result belongs to.
+
+    Args:
+        calls: the calls so far.
+        notice: what a part shows.
+        first: the index of the first call of its message.
+        start: the number of characters of text before the part.
+    """
     if isinstance(notice, HostedToolStarted):
-        calls.append(HostedCall(name=notice.name, arguments=notice.arguments, id=notice.id))
+        calls.append(
+            HostedCall(name=notice.name, arguments=notice.arguments, id=notice.id, start=start)
+        )
         return
     at = next(
         (
@@ -118,7 +133,7 @@ def _add_notice(
     )
     if at is None:
         at = len(calls)
-        calls.append(HostedCall(name=notice.name, id=notice.id))
+        calls.append(HostedCall(name=notice.name, id=notice.id, start=start))
     calls[at] = replace(
         calls[at],
         arguments=calls[at].arguments or notice.arguments,

@@ -40,6 +40,8 @@ class CallOptions(Struct, frozen=True, kw_only=True):
         by_category: give up at once what cannot succeed, such as a bad key, and wait at least as
             long as the provider says. Without it, whatever the call raises is repeated (the seed).
         deadline: seconds for all attempts and waits; no attempt begins after them.
+        longest_wait: seconds; a call that would have to wait longer, because a provider or an open
+            circuit breaker asks for it, is not tried again.
         metrics: counts the call.
         on_outcome: gets the whole outcome, of which the tuples show a part.
         sleep: waits, blocking.
@@ -55,6 +57,7 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     raw_text: RawText = "accept"
     by_category: bool = False
     deadline: PositiveFloat | None = None
+    longest_wait: PositiveFloat | None = None
     metrics: CallMetrics | None = None
     on_outcome: Callable[[CallOutcome], object] | None = None
     sleep: Callable[[float], object] = time.sleep
@@ -185,6 +188,7 @@ def _make_plan(
         raw_text=options.raw_text,
         by_category=options.by_category,
         deadline=options.deadline,
+        longest_wait=options.longest_wait,
     )
 
 

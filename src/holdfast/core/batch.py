@@ -27,19 +27,27 @@ class Batch:
         iteration: the number of the iteration.
         calls: the calls, in the order of the reply.
         unfinished: the reply was cut, so none of the calls may run.
+        by_code: code made the calls, not the model.
     """
 
-    __slots__ = ("_iteration", "_turn", "_unfinished", "calls", "has_begun", "results")
+    __slots__ = ("_by_code", "_iteration", "_turn", "_unfinished", "calls", "has_begun", "results")
 
     is_output = False
     """Whether the call is the call of an output function."""
 
     def __init__(
-        self, turn: int, iteration: int, calls: tuple[ToolCall, ...], *, unfinished: bool = False
+        self,
+        turn: int,
+        iteration: int,
+        calls: tuple[ToolCall, ...],
+        *,
+        unfinished: bool = False,
+        by_code: bool = False,
     ) -> None:
         self._turn = turn
         self._iteration = iteration
         self._unfinished = unfinished
+        self._by_code = by_code
         self.calls = calls
         self.results: dict[int, ToolResult] = {}
         self.has_begun = False
@@ -54,7 +62,7 @@ class Batch:
         planned: dict[str, Effect] = {}
         for index, call in enumerate(self.calls):
             key = tool_key(self._turn, self._iteration, index)
-            planned[key] = RunTool(key, call, index, self._unfinished)
+            planned[key] = RunTool(key, call, index, self._unfinished, self._by_code)
         return planned
 
     def fill_missing(self, text: str, started_keys: tuple[str, ...]) -> None:
@@ -69,7 +77,10 @@ class Batch:
                 continue
             in_doubt = tool_key(self._turn, self._iteration, index) in started_keys
             message = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
-            self.results[index] = ToolResult(call.id, call.name, (Text(message),), is_error=True)
+            content = (Text(message),)
+            self.results[index] = ToolResult(
+                call.id, call.name, content, is_error=True, in_doubt=in_doubt
+            )
 
     def build_message(self) -> Message:
         """Return the message of all results, in the order of the calls."""

@@ -38,12 +38,17 @@ class CallModel(Struct, frozen=True, tag="call_model"):
 
 
 class RunTool(Struct, frozen=True, tag="run_tool", omit_defaults=True):
-    """Run one tool. `unfinished` means that the reply was cut, so the call must not run."""
+    """Run one tool.
+
+    `unfinished` means that the reply was cut, so the call must not run. `by_code` means that code made
+    the call, not the model.
+    """
 
     key: str
     call: ToolCall
     index: int
     unfinished: bool = False
+    by_code: bool = False
 
 
 class CloseTurn(Struct, frozen=True, tag="close_turn", omit_defaults=True):

@@ -94,7 +94,8 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     failed attempts, which were paid for and are in no reply. `downtime` is the number of seconds before
     this event that are no time of the turn: no process drove it, or the wall clock stepped (a step back
     is negative). Most events have none. `offered` are the names of the tools that the model was
-    offered, if functions of the user decided about them.
+    offered, if functions of the user decided about them. `by` is the middleware whose code made the
+    calls of the reply, as `CallTools`; empty for a reply of the model.
     """
 
     key: str
@@ -105,6 +106,7 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     lost: Usage | None = None
     downtime: float = 0.0
     offered: tuple[str, ...] | None = None
+    by: str = ""
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):

@@ -256,7 +256,7 @@ class SessionMachine:
         self.transcript.append(Message("assistant", reply.parts))
         calls = reply.calls
         if calls:
-            self._take_calls(reply, calls)
+            self._take_calls(event, calls)
         elif reply.kind is _PAUSED:
             self._begin_iteration(event.at)
         else:
@@ -267,9 +267,11 @@ class SessionMachine:
         most = self.limits.tool_calls
         return bool(calls) and (most is None or self.tools_run + len(calls) <= most)
 
-    def _take_calls(self, reply: Reply, calls: tuple[ToolCall, ...]) -> None:
-        unfinished = reply.kind is ReplyKind.TRUNCATED
-        self._batch = Batch(self.turn, self.iteration, calls, unfinished=unfinished)
+    def _take_calls(self, event: ev.ModelReplied, calls: tuple[ToolCall, ...]) -> None:
+        unfinished, by_code = event.reply.kind is ReplyKind.TRUNCATED, bool(event.by)
+        self._batch = Batch(
+            self.turn, self.iteration, calls, unfinished=unfinished, by_code=by_code
+        )
         if not self.allows_tools(calls):
             self._fill_results(OVER_LIMIT_TEXT, ())
             self._end_at_limit("tool_calls")

@@ -16,6 +16,8 @@ from msgspec import Struct
 Extra: TypeAlias = Mapping[str, object]
 """Vendor state that is sent back unchanged in the next iteration (ids, signatures, item types)."""
 
+ToolOutcome: TypeAlias = Literal["done", "failed", "in_doubt"]
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
@@ -68,12 +70,28 @@ class Media(Struct, frozen=True, tag="media", omit_defaults=True):
 
 
 class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
-    """The result of one call, as the model reads it."""
+    """The result of one call, as the model reads it.
+
+    `in_doubt` says of an error that the call may have taken effect nevertheless: the process ended or
+    the tool failed when it was already running, and it may not be repeated.
+    """
 
     call_id: str
     name: str
     content: tuple[Text | Media, ...]
     is_error: bool = False
+    in_doubt: bool = False
+
+    @property
+    def outcome(self) -> ToolOutcome:
+        """Whether the call was done, has failed without effect as far as is known, or is in doubt.
+
+        >>> ToolResult("1", "pay", (Text("Nobody knows."),), is_error=True, in_doubt=True).outcome
+        'in_doubt'
+        """
+        if self.in_doubt:
+            return "in_doubt"
+        return "failed" if self.is_error else "done"
 
     @property
     def text(self) -> str:

@@ -26,6 +26,7 @@ from typing import (
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import NonNegativeInt, PositiveFloat
 from holdfast.core.errors import (
@@ -121,6 +122,7 @@ class Answer(Struct, Generic[A], frozen=True):
         expires_at: when the answer ends, in seconds since the epoch; None means never. It is refused
             when it arrives later. When the run uses it later, it counts as no answer, and what it
             says about later calls ends.
+        act: the act of giving it, which the journal saves in the same transaction; None for none.
     """
 
     key: str
@@ -128,6 +130,7 @@ class Answer(Struct, Generic[A], frozen=True):
     binding: str
     by: str = ""
     expires_at: float | None = None
+    act: Act | None = None
 
     def __post_init__(self) -> None:
         for name in ("key", "binding", "by"):

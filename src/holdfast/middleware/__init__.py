@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.middleware.continuation_permission import (
         ContinuationPermission as ContinuationPermission,
     )
+    from holdfast.middleware.decisions import CallTools as CallTools
     from holdfast.middleware.decisions import Decision as Decision
     from holdfast.middleware.decisions import Deny as Deny
     from holdfast.middleware.decisions import Patch as Patch
@@ -69,6 +70,7 @@ _HOME: dict[str, str] = {
     "BeforeTool": "holdfast.middleware.hook_contexts",
     "BeforeTools": "holdfast.middleware.hook_contexts",
     "BeforeTurn": "holdfast.middleware.hook_contexts",
+    "CallTools": "holdfast.middleware.decisions",
     "ContinuationPermission": "holdfast.middleware.continuation_permission",
     "Decision": "holdfast.middleware.decisions",
     "Deny": "holdfast.middleware.decisions",

@@ -307,6 +307,7 @@ class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
     defaults. `written_call` is the call as the model wrote it, or as a hook changed it if `edited` is
     true. A changed call is validated again and passed to these hooks again. `unknown` is the text that
     the model reads when there is no tool of this name; such a call runs only in a wrap hook.
+    `by_code` says that a hook made the call, by `CallTools`, and not the model.
     """
 
     iteration: int
@@ -316,6 +317,7 @@ class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
     written_call: ToolCall | None = None
     edited: bool = False
     unknown: str = ""
+    by_code: bool = False
 
     @property
     def tool(self) -> str:

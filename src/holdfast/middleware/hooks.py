@@ -18,7 +18,7 @@ from holdfast.core.events import Event
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.middleware import hook_contexts as at
-from holdfast.middleware.decisions import Decision, Deny, Patch, Replace, Stop, UseReply
+from holdfast.middleware.decisions import CallTools, Decision, Deny, Patch, Replace, Stop, UseReply
 from holdfast.middleware.live import LiveFilter
 
 S = TypeVar("S", default=None)
@@ -164,7 +164,7 @@ class Middleware(Generic[S]):
 
     async def before_iteration(
         self, context: at.BeforeIteration[Any]
-    ) -> Patch | UseReply | Stop | None:
+    ) -> Patch | UseReply | CallTools | Stop | None:
         """Called before each model call."""
 
     async def wrap_model(
@@ -180,7 +180,7 @@ class Middleware(Generic[S]):
     async def on_context_window(self, context: at.ModelCall[Any]) -> Patch | None:
         """Called once when the context window is too small: may return what to send instead."""
 
-    async def after_reply(self, context: at.AfterReply[Any]) -> UseReply | Stop | None:
+    async def after_reply(self, context: at.AfterReply[Any]) -> UseReply | CallTools | Stop | None:
         """Called after each model call, before its tools; also when it failed or was replaced."""
 
     async def after_iteration(self, context: at.AfterIteration[Any]) -> Stop | None:
@@ -226,9 +226,9 @@ TOOL_HOOKS = ("before_tool", "wrap_tool", "wrap_attempt", "after_tool")
 
 ALLOWED: dict[str, tuple[type[Decision], ...]] = {
     "before_turn": (Patch, Deny, Stop),
-    "before_iteration": (Patch, UseReply, Stop),
+    "before_iteration": (Patch, UseReply, CallTools, Stop),
     "on_context_window": (Patch,),
-    "after_reply": (UseReply, Stop),
+    "after_reply": (UseReply, CallTools, Stop),
     "after_iteration": (Stop,),
     "before_tools": (Deny, Stop),
     "before_tool": (Replace, Deny, Stop),

@@ -178,6 +178,17 @@ class CallMetrics:
         with self._lock:
             return self._sessions.get(session, SessionRetries())
 
+    def count_sessions_by_retries(self) -> Mapping[int, int]:
+        """Return how many of the newest 1,000 sessions had how many retries, without their names.
+
+        >>> metrics = CallMetrics()
+        >>> metrics.record_call(success=True, attempts=3, session="ada")
+        >>> dict(metrics.count_sessions_by_retries())
+        {2: 1}
+        """
+        with self._lock:
+            return Counter(one.retries for one in self._sessions.values())
+
     def _series_for(self, call_type: str) -> _Series:
         series = self._series.get(call_type)
         if series is None:

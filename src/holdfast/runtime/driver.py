@@ -75,5 +75,5 @@ async def _run_effect(run: ActiveTurn, effect: Effect) -> None:
 async def _run_tools(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
     """Run the tools of one reply concurrently, at most `parallel_tools` at once."""
     if not run.machine.has_begun_tools:
-        await run.log.commit(make_marker(run))
+        await run.log.commit(make_marker(run, effects))
     await run_parallel(partial(_run_effect, run), effects, run.plan.parallel_tools)

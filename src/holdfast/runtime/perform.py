@@ -62,7 +62,7 @@ from holdfast.runtime.hooks.around_model import (
 )
 from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.before_turn import accept_turn
-from holdfast.runtime.hooks.between_effects import make_stop_event
+from holdfast.runtime.hooks.between_effects import is_repeatable, make_stop_event
 from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
 from holdfast.runtime.toolsets.offered_tools import offer_tools, offered_names
@@ -122,7 +122,7 @@ async def call_model(
         if asked is None or iteration.is_replaced:
             # The hooks after the reply have seen it, so it needs no live filter.
             replay_reply(run.env, outcome.value)
-        return _record_reply(run, effect, outcome)
+        return _record_reply(run, effect, outcome, iteration.called_by)
     return _record_failure(run, effect, outcome)
 
 
@@ -162,7 +162,9 @@ async def _ask_model(
     return outcome
 
 
-def _record_reply(run: ActiveTurn, effect: CallModel, outcome: Done[Reply]) -> ModelReplied:
+def _record_reply(
+    run: ActiveTurn, effect: CallModel, outcome: Done[Reply], called_by: str
+) -> ModelReplied:
     lost = lost_usage(outcome)
     if run.context.parent_meter is not None:
         _meter_usage(run.context.parent_meter, outcome.value, lost)
@@ -174,6 +176,7 @@ def _record_reply(run: ActiveTurn, effect: CallModel, outcome: Done[Reply]) -> M
         tried=outcome.tried,
         lost=lost,
         offered=offered_names(run) if outcome.value.calls else None,
+        by=called_by,
     )
 
 
@@ -225,9 +228,10 @@ def _make_limit_failure(text: str, limit: str) -> Failed:
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     """Run one tool, with the hooks around it. A failure becomes a text for the model."""
-    if run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect):
-        return _make_in_doubt(run, effect)
     call = HookedCall(run, effect, partial(_use_tool, run))
+    if run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect):
+        event = _make_in_doubt(run, effect)
+        return await call.call_after_tool(event, Done(event.result, attempts=0))
     outcome = await call.run_tool()
     event = _finish_tool(run, effect, outcome)
     event = await call.call_after_tool(event, outcome)
@@ -244,15 +248,15 @@ def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:
     The effect of a tool that is no longer registered is unknown, so such a tool is not repeated
     and the model is told that its call is in doubt.
     """
-    tool = run.plan.registry.get(effect.call.name)
-    return tool is not None and tool.effect in ("read", "idempotent")
+    return is_repeatable(run, effect.call.name)
 
 
 def _make_in_doubt(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     call = effect.call
     text = IN_DOUBT_TEXT.format(name=call.name)
     info = ErrorInfo(category=ErrorCategory.UNKNOWN, safe=text, code="in_doubt")
-    result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
+    content = (Text(text),)
+    result = ToolResult(call.id, call.name, content, is_error=True, in_doubt=True)
     return ToolFinished(effect.key, run.plan.clock.now(), result, info, attempts=0)
 
 
@@ -344,8 +348,12 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     _log.warning(
         "tool %s (%s of run %s) failed: %s", call.name, effect.key, run.run_id, _log_detail(outcome)
     )
+    in_doubt = not outcome.may_repeat and _may_write(run, call)
     text = _failure_text(run, call, outcome)
-    result = ToolResult(call.id, call.name, (Text(text),), is_error=True)
+    if in_doubt:
+        text = f"{text if text.endswith(('.', '!', '?')) else text + '.'}{IN_DOUBT_NOTE}"
+    content = (Text(text),)
+    result = ToolResult(call.id, call.name, content, is_error=True, in_doubt=in_doubt)
     return ToolFinished(
         key=effect.key,
         at=at,
@@ -363,15 +371,15 @@ def _failure_text(run: ActiveTurn, call: ToolCall, outcome: Failed) -> str:
         error = error.__cause__
     message = run.plan.secrets.remove_from(error_text(error))
     if isinstance(error, ToolError):
-        text = message
-    else:
-        detailed = run.plan.tool_calls.detailed_errors
-        text = tool_failure_text(call.name, message, detailed=detailed)
+        return message
+    detailed = run.plan.tool_calls.detailed_errors
+    return tool_failure_text(call.name, message, detailed=detailed)
+
+
+def _may_write(run: ActiveTurn, call: ToolCall) -> bool:
+    """Whether the tool of a call may not be called twice."""
     tool = run.plan.registry.get(call.name)
-    acts = tool is not None and tool.effect not in ("read", "idempotent")
-    if outcome.may_repeat or not acts:
-        return text
-    return f"{text if text.endswith(('.', '!', '?')) else text + '.'}{IN_DOUBT_NOTE}"
+    return tool is not None and tool.effect not in ("read", "idempotent")
 
 
 async def check_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:

@@ -144,6 +144,9 @@ class AgentPlan:
             lines.append(f"  output: {self.output.describe()}")
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
+        for_code = [tool.name for tool in self.registry if not tool.offered]
+        if for_code:
+            lines.append(f"  tools that no model sees: {', '.join(for_code)}")
         if self.hosted_tools:
             names = ", ".join(tool.name for tool in self.hosted_tools)
             lines.append(f"  run by the provider: {names}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveInt
 from holdfast.core.effects import Effect
@@ -45,6 +46,7 @@ class CrashAt:
         effect: Effect | None = None,
         *,
         marker: Event | None = None,
+        act: Act | None = None,
     ) -> None:
         """Save, and die when it is time; a dead process saves nothing more."""
         left = self._left
@@ -52,7 +54,7 @@ class CrashAt:
         last = self._left <= 0 < left  # others may come while this one waits
         if self._dead or (last and self._before):
             self._die()
-        await self._journal.append(run, event, effect, marker=marker)
+        await self._journal.append(run, event, effect, marker=marker, act=act)
         if last or self._dead:
             self._die()
 
@@ -64,13 +66,27 @@ class CrashAt:
         """Return all runs."""
         return await self._journal.runs(turn_open=turn_open)
 
-    async def delete(self, *runs: str) -> int:
+    async def delete(self, *runs: str, act: Act | None = None) -> int:
         """Delete runs."""
-        return await self._journal.delete(*runs)
+        return await self._journal.delete(*runs, act=act)
 
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+    async def save_act(self, act: Act) -> None:
+        """Save an act."""
+        await self._journal.save_act(act)
+
+    async def find_act(self, act_id: str) -> Act | None:
+        """Return the act with this id."""
+        return await self._journal.find_act(act_id)
+
+    async def list_acts(self, session: str, limit: int = 100) -> Sequence[Act]:
+        """Return the latest acts on a session."""
+        return await self._journal.list_acts(session, limit)
+
+    async def restore(
+        self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None
+    ) -> None:
         """Save whole runs."""
-        await self._journal.restore(runs)
+        await self._journal.restore(runs, act=act)
 
     async def find_request(self, request: str) -> tuple[str, str] | None:
         """Return the turn with this request."""

@@ -87,7 +87,8 @@ def _describe_opening(event: ev.TurnOpened) -> str:
 def _describe_reply(event: ev.ModelReplied) -> str:
     names = [f"{call.name}({shorten_line(call.arguments)})" for call in event.reply.calls]
     if names:
-        return f"the model asks for {', '.join(names)}"
+        asker = f"{event.by} calls" if event.by else "the model asks for"
+        return f"{asker} {', '.join(names)}"
     return f"the model says {shorten_line(event.reply.text)!r}"
 
 

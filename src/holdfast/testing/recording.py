@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError, IllegalEventError
-from holdfast.journal.encoding import decode, record_of
-from holdfast.journal.journal_errors import JournalCorruptError
+from holdfast.journal.encoding import decode, from_json, record_of
+from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
 from holdfast.journal.port import Record
 from holdfast.sessions.names import is_session
 
@@ -111,7 +111,9 @@ def _read_export(path: Path) -> dict[str, list[Record]]:
         with path.open(encoding="utf-8") as file:
             lines = list(file)  # `splitlines` would also split at other characters
     except UnicodeDecodeError as error:
-        raise _corrupt_error(str(path), "is neither a journal nor an export of one") from error
+        raise _foreign_file_error(path) from error
+    if lines and not any(map(_is_record, lines)):
+        raise _foreign_file_error(path)
     if any('"sum":"' in line for line in lines[-1:]):
         from holdfast.sessions.session_export import import_lines
 
@@ -127,6 +129,14 @@ def _read_export(path: Path) -> dict[str, list[Record]]:
             )
         records.append(record_of(line, place))
     return runs
+
+
+def _is_record(text: str) -> bool:
+    """Whether a line can be one of an export; others of it may be damaged."""
+    try:
+        return "schema" in from_json(text, "line")
+    except JournalCorruptError:
+        return False
 
 
 def _check_recording(recording: Recording) -> Recording:
@@ -160,6 +170,14 @@ def _find_only_session(names: Sequence[str], place: str) -> str:
 def _unknown_run_error(run: str, place: str) -> ConfigurationError:
     return ConfigurationError(
         "run", f"{place} has no run {run!r}", fix="`holdfast journal show` lists them"
+    )
+
+
+def _foreign_file_error(path: Path) -> JournalVersionError:
+    return JournalVersionError(
+        str(path),
+        "is neither a journal nor an export of one",
+        fix="Pass the file of a journal, or what `holdfast journal export` printed",
     )
 
 

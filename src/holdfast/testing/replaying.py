@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core import events as ev
+from holdfast.core.acts import Act
 from holdfast.core.effects import CallModel, Effect, RunTool, effect_digest
 from holdfast.core.errors import ConfigurationError, StoppedError
 from holdfast.core.limits import Limits
@@ -225,7 +226,12 @@ class _ReplayLog(TurnLog):
         self._tape = tape
 
     async def commit(
-        self, event: ev.Event, effect: Effect | None = None, *, marker: ev.Event | None = None
+        self,
+        event: ev.Event,
+        effect: Effect | None = None,
+        *,
+        marker: ev.Event | None = None,
+        act: Act | None = None,  # noqa: ARG002  # REASON: a replay saves nothing
     ) -> None:
         """Compare with the record of the same key, and go on with that one."""
         await self._commit_recorded(event, effect)

@@ -16,6 +16,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
+import msgspec
+
+from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError, ConflictError, HoldfastError
 from holdfast.core.events import Status, ToolsBegun, TurnClosed, TurnOpened
 from holdfast.core.messages import user
@@ -29,6 +32,12 @@ Damage: TypeAlias = Callable[[Literal["change", "remove", "swap"], str, int], Aw
 
 def _ask(number: int, request: str = "") -> TurnOpened:
     return TurnOpened(f"t{number}", 1.0, user("hi"), request=request)
+
+
+def _act(number: int, by: str = "ann") -> Act:
+    return Act(
+        id=f"a{number}", act="title", session="ada", by=by, at=float(number), digest="d"
+    ).with_details(title="B\x00\u2028")
 
 
 class StoreConformance:
@@ -102,6 +111,57 @@ class StoreConformance:
         assert await journal.delete("ada", "ada/:title", "nobody") == 3
         assert await journal.find_request("r") is None
         assert await read_keys(journal, "eve") == ["t1", "t1.i0.begun", "t2"]
+
+    async def test_an_act_is_saved_with_what_it_writes(self, journal: Journal) -> None:
+        """Both or neither, and once; a deletion takes the acts with it, and leaves its own."""
+        records = [Record(_ask(1, ""))]
+        acts = [_act(number) for number in range(6)]
+        await journal.restore({"ada": records}, act=acts[0])
+        closed = TurnClosed("t1.closed", 1.0, Status.COMPLETED)
+        await journal.append("ada", closed, act=acts[1])
+        opened = make_turn_opened(2)
+        await journal.append("ada", opened, marker=ToolsBegun("t2.i0.begun", 1.0), act=acts[2])
+        await journal.save_act(acts[3])
+        assert await journal.list_acts("ada") == acts[:4]
+        assert await journal.list_acts("ada", 2) == acts[2:4]
+        assert await journal.find_act("a1") == acts[1]
+        taken = _act(1, by="eve")
+        await _expect_error(RequestExistsError, journal.save_act(taken))
+        await _expect_error(RequestExistsError, journal.append("eve", opened, act=taken))
+        await _expect_error(RequestExistsError, journal.restore({"eve": records}, act=taken))
+        await _expect_error(RequestExistsError, journal.delete("ada", act=taken))
+        await _expect_error(ConflictError, journal.append("ada", closed, act=acts[4]))
+        await _expect_error(ConflictError, journal.restore({"ada": records}, act=acts[4]))
+        assert await journal.find_act("a4") is None
+        assert [entry.run for entry in await journal.runs()] == ["ada"]
+        assert await read_keys(journal, "ada") == ["t1", "t1.closed", "t2", "t2.i0.begun"]
+        assert await journal.delete("ada", act=acts[5]) == 4
+        assert await journal.list_acts("ada") == acts[5:]
+        assert await journal.find_act("a0") is None
+
+    async def test_the_acts_of_a_tenant_are_its_own(self, journal: Journal) -> None:
+        """Also with equal ids and sessions; a name of a session has any length."""
+        acme, long = (
+            journal.for_tenant("acme"),
+            msgspec.structs.replace(_act(1), session="s" * 9000),
+        )
+        await journal.save_act(long)
+        assert await acme.find_act("a1") is None
+        await acme.save_act(msgspec.structs.replace(long, by="eve"))
+        assert [act.by for act in await acme.list_acts("s" * 9000)] == ["eve"]
+        assert await acme.delete("s" * 9000) == 0
+        assert await acme.list_acts("s" * 9000) == []
+        assert await journal.list_acts("s" * 9000) == [long]
+        assert await journal.list_acts("s" * 9000, 0) == await journal.list_acts("s") == []
+
+    async def test_of_many_acts_with_one_id_one_is_saved(self, journal: Journal) -> None:
+        """At once, each with a run of its own."""
+        outcomes = await asyncio.gather(
+            *(journal.append(f"run {n}", _ask(1, ""), act=_act(1)) for n in range(20)),
+            return_exceptions=True,
+        )
+        assert [type(lost) for lost in outcomes if lost is not None] == [RequestExistsError] * 19
+        assert len(await journal.runs()) == 1
 
 
 class DamageConformance:

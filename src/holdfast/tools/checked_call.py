@@ -92,7 +92,12 @@ def _is_same_json(written: str, text: str) -> bool:
 
 
 def check_call(
-    registry: Registry, call: ToolCall, *, unfinished: bool = False, edited: bool = False
+    registry: Registry,
+    call: ToolCall,
+    *,
+    unfinished: bool = False,
+    edited: bool = False,
+    by_code: bool = False,
 ) -> CheckedCall | Invocation:
     """Return the call with its validated arguments, or the result of a call that cannot run.
 
@@ -101,9 +106,10 @@ def check_call(
         call: the call as it was written.
         unfinished: the reply was cut, so the call must not run.
         edited: a person or a hook wrote the arguments, not the model.
+        by_code: code made the call, not the model.
     """
     try:
-        tool = registry.find(call.name)
+        tool = registry.find(call.name, by_code=by_code)
     except ToolNotFoundError as error:
         text = f"Error: {_not_run_head(call)}{error.error}"
         return Invocation(error_result(call, text), error, error.info)

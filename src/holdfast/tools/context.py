@@ -110,6 +110,15 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     metadata: Mapping[str, object] = {}
 
     @property
+    def turn(self) -> int:
+        """The number of the turn in its session, from 1.
+
+        >>> ToolContext(run_id="r1", key="t3.i0.tool.0").turn
+        3
+        """
+        return int(self.key[1 : self.key.index(".")])
+
+    @property
     def idempotency_key(self) -> str:
         """A key that is the same for every attempt of this call, even after a crash, and unique to it.
 

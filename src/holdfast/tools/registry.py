@@ -55,8 +55,9 @@ class Registry:
                     fix="Rename one with tool(name=...)",
                 )
             self._by_name[tool.name] = tool
-        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._by_name.values())
-        """The specifications for providers; always the same object, so that it is encoded once."""
+        specs = [(tool.offered, tool.spec) for tool in self._by_name.values()]
+        self.specs: tuple[ToolSpec, ...] = tuple(spec for offered, spec in specs if offered)
+        """The specifications of the tools that are offered; always the same object, so that it is encoded once."""
 
     def with_output_functions(self, functions: Iterable[Tool]) -> Registry:
         """Return a registry that also finds the output functions, and does not offer them as tools.
@@ -70,22 +71,26 @@ class Registry:
         return copied
 
     @property
-    def offered_tools(self) -> tuple[Tool, ...]:
-        """The tools that are offered, without the output functions."""
-        return tuple(self._by_name[spec.name] for spec in self.specs)
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, without the output functions."""
+        return tuple(tool for tool in self._by_name.values() if not tool.gives_output)
 
     def get(self, name: str) -> Tool | None:
         """Return the tool with this name, or None."""
         return self._by_name.get(name)
 
-    def find(self, name: str) -> Tool:
+    def find(self, name: str, *, by_code: bool = False) -> Tool:
         """The tool of this name.
+
+        Args:
+            name: the name.
+            by_code: code calls it, and not a model, which finds no tool that is not offered.
 
         Raises:
             ToolNotFoundError: there is none; the message lists the tools that there are.
         """
         found = self._by_name.get(name)
-        if found is None:
+        if found is None or not (found.offered or by_code):
             raise _not_found(name, self.names)
         return found
 

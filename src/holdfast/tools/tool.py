@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from msgspec import Struct
 
@@ -72,6 +72,7 @@ class Tool(Generic[P, R]):
         result_limit: the maximum number of characters of a result; None for the default.
         ends_itself: whether the function ends by itself when it is cancelled, however long that
             takes, as an agent does that has to save its end.
+        offered: whether models see the tool and may call it; otherwise only code may, by `CallTools`.
         gives_output: whether its return value is the output of a turn.
     """
 
@@ -83,6 +84,7 @@ class Tool(Generic[P, R]):
     kind: Kind
     binds: Binds
     ends_itself: bool
+    offered: bool
     gives_output: bool = False
     _description: str | None
     _compiled: _CompiledSignature
@@ -98,6 +100,7 @@ class Tool(Generic[P, R]):
             effect=settings.effect,
             timeout=settings.timeout,
             result_limit=settings.result_limit,
+            offered=settings.offered,
             kind=_function_kind(function),
             binds=binds,
             ends_itself=getattr(function, "ends_itself", False),
@@ -209,6 +212,8 @@ class Tool(Generic[P, R]):
             fields.append(f"effect={self.effect!r}")
         if self.timeout is not None:
             fields.append(f"timeout={self.timeout}")
+        if not self.offered:
+            fields.append("offered=False")
         return f"Tool({', '.join(fields)})"
 
 
@@ -220,31 +225,31 @@ class ToolOptions(Struct, frozen=True, kw_only=True):
     effect: ToolEffect | None = None
     timeout: PositiveFloat | None = None
     result_limit: PositiveInt | None = None
+    offered: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self, "tool.")
 
 
+class ToolKeywords(TypedDict, total=False):
+    """The keywords of `@tool`, as they are passed."""
+
+    name: str | None
+    description: str | None
+    effect: ToolEffect | None
+    timeout: float | None
+    result_limit: int | None
+    offered: bool
+
+
 @overload
 def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: ToolEffect | None = None,
-    timeout: float | None = None,
-    result_limit: int | None = None,
-) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
     /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: ToolEffect | None = None,
-    timeout: float | None = None,
-    result_limit: int | None = None,
+    **keywords: Unpack[ToolKeywords],
 ) -> object:
     """Turn a function into a tool that the model may call; it can still be called directly.
 
@@ -256,6 +261,8 @@ def tool(
             write with an unknown outcome is never repeated silently.
         timeout: seconds for one attempt; None for the agent's `tool_timeout`.
         result_limit: the maximum number of characters of a result that the model sees.
+        offered: whether models may call it. False for a tool that only code calls, by `CallTools`: no
+            request names it, and a model that calls it is told that there is no such tool.
 
     Raises:
         ConfigurationError: an argument has no annotation, or a type that JSON cannot express.
@@ -269,13 +276,10 @@ def tool(
     >>> weather.name, weather.description, weather.spec.schema["required"]
     ('weather', 'The weather in a city.', ['city'])
     """
-    settings = ToolOptions(
-        name=name,
-        description=description,
-        effect=effect,
-        timeout=timeout,
-        result_limit=result_limit,
-    )
+    for name in keywords:
+        if name not in ToolOptions.__struct_fields__:
+            raise TypeError(f"tool() got an unexpected keyword argument {name!r}")
+    settings = ToolOptions(**keywords)
     if function is not None:
         return _make_tool(function, settings)
     return functools.partial(_make_tool, settings=settings)

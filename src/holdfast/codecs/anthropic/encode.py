@@ -12,8 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from holdfast.codecs.anthropic.history import (
     WIRE,
+    begins_calls_unthought,
     encode_message,
     find_waiting_container,
     has_nothing_to_send,
@@ -63,6 +66,8 @@ def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
     Raises:
         ConfigurationError: this wire cannot express a field, or a call and its result do not match.
     """
+    if _has_budget(request.model, request.settings) and begins_calls_unthought(request.messages):
+        request = _stop_thinking(request)
     system = leading_system_texts(request.messages)
     head = heads.get(request, system, lambda: _encode_head(request, system))
     container = find_waiting_container(request.messages)
@@ -75,6 +80,23 @@ def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
         names = list(dict.fromkeys([*names, *beta_names(request.hosted_tools)]))
     header = (("anthropic-beta", ",".join(map(str, names))),) if names else ()
     return EncodedRequest("/v1/messages", body, _HEADERS + header)
+
+
+def _has_budget(model: str, settings: ModelSettings) -> bool:
+    """Whether the model is told to think within a budget, and not by an effort of its own."""
+    if settings.reasoning_tokens is not None:
+        return settings.reasoning_tokens > 0
+    version = parse_version(model)
+    is_adaptive = version is not None and version >= _ADAPTIVE_SINCE
+    return settings.reasoning_effort not in (None, "none") and not is_adaptive
+
+
+def _stop_thinking(request: ModelRequest) -> ModelRequest:
+    """Return the request without thinking, which the server refuses after calls without thoughts."""
+    settings = msgspec.structs.replace(
+        request.settings, reasoning_effort=None, reasoning_tokens=0, reasoning_summary=None
+    )
+    return msgspec.structs.replace(request, settings=settings)
 
 
 def parse_version(model: str) -> tuple[int, int] | None:

@@ -13,6 +13,8 @@ joins consecutive entries of one role. Some parts are translated:
   because the server rejects it.
 - Images and files that a model made cannot be sent as assistant content. A line of text replaces
   them and names their type. A user message can contain them.
+- Calls without a thought before them, of code or of another model, are sent as they are; `encode` then
+  turns thinking off, if it has a budget.
 - A refusal becomes text. Blank text is left out because the server rejects it.
 """
 
@@ -106,6 +108,17 @@ def encode_blocks(message: Message) -> list[dict[str, object]]:
         for block in blocks:
             block["text"] = f"<system>\n{block['text']}\n</system>"
     return blocks
+
+
+def begins_calls_unthought(messages: Sequence[Message]) -> bool:
+    """Whether the last message of the assistant has calls and does not begin with a thought.
+
+    Such calls were made by code or by another model.
+    """
+    last = next((one for one in reversed(messages) if one.role == "assistant"), None)
+    if last is None or not last.calls:
+        return False
+    return encode_blocks(last)[0]["type"] not in _UNMARKABLE
 
 
 def _encode_entry(message: Message, blocks: list[dict[str, object]]) -> bytes:

@@ -204,7 +204,7 @@ def _change_plan(plan: AgentPlan, keywords: AgentKeywords, changes: PlanChanges)
     if of_toolsets:
         chain = compile_chain([*plan.middlewares, *of_toolsets])
     functions, hosted = _split_tools(changes)
-    groups = [("the tools of the agent", plan.registry.offered_tools)]
+    groups = [("the tools of the agent", plan.registry.tools)]
     if functions:
         groups.append(("tools=", tuple(Registry(functions))))
     registry = add_toolsets(Registry(join_tools(groups)), changes.toolsets)

@@ -11,11 +11,11 @@ from functools import partial
 import msgspec
 
 from holdfast.core.effects import CallModel
-from holdfast.core.errors import ErrorCategory, MiddlewareError
-from holdfast.core.messages import Reply
+from holdfast.core.errors import ErrorCategory, HoldfastError, MiddlewareError
+from holdfast.core.messages import Reply, Usage
 from holdfast.core.notices import ReplyReplaced
 from holdfast.middleware.chain import Hook
-from holdfast.middleware.decisions import Decision, Patch, Stop, UseReply
+from holdfast.middleware.decisions import CallTools, Decision, Patch, Stop, UseReply
 from holdfast.middleware.hook_calls import (
     call_after,
     call_each,
@@ -29,6 +29,8 @@ from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.wrapping import wrap_with_hooks
 from holdfast.runtime.streams.live_text import AskModel, ModelOperation, with_live_filters
 from holdfast.runtime.turn_state.turn_hooks import Iteration, TurnHooks
+
+_NO_USAGE = Usage()
 
 
 def begin_iteration(run: ActiveTurn, effect: CallModel) -> tuple[Iteration, ModelCall]:
@@ -66,12 +68,38 @@ def _apply_decision(
     if isinstance(decision, Stop):
         hooks.ask_to_stop(hook, decision)
         return None
+    if isinstance(decision, UseReply | CallTools):
+        reply = _replace_reply(hooks, hook, decision, seen)
+        return msgspec.structs.replace(seen, reply=reply)
     return _patch_call(seen, decision)
 
 
+def _replace_reply(
+    hooks: TurnHooks,
+    hook: Hook,
+    decision: UseReply | CallTools,
+    seen: ModelCall | AfterReply,
+    usage: Usage = _NO_USAGE,
+) -> Reply:
+    """Return the reply of a decision, and note whether code made its calls.
+
+    Args:
+        hooks: the hooks of the turn.
+        hook: the hook that decided.
+        decision: what it returned.
+        seen: what it was called with.
+        usage: the tokens of a reply that tool calls replace.
+    """
+    if isinstance(decision, CallTools):
+        called_by, reply = hook.owner, decision.as_reply(seen.run_id, seen.key, usage)
+    else:
+        called_by, reply = "", decision.as_reply()
+    if hooks.iteration is not None:
+        hooks.iteration.called_by = called_by
+    return reply
+
+
 def _patch_call(call: ModelCall, decision: Decision) -> ModelCall:
-    if isinstance(decision, UseReply):
-        return msgspec.structs.replace(call, reply=decision.as_reply())
     if isinstance(decision, Patch):
         names = ("messages", "instructions", "settings", "tools")
         fields = {name: getattr(decision, name) for name in names}
@@ -179,12 +207,19 @@ async def call_after_reply(
 def _apply_after_reply(
     hooks: TurnHooks, seen: AfterReply, hook: Hook, decision: Decision
 ) -> AfterReply:
-    if isinstance(decision, UseReply):
-        return msgspec.structs.replace(
-            seen, reply=decision.as_reply(), exception=None, replaced=True
-        )
+    if isinstance(decision, UseReply | CallTools):
+        reply = _replace_reply(hooks, hook, decision, seen, _usage_of(seen))
+        return msgspec.structs.replace(seen, reply=reply, exception=None, replaced=True)
     hooks.ask_to_stop(hook, decision)
     return seen
+
+
+def _usage_of(seen: AfterReply) -> Usage:
+    """Return the tokens of the reply, or of what arrived of it before it failed."""
+    reply = seen.reply
+    if reply is None and isinstance(seen.exception, HoldfastError):
+        reply = seen.exception.partial
+    return reply.usage if reply is not None else _NO_USAGE
 
 
 async def _call_on_error(hooks: TurnHooks, call: ModelCall, outcome: Failed) -> None:

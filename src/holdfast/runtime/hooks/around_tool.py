@@ -81,7 +81,10 @@ class HookedCall:
         self._began = run.plan.clock.monotonic()
         before = this.checked.get(effect.index) if this is not None else None
         self._checked: Checked = before or check_call(
-            run.plan.registry, effect.call, unfinished=effect.unfinished
+            run.plan.registry,
+            effect.call,
+            unfinished=effect.unfinished,
+            by_code=effect.by_code,
         )
         self._judging: asyncio.Lock | None = None  # made for wrap hooks
         self._context: ToolUse | None = None
@@ -104,6 +107,7 @@ class HookedCall:
                 call=_visible_call(self._checked, effect.call),
                 written_call=effect.call,
                 unknown=_unknown_text(self._checked),
+                by_code=effect.by_code,
             )
         return context
 
@@ -186,7 +190,11 @@ class HookedCall:
 
     async def _judge_edited(self, inner: ToolUse) -> None:
         self._checked = check_call(
-            self._run.plan.registry, inner.call, unfinished=self._effect.unfinished, edited=True
+            self._run.plan.registry,
+            inner.call,
+            unfinished=self._effect.unfinished,
+            edited=True,
+            by_code=self._effect.by_code,
         )
         self._context = msgspec.structs.replace(
             inner,
@@ -245,7 +253,7 @@ class HookedCall:
 
     def _apply_after(self, seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:
         if isinstance(decision, Replace):
-            result = decision.for_call(seen.call, is_error=seen.result.is_error)
+            result = decision.for_call(seen.call, replaced=seen.result)
             return msgspec.structs.replace(seen, result=result, replaced=True)
         return self._hooks.apply_stop(seen, hook, decision)
 

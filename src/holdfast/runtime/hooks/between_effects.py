@@ -7,7 +7,9 @@ in doubt. This module must never perform an effect.
 
 from __future__ import annotations
 
-from holdfast.core.effects import Effect, after_key, begun_key, closed_key
+from collections.abc import Sequence
+
+from holdfast.core.effects import Effect, RunTool, after_key, begun_key, closed_key, tool_key
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import (
     Event,
@@ -87,10 +89,20 @@ def has_hooks_before_tools(run: ActiveTurn) -> bool:
     return run.hooks.chain.watches_replies or run.hooks.wants_to_end()
 
 
-def make_marker(run: ActiveTurn) -> ToolsBegun:
-    """Make the marker of the current iteration."""
+def make_marker(run: ActiveTurn, effects: Sequence[Effect]) -> ToolsBegun:
+    """Make the marker of the current iteration. From now on a stop waits for its writing tools."""
+    if run.shutdown is not None:
+        first = [one for one in effects if isinstance(one, RunTool)][: run.plan.parallel_tools]
+        writes = [one.key for one in first if not is_repeatable(run, one.call.name)]
+        run.shutdown.expect_writes(run.run_id, writes)
     key = begun_key(run.machine.turn, run.machine.iteration)
     return ToolsBegun(key, run.plan.clock.now())
+
+
+def is_repeatable(run: ActiveTurn, name: str) -> bool:
+    """Whether a tool may run again although it may have run: it is known, and reads or is idempotent."""
+    tool = run.plan.registry.get(name)
+    return tool is not None and tool.effect in ("read", "idempotent")
 
 
 def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | TurnClosed | None:
@@ -99,7 +111,13 @@ def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | TurnClosed | Non
     There is none when a hook may act between the two.
     """
     if type(event) is ModelReplied and run.machine.allows_tools(event.reply.calls):
-        return None if has_hooks_before_tools(run) else make_marker(run)
+        if has_hooks_before_tools(run):
+            return None
+        if run.shutdown is None:
+            return make_marker(run, ())
+        turn, iteration, calls = run.machine.turn, run.machine.iteration, event.reply.calls
+        tools = [RunTool(tool_key(turn, iteration, at), call, at) for at, call in enumerate(calls)]
+        return make_marker(run, tools)
     if not _completes_turn(run.machine, event):
         return None
     if run.hooks.chain.after_iteration or run.hooks.wants_to_end():
@@ -126,7 +144,7 @@ async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bo
         effects: the next effects.
     """
     try:
-        end = await _call_hooks(run, run.hooks)
+        end = await _call_hooks(run, run.hooks, effects)
         if end is None:
             return False
         await finalize_children(run)
@@ -137,10 +155,13 @@ async def call_between_hooks(run: ActiveTurn, effects: tuple[Effect, ...]) -> bo
     return True
 
 
-async def _call_hooks(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
+async def _call_hooks(
+    run: ActiveTurn, hooks: TurnHooks, effects: tuple[Effect, ...]
+) -> TurnStopped | None:
     machine = run.machine
     if machine.phase is _TOOLS:
-        await _call_before_tools(run, hooks, machine)
+        by_code = any(isinstance(one, RunTool) and one.by_code for one in effects)
+        await _call_before_tools(run, hooks, by_code=by_code)
     elif hooks.iteration is not None:
         await _call_after_iteration(hooks, machine)
     if machine.phase is Phase.CLOSING or not hooks.wants_to_end():
@@ -148,17 +169,18 @@ async def _call_hooks(run: ActiveTurn, hooks: TurnHooks) -> TurnStopped | None:
     return make_stop_event(run)
 
 
-async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, machine: SessionMachine) -> None:
+async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, *, by_code: bool) -> None:
     this = hooks.iteration
     if this is None or this.before_tools_called or this.reply is None or hooks.stop is not None:
         return
     this.before_tools_called = True
     if not hooks.chain.before_tools:
         return
-    key = begun_key(machine.turn, this.number)
+    key = begun_key(run.machine.turn, this.number)
+    unfinished = this.reply.kind is ReplyKind.TRUNCATED
     for index, call in enumerate(this.calls):
         this.checked[index] = check_call(
-            run.plan.registry, call, unfinished=this.reply.kind is ReplyKind.TRUNCATED
+            run.plan.registry, call, unfinished=unfinished, by_code=by_code
         )
     calls, invalid = _visible_calls(this)
     context = BeforeTools(

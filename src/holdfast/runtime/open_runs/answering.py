@@ -96,7 +96,8 @@ class Answering:
             if isinstance(accepted, Receipt):
                 return accepted
             run = ActiveTurn(self._plan, run_id, opened, TurnContext())
-            await run.log.commit(answer_event(accepted, at, deferred=True))
+            event = answer_event(accepted, at, deferred=True)
+            await run.log.commit(event, act=accepted.act)
             return Receipt()
 
     async def abandon(self, run_id: str, by: str = "") -> Result[object]:

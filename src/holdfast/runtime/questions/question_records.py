@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import extended_key
 from holdfast.core.errors import AnswerTypeError
 from holdfast.core.events import (
@@ -51,8 +52,8 @@ class AskingLog(Protocol):
 
     error: BaseException | None
 
-    async def commit(self, event: Event) -> None:
-        """Save an event and apply it."""
+    async def commit(self, event: Event, *, act: Act | None = None) -> None:
+        """Save an event and the act that writes it, and apply it."""
         ...
 
     async def wait_applied(self) -> None:
@@ -143,7 +144,7 @@ async def record_outcome(
             return
     at = run.plan.clock.now()
     if isinstance(outcome, Answer):
-        await run.log.commit(answer_event(outcome, at, deferred=later))
+        await run.log.commit(answer_event(outcome, at, deferred=later), act=outcome.act)
     else:
         why = "failed" if isinstance(outcome, AnswerTypeError) else outcome
         await run.log.commit(QuestionUnanswered(key, at, why, later))

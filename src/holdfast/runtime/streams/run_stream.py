@@ -234,9 +234,10 @@ class RunStream(Generic[T]):
 
         The journal is then as it would be after a crash, and `resume` or `recover` continues the turn.
         Calls of models and tools that only read are cut, and are made again. A writing tool under way
-        is waited for; one that does not end in time is in doubt. No other call begins. A reader of
-        the stream gets the remaining items and a plain end. `result` and `wait()` raise
-        CancelledError unless the turn has ended. Without a journal this is `cancel`.
+        is waited for, also if it was only saved as begun; one that does not end in time is in doubt.
+        No other call begins. A reader of the stream gets the remaining items and a plain end.
+        `result` and `wait()` raise CancelledError unless the turn has ended. Without a journal this
+        is `cancel`.
 
         Args:
             grace: the longest time to wait for writing tools, in seconds.

@@ -49,7 +49,9 @@ async def restore_offer(run: ActiveTurn) -> None:
         if isinstance(event, ModelReplied) and event.key == key:
             listed = await _list_tools(run, machine.iteration)
             offered = event.offered
-            kept = [one for one in listed if offered is None or one.name in offered]
+            kept = [
+                one for one in listed if offered is None or not one.offered or one.name in offered
+            ]
             _set_tools(run, tuple(kept))
             return
 
@@ -61,7 +63,7 @@ async def _list_tools(run: ActiveTurn, iteration: int) -> tuple[Tool, ...]:
         iteration=iteration,
         messages=run.machine.transcript.snapshot(),
     )
-    groups = [("the tools of the agent", run.fixed_tools.offered_tools)]
+    groups = [("the tools of the agent", run.fixed_tools.tools)]
     groups += [
         (f"toolset {toolset.name!r}", await _list_toolset(toolset, context, run))
         for toolset in run.plan.toolsets
@@ -90,7 +92,7 @@ async def _list_toolset(
 
 def _set_tools(run: ActiveTurn, tools: tuple[Tool, ...]) -> None:
     plan = run.plan
-    known = plan.registry.offered_tools
+    known = plan.registry.tools
     if len(known) == len(tools) and all(map(is_, known, tools)):
         return  # the specifications stay the same objects, which are encoded once
     registry = finish_registry(Registry(tools), plan.output, plan.chain)

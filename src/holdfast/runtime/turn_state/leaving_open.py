@@ -7,7 +7,7 @@ must not decide which failures leave a turn open: `core.turn_failures` does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from holdfast.core.effects import CallModel
@@ -44,7 +44,7 @@ class Shutdown:
 
     def __init__(self) -> None:
         self.is_asked = False
-        """Whether the turn must stop; no call of a model or a tool begins any more."""
+        """Whether the turn must stop; no call begins any more, but of a writing tool saved as begun."""
         self.cancelled_by = ""
         """Who cancelled the stream, as the journal saves it."""
         self._writes: dict[str, set[str]] = {}
@@ -58,10 +58,23 @@ class Shutdown:
             key: the effect.
             writes: whether the call must not be cut, since it could not be repeated.
         """
-        if self.is_asked:
+        if self.is_asked and key not in self._writes.get(run_id, ()):
             await asyncio.get_running_loop().create_future()  # until the turn is cancelled
         if writes:
             self._writes.setdefault(run_id, set()).add(key)
+
+    def expect_writes(self, run_id: str, keys: Iterable[str]) -> None:
+        """Note writing tools that are about to be saved as begun, before they are called.
+
+        If they were not called any more, nobody could tell that they took no effect.
+
+        Args:
+            run_id: the run.
+            keys: the effects.
+        """
+        if not self.is_asked:
+            for key in keys:
+                self._writes.setdefault(run_id, set()).add(key)
 
     def finish_call(self, run_id: str, key: str) -> None:
         """Note that the outcome of a call is saved, or that the call waits for an answer."""

@@ -44,6 +44,8 @@ class Iteration(Struct):
     """The calls of the reply that were checked before they were due to run, by index."""
     asked: Outcome[Reply] | None = None
     """What the model itself returned, the last time that it was called."""
+    called_by: str = ""
+    """The middleware that made the calls of the reply in place of a model."""
     output_call: ToolCall | None = None
     """The call of an output function, whose arguments are the text of the reply."""
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, MutableMapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, ModelReplied, OutputChecked, ToolFinished, TurnClosed
 from holdfast.core.session_state import Phase
@@ -79,7 +81,12 @@ class TurnLog:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     async def commit(
-        self, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+        self,
+        event: Event,
+        effect: Effect | None = None,
+        *,
+        marker: Event | None = None,
+        act: Act | None = None,
     ) -> None:
         """Check an event against the machine, save it and apply it; one event after another.
 
@@ -90,6 +97,7 @@ class TurnLog:
             event: what happened.
             effect: the effect that was performed.
             marker: an event that is saved in the same transaction, directly after the first.
+            act: the act that writes the event, saved in the same transaction.
 
         Raises:
             BaseException: this event, or one before it, could not be saved.
@@ -110,7 +118,8 @@ class TurnLog:
         if marker is not None:
             pending.append(marker)
         try:
-            await self._journal.append(self._run_id, event, ended, marker=marker)
+            save = self._journal.append if act is None else partial(self._journal.append, act=act)
+            await save(self._run_id, event, ended, marker=marker)
         except asyncio.CancelledError:
             await self._apply_saved()
             raise

@@ -20,6 +20,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.inline_media import read_inline
 from holdfast.testing.emulator.wires.signatures import is_intact
 
 WIRE = "anthropic"
@@ -285,9 +286,15 @@ def _read_parts(blocks: list[_Block], names: Mapping[str, str]) -> Iterator[Part
             case "tool_result":
                 yield _read_result(block, names)
             case "image" | "document" as kind:
-                yield Media("image/*" if kind == "image" else "application/*", url=f"inline:{kind}")
+                yield _read_media(kind, block.get("source"))
             case _:
                 yield Opaque(WIRE, block)
+
+
+def _read_media(kind: str, source: object) -> Media:
+    told = source if isinstance(source, dict) else {}
+    named = told.get("media_type") or ("image/*" if kind == "image" else "application/*")
+    return read_inline(str(named), told.get("data"), kind)
 
 
 def _read_result(block: _Block, names: Mapping[str, str]) -> ToolResult:

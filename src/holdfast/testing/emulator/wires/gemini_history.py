@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.core.messages import (
-    Media,
     Message,
     Opaque,
     Part,
@@ -23,6 +22,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.inline_media import read_inline
 from holdfast.testing.emulator.wires.signatures import is_base64, is_intact
 
 WIRE = "gemini"
@@ -242,7 +242,7 @@ def _read_part(part: _Json, calls: list[ToolCall]) -> Part:
         return Text(text, {"thoughtSignature": signature} if signature else None)
     for name, kind in (("inlineData", "mimeType"), ("fileData", "mimeType")):
         if isinstance(media := get_field(part, name), dict):
-            return Media(str(get_field(media, kind) or "*/*"), url=f"inline:{name}")
+            return read_inline(str(get_field(media, kind) or "*/*"), media.get("data"), name)
     return Opaque(WIRE, part)
 
 

@@ -21,6 +21,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.inline_media import read_url
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -159,6 +160,6 @@ def _read_content(content: object) -> Iterator[Text | Media | Refusal]:
             case "image_url":
                 image = part.get("image_url")
                 url = image.get("url") if isinstance(image, dict) else image
-                yield Media("image/*", url=str(url))
+                yield read_url("image/*", url, "image_url")
             case kind:
                 yield Media(f"application/x-{kind}", url=f"inline:{kind}")

@@ -24,6 +24,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.inline_media import read_url
 from holdfast.testing.emulator.wires.signatures import is_intact
 
 WIRE = "openai_responses"
@@ -237,8 +238,10 @@ def _read_content(content: object) -> Iterator[Text | Media | Refusal]:
                 yield Text(part["text"])
             case "refusal":
                 yield Refusal(part["refusal"])
+            case "input_image":
+                yield read_url("image/*", part.get("image_url"), "input_image")
             case kind:
-                yield Media("image/*" if kind == "input_image" else "*/*", url=f"inline:{kind}")
+                yield Media("*/*", url=f"inline:{kind}")
 
 
 def read_tools(tools: object) -> tuple[ToolSpec, ...]:
