@@ -21,7 +21,7 @@ from holdfast.core.effects import CallModel
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import ModelReplied, Status, TurnClosed
 from holdfast.core.messages import Reply, Text
-from holdfast.journal import postgres_schema
+from holdfast.journal import postgres_migration, postgres_schema
 from holdfast.journal.journal_errors import (
     JournalClosedError,
     JournalCorruptError,
@@ -198,6 +198,8 @@ async def test_a_turn_whose_responses_were_lost_has_one_lease_and_each_record_on
             claimed = await journal.claim("r")
             assert claimed.version == version
             assert len(await claimed.read("r")) == 15
+            # Closing the journal would wait for the proxy, which runs in this event loop.
+            await claimed.release()
 
 
 async def test_a_server_that_is_gone_is_reported_and_saved_records_are_found_later(
@@ -388,10 +390,10 @@ async def test_tables_of_another_program_are_refused_and_left(
 async def test_tables_that_cannot_be_made_are_not_half_made(
     postgres: PostgresServer, url: str
 ) -> None:
-    broken = (*postgres_schema.SCHEMA, "NONSENSE")
+    broken = ((*postgres_schema.SCHEMA, "NONSENSE"),)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         with pytest.raises(psycopg.Error):
-            await postgres_schema.prepare_schema(connection, "here", broken)
+            await postgres_migration.prepare_schema(connection, "here", broken)
     assert postgres.rows(url, "SELECT to_regclass('holdfast_journal')") == [(None,)]
     with PostgresJournal(url) as journal:
         await journal.append("r", make_turn_opened(1))

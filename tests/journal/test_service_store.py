@@ -22,7 +22,6 @@ from holdfast.errors import (
 )
 from holdfast.journal.service_store import (
     UPLOAD_KEEP,
-    Act,
     ApiKey,
     RequestName,
     ServiceStore,
@@ -171,6 +170,21 @@ async def test_a_request_whose_process_died_is_taken_over_only_with_the_same_bod
     assert (await store.claim_request(NAME, "d1", owner="b", now=15.0)).owner == "b"
 
 
+async def test_a_claim_is_renewed_by_its_owner_and_expires_with_its_process(
+    store: ServiceStore,
+) -> None:
+    await store.claim_request(NAME, "d1", owner="a", now=10.0, lease=5.0)
+    await store.renew_claim(NAME, "b", 50.0)
+    await store.renew_claim(NAME, "a", 20.0)
+    assert (await store.claim_request(NAME, "d1", owner="b", now=19.9)).owner == "a"
+    await store.expire_claims(16.0)
+    assert (await store.claim_request(NAME, "d1", owner="b", now=16.0)).owner == "b"
+    await store.finish_request(NAME, 200, b"x")
+    await store.expire_claims(17.0)
+    await store.renew_claim(NAME, "b", 18.0)
+    assert (await store.claim_request(NAME, "d1", owner="c", now=30.0)).body == b"x"
+
+
 async def test_a_request_that_was_not_performed_is_free_again(store: ServiceStore) -> None:
     await store.claim_request(NAME, "d1", owner="a", now=10.0)
     await store.release_request(NAME, "b")
@@ -209,23 +223,6 @@ async def test_one_of_many_callers_performs_a_request(reopen: Open) -> None:
         for number in range(40)
     ]
     assert len({saved.owner for saved in await asyncio.gather(*claims)}) == 1
-
-
-async def test_acts_are_listed_in_order_and_saved_once(reopen: Open) -> None:
-    store, other = reopen(), reopen()
-    acts = [
-        Act(id=f"a{n}", tenant="acme", session="s" * 9000, act="cancel", by="ada", at=float(n))
-        for n in range(5)
-    ]
-    for act in (*acts, acts[0]):
-        await store.add_act(act)
-    await store.add_act(
-        Act(id="x", tenant="other", session="s" * 9000, act="cancel", by="eve", at=1.0)
-    )
-    assert await other.list_acts("acme", "s" * 9000) == acts
-    assert await other.list_acts("acme", "s" * 9000, 2) == acts[3:]
-    assert await other.list_acts("acme", "s" * 9000, 0) == []
-    assert await other.list_acts("acme", "unknown") == []
 
 
 async def test_a_probe_shows_that_the_store_can_be_written(store: ServiceStore) -> None:
@@ -306,13 +303,13 @@ def test_a_file_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) ->
 async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
-        "from holdfast.journal.service_store import Act\n"
+        "from holdfast.journal.service_store import Upload\n"
         "from holdfast.journal.service_store_sqlite import SqliteServiceStore\n"
         "async def work():\n"
         "    store = SqliteServiceStore(sys.argv[1])\n"
         "    for n in range(100_000):\n"
         "        name = f'{sys.argv[2]}-{n}'\n"
-        "        await store.add_act(Act(id=name, tenant='', session='s', act='x', by='', at=1.0))\n"
+        "        await store.add_upload(Upload(tenant='', name=name, media_type='x', data=b'', created_at=1.0))\n"
         "        print(name, flush=True)\n"
         "asyncio.run(work())\n"
     )
@@ -326,7 +323,8 @@ async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> No
         told += (await process.stdout.read()).decode().split()
         await process.wait()
     store = SqliteServiceStore(tmp_path / "talk.db")
-    saved = {act.id for act in await store.list_acts("", "s", 1_000_000)}
+    rows = await store.perform(("SELECT name FROM holdfast_uploads", {}))
+    saved = {name for (name,) in rows}
     assert set(told) <= saved
     assert len(saved) <= len(told) + 4
     store.close()

@@ -424,7 +424,7 @@ async def test_every_version_is_read_for_ever(path: Path, version: str) -> None:
 async def test_a_schema_that_fails_half_way_changes_nothing(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     with pytest.raises(JournalStorageError, match="syntax error"):
-        opening.create_schema(connection, str(path), (*SCHEMA, "NONSENSE"))
+        opening.migrate(connection, str(path), ((*SCHEMA, "NONSENSE"),))
     assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
     connection.close()
     with SqliteJournal(path) as journal:

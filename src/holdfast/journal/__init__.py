@@ -9,6 +9,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.acts import Act as Act
     from holdfast.core.effects import AcceptTurn as AcceptTurn
     from holdfast.core.effects import CallModel as CallModel
     from holdfast.core.effects import CheckOutput as CheckOutput
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _HOME: dict[str, str] = {
     "AcceptTurn": "holdfast.core.effects",
+    "Act": "holdfast.core.acts",
     "CallModel": "holdfast.core.effects",
     "CheckOutput": "holdfast.core.effects",
     "CloseTurn": "holdfast.core.effects",

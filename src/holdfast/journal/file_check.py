@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
 from holdfast.journal.log_file import CLOSED
-from holdfast.journal.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION
+from holdfast.journal.sqlite_schema import APPLICATION_ID, STEPS, VERSION
 
 RESTORE = "Keep the file as it is for an attempt to recover it, and restore a backup elsewhere"
 
@@ -161,8 +161,9 @@ def expected_schema(version: int) -> frozenset[SchemaEntry]:
     """The tables and indexes of a version; none of version 0, a file that is new."""
     connection = sqlite3.connect(":memory:")
     try:
-        for statement in SCHEMA if version else ():
-            connection.execute(statement)
+        for step in STEPS[:version]:
+            for statement in step:
+                connection.execute(statement)
         return _read_schema(connection)
     finally:
         connection.close()

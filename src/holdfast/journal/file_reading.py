@@ -29,9 +29,11 @@ from holdfast.journal.journal_errors import (
     JournalError,
     JournalReadOnlyError,
     JournalStorageError,
+    JournalVersionError,
 )
 from holdfast.journal.log_check import check_files, check_left_alone
 from holdfast.journal.log_file import LOG, ROLLBACK, size_of
+from holdfast.journal.sqlite_schema import VERSION
 from holdfast.journal.writer import WriterJob
 
 T = TypeVar("T")
@@ -157,7 +159,14 @@ def _connect(path: str, *, has_log: bool) -> sqlite3.Connection:
 
 
 def _check_tables(connection: sqlite3.Connection, path: str) -> None:
-    if check_schema(connection, path) == 0:
+    version = check_schema(connection, path)
+    if 0 < version < VERSION:
+        raise JournalVersionError(
+            path,
+            f"has version {version}, and this Holdfast reads version {VERSION}",
+            fix="Open it once for writing, for instance with `holdfast serve`: that migrates it",
+        )
+    if version == 0:
         raise JournalCorruptError(
             path,
             f"{_NO_TABLES}: it was never used, or its {LOG} file is missing",

@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.journal.journal_names import DELETED, UNFINISHED
 from holdfast.journal.media_store import delete_one_medium
@@ -19,6 +20,7 @@ from holdfast.journal.pieces import PIECE
 from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow
 from holdfast.journal.run_summary import summarize_run
+from holdfast.journal.sqlite_acts import check_new_act, delete_acts, insert_act
 from holdfast.journal.sqlite_changes import check_new, get_id, insert_requests, insert_row
 from holdfast.journal.sqlite_queries import select_head
 
@@ -50,14 +52,19 @@ _SHOW = (
 
 
 def hide_runs(
-    tenant: str, runs: Sequence[str], connection: sqlite3.Connection
+    tenant: str, runs: Sequence[str], connection: sqlite3.Connection, act: Act | None = None
 ) -> tuple[int, list[int]]:
     """Hide runs for ever, and delete the short ones as long as the time of one piece allows.
+
+    The acts on them are deleted, and the act that does it is inserted.
 
     Returns:
         The number of all their records, and the ids of the runs of which records are left.
     """
+    check_new_act(tenant, act, connection)
     connection.execute(_COUNT_DELETION, (1,))
+    delete_acts(tenant, runs, connection)
+    insert_act(tenant, act, connection)
     count, left = 0, []
     end = time.monotonic() + PIECE
     for run in runs:
@@ -127,9 +134,12 @@ def show_runs(
     tenant: str,
     runs: Mapping[str, tuple[int, Sequence[Record]]],
     connection: sqlite3.Connection,
+    act: Act | None = None,
 ) -> None:
     """Show runs that were inserted. Raises ConflictError if one of them exists."""
     check_new(tenant, runs, connection)
+    check_new_act(tenant, act, connection)
+    insert_act(tenant, act, connection)
     for run, (number, records) in runs.items():
         summary = summarize_run(records)
         connection.execute(_SHOW, (tenant, run, is_nested_run(run), *summary, number))

@@ -9,7 +9,7 @@
     ├── JournalReadOnlyError      the journal was opened for reading only
     ├── LeaseLostError            another driver has taken over the run
     └── JournalClosedError        the journal was closed, or opened before a fork
-    RequestExistsError            a ConflictError; another turn has the same request
+    RequestExistsError            a ConflictError; another turn or act has the same request
     RunChangedError               a ConflictError; inside the library only: read the run again
 
 A message never contains the content of a record, since messages are logged.
@@ -123,14 +123,14 @@ class RunChangedError(ConflictError):
 
 
 class RequestExistsError(ConflictError):
-    """The journal already has a turn with this request, the idempotency key of a caller.
+    """The journal already has a turn with this request, the idempotency key of a caller, or an act.
 
     `agent.run(request=...)` handles this error: it returns the result of that turn.
 
     >>> str(RequestExistsError("order-7"))
-    "another turn has the request 'order-7' already"
+    "the journal already has the request 'order-7'"
     """
 
     def __init__(self, request: str) -> None:
-        super().__init__(f"another turn has the request {request!r} already")
+        super().__init__(f"the journal already has the request {request!r}")
         self.request = request

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Self, TypeAlias
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
@@ -29,7 +30,7 @@ class MemoryJournal:
     []
     """
 
-    __slots__ = ("_requests", "_runs", "_tenants", "tenant")
+    __slots__ = ("_acts", "_requests", "_runs", "_tenants", "tenant")
 
     def __init__(self) -> None:
         self._start(DEFAULT_TENANT, {})
@@ -38,6 +39,7 @@ class MemoryJournal:
         self.tenant = tenant
         self._runs: dict[str, dict[str, _Saved]] = {}
         self._requests: dict[str, tuple[str, str]] = {}
+        self._acts: dict[str, Act] = {}
         self._tenants = tenants
 
     def for_tenant(self, tenant: str) -> Self:
@@ -55,6 +57,7 @@ class MemoryJournal:
         effect: Effect | None = None,
         *,
         marker: Event | None = None,
+        act: Act | None = None,
     ) -> None:
         """Save one event, or an event and its marker. Raises ConflictError if a key is taken."""
         saved = self._runs.get(run)
@@ -68,6 +71,8 @@ class MemoryJournal:
             turn = (run, event.key)
             if self._requests.setdefault(event.request, turn) != turn:
                 raise RequestExistsError(event.request)
+        if act is not None:
+            self._add_act(act)
         if not saved:
             saved = self._runs.setdefault(run, saved)
         if marker is None:
@@ -127,23 +132,49 @@ class MemoryJournal:
         found = [view.tenant for view in views if await view.runs(turn_open=turn_open)]
         return sorted(set(found))
 
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+    async def restore(
+        self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None
+    ) -> None:
         """Save whole runs. Raises ConflictError if one of them exists."""
         for run in runs:
             if run in self._runs:
                 raise ConflictError(f"the journal already has a run {run!r}")
+        if act is not None:
+            self._add_act(act)
         for run, records in runs.items():
             self._runs[run] = {one.event.key: (one.event, one.digest) for one in records}
             for event in (one.event for one in records):
                 if isinstance(event, TurnOpened) and event.request:
                     self._requests.setdefault(event.request, (run, event.key))
 
-    async def delete(self, *runs: str) -> int:
+    async def delete(self, *runs: str, act: Act | None = None) -> int:
         """Delete runs permanently; return the number of their records."""
+        if act is not None:
+            self._add_act(act)
+        for old in list(self._acts.values()):
+            if old.session in runs and old is not act:
+                del self._acts[old.id]
         for request, (run, _) in list(self._requests.items()):
             if run in runs:
                 del self._requests[request]
         return sum(len(self._runs.pop(run, {})) for run in runs)
+
+    async def save_act(self, act: Act) -> None:
+        """Save an act. Raises RequestExistsError if its id is taken."""
+        self._add_act(act)
+
+    def _add_act(self, act: Act) -> None:
+        if self._acts.setdefault(act.id, act) is not act:
+            raise RequestExistsError(act.id)
+
+    async def find_act(self, act_id: str) -> Act | None:
+        """Return the act with this id."""
+        return self._acts.get(act_id)
+
+    async def list_acts(self, session: str, limit: int = 100) -> Sequence[Act]:
+        """Return the latest acts on a session, the oldest of them first."""
+        acts = [act for act in list(self._acts.values()) if act.session == session]
+        return sorted(acts, key=attrgetter("at", "id"))[-limit:] if limit > 0 else []
 
 
 def _get_digest(effect: Effect | str | None) -> str:

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import sys
 import threading
+from collections.abc import Sequence
 
 from holdfast.journal.file_check import RESTORE
 from holdfast.journal.file_lock import ENDING, FileLock, take_lock
@@ -21,7 +22,7 @@ from holdfast.journal.journal_errors import (
 )
 from holdfast.journal.log_check import busy_error, check_files, check_left_alone
 from holdfast.journal.run_heads import WriterConnection
-from holdfast.journal.sqlite_schema import SCHEMA, VERSION
+from holdfast.journal.sqlite_schema import STEPS
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -157,22 +158,32 @@ def _prepare_connection(connection: sqlite3.Connection, path: str) -> None:
     run("PRAGMA trusted_schema = OFF")
     run("BEGIN IMMEDIATE")  # fails now if another program is writing
     run("COMMIT")
-    create_schema(connection, path)
+    migrate(connection, path)
     if run("PRAGMA auto_vacuum").fetchone()[0] == _FULL_VACUUM:
         run("PRAGMA auto_vacuum = INCREMENTAL")  # otherwise a commit could shorten the file
 
 
-def create_schema(
-    connection: sqlite3.Connection, path: str, schema: tuple[str, ...] = SCHEMA
+def migrate(
+    connection: sqlite3.Connection, path: str, steps: Sequence[Sequence[str]] = STEPS
 ) -> None:
-    """Create the tables of a new file in one transaction; a file that has them is left alone."""
-    if int(connection.execute("PRAGMA user_version").fetchone()[0]):
+    """Create the tables of a new file, or bring those of an older version to this one.
+
+    All steps are one transaction. The file is locked, so no other process writes to it.
+
+    Args:
+        connection: the connection of the journal.
+        path: its file.
+        steps: the statements that make each version of the one before.
+    """
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version == len(steps):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statement in schema:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        for step in steps[version:]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(steps)}")
         connection.execute("COMMIT")
     except (sqlite3.Error, ValueError) as error:
         if connection.in_transaction:

@@ -14,6 +14,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 
@@ -57,6 +58,7 @@ class RunLog(Protocol):
         effect: Effect | None = None,
         *,
         marker: Event | None = None,
+        act: Act | None = None,
     ) -> None:
         """Save one event, or an event and its marker; returns when they are saved.
 
@@ -70,10 +72,11 @@ class RunLog(Protocol):
             effect: the effect that the event ends, whose digest is saved; None if it ends none.
             marker: an event that follows at once: the begin of the tools, or the end of the turn. No
                 digest is saved with it.
+            act: the act that writes the event, saved in the same transaction.
 
         Raises:
             ConflictError: the run has an outcome for one of these keys already.
-            RequestExistsError: another turn has the request of this one.
+            RequestExistsError: another turn has the request of this one, or another act the id.
             SessionBusyError: another driver has a lease of the run.
             LeaseLostError: this is a lease, and another driver has taken over.
             JournalError: it could not be saved.
@@ -118,22 +121,45 @@ class Journal(RunLog, Protocol):
         """Return run and key of the turn that was opened with this request; None if none was."""
         ...
 
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+    async def restore(
+        self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None
+    ) -> None:
         """Save these runs with exactly these records: either all of them or, on failure, none.
 
-        A request that another turn has stays with that turn.
+        A request that another turn has stays with that turn. An act is saved with the runs.
 
         Raises:
             ConflictError: one of the runs already has records.
+            RequestExistsError: another act has the id of this one.
             JournalError: they could not be saved.
         """
         ...
 
-    async def delete(self, *runs: str) -> int:
+    async def delete(self, *runs: str, act: Act | None = None) -> int:
         """Delete runs permanently, all or none; return the number of their records.
 
-        Their requests are free again.
+        Their requests are free again, and the acts on sessions of these names are deleted. The act
+        that deletes them is saved, and stays.
+
+        Raises:
+            RequestExistsError: another act has the id of this one.
         """
+        ...
+
+    async def save_act(self, act: Act) -> None:
+        """Save an act that writes nothing else, or that is saved before it is performed.
+
+        Raises:
+            RequestExistsError: another act has the id of this one.
+        """
+        ...
+
+    async def find_act(self, act_id: str) -> Act | None:
+        """Return the act with this id."""
+        ...
+
+    async def list_acts(self, session: str, limit: int = 100) -> Sequence[Act]:
+        """Return the latest acts on a session, the oldest of them first."""
         ...
 
 

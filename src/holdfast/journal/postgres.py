@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 
 import msgspec
 
+from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import between
 from holdfast.core.effects import Effect, is_nested_run
@@ -126,6 +127,7 @@ class PostgresJournal:
         effect: Effect | None = None,
         *,
         marker: Event | None = None,
+        act: Act | None = None,
     ) -> None:
         """Save one event, or an event and its marker; returns when they are committed.
 
@@ -133,12 +135,12 @@ class PostgresJournal:
 
         Raises:
             ConflictError: the run has an outcome for one of these keys already.
-            RequestExistsError: another turn has the request of this one.
+            RequestExistsError: another turn has the request of this one, or another act the id.
             SessionBusyError: another driver has a lease of the run.
             JournalUnreachableError: the server is gone, and it is unknown whether it was saved.
             JournalError: it could not be saved.
         """
-        await self._append_event(run, event, effect, marker, None)
+        await self._append_event(run, event, effect, marker, lease=None, act=act)
 
     async def _append_event(
         self,
@@ -146,18 +148,20 @@ class PostgresJournal:
         event: Event,
         effect: Effect | None,
         marker: Event | None,
+        *,
         lease: LeaseState | None,
+        act: Act | None,
     ) -> None:
         from holdfast.journal.postgres_inserts import Outcome, make_insert
 
-        insert = make_insert(self._run_values(run), event, effect, marker, lease)
+        insert = make_insert(self._run_values(run), event, effect, marker, lease=lease, act=act)
         outcome = Outcome.UNSAVED
         if lease is not None:
             begins = not lease.token
-            if begins and insert.media:
+            if begins and insert.is_alone:
                 await self._begin_lease(insert.names, lease)
                 begins = False
-            if not insert.media:
+            if not insert.is_alone:
                 outcome = await self._server.save(insert)
             if outcome is Outcome.SAVED:
                 return
@@ -255,14 +259,41 @@ class PostgresJournal:
         """Count the records, of any tenant, whose run is missing: it was damaged or removed."""
         return int(str((await self._fetch_rows(sql.ORPHANS, {}))[0][0]))
 
-    async def delete(self, *runs: str) -> int:
+    async def delete(self, *runs: str, act: Act | None = None) -> int:
         """Delete runs permanently, all or none; return the number of their records.
 
         Leases of the runs are lost. The server frees the space when it vacuums. Backups and the
         write-ahead log of the server may still contain the records.
         """
         names = [self._run_values(run) for run in sorted(runs)]  # locked in the same order by all
-        return await self._thread.submit(lambda begin: self._server.delete(names, begin))
+        done = None
+        if act is not None:
+            from holdfast.journal.postgres_acts import make_act_values
+
+            done = make_act_values(self.tenant, act)
+        return await self._thread.submit(lambda begin: self._server.delete(names, done, begin))
+
+    async def save_act(self, act: Act) -> None:
+        """Save an act. Raises RequestExistsError if its id is taken."""
+        from holdfast.journal.postgres_acts import make_save_act
+
+        work = make_save_act(self.tenant, act)
+        await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
+
+    async def find_act(self, act_id: str) -> Act | None:
+        """Return the act with this id."""
+        from holdfast.journal.postgres_acts import FIND_ACT, to_acts
+
+        values = {"tenant": self.tenant, "id": check_text(act_id, "act.id")}
+        found = to_acts(await self._fetch_rows(FIND_ACT, values))
+        return found[0] if found else None
+
+    async def list_acts(self, session: str, limit: int = 100) -> Sequence[Act]:
+        """Return the latest acts on a session, the oldest of them first."""
+        from holdfast.journal.postgres_acts import LIST_ACTS, to_acts
+
+        names = {"tenant": self.tenant, "name": digest_name(session), "limit": max(limit, 0)}
+        return to_acts(await self._fetch_rows(LIST_ACTS, names))[::-1]
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return the keys of a run, in order of the records."""
@@ -291,7 +322,9 @@ class PostgresJournal:
         rows = await self._fetch_rows(sql.REQUEST, values)
         return (str(rows[0][0]), str(rows[0][1])) if rows else None
 
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+    async def restore(
+        self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None
+    ) -> None:
         """Save these runs with exactly these records: either all of them or, on failure, none.
 
         Raises:
@@ -301,7 +334,7 @@ class PostgresJournal:
         from holdfast.journal.postgres_queries import make_restore
 
         wanted = {run: records for run, records in runs.items() if records}
-        work = make_restore(self.tenant, wanted)
+        work = make_restore(self.tenant, wanted, act)
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def load_snapshot(self, run: str) -> bytes | None:

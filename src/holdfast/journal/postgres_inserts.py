@@ -7,11 +7,13 @@ from enum import Enum
 
 from msgspec import Struct
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_names import check_name, check_text
 from holdfast.journal.media_store import extract_media
+from holdfast.journal.postgres_acts import make_act_values
 from holdfast.journal.postgres_renewal import LeaseState
 from holdfast.journal.rows import EncodedRow, encode_append
 
@@ -42,6 +44,7 @@ class Insert(Struct, frozen=True):
         lease: the lease; None without one. A lease that has no token begins with this append.
         ends: whether the lease ends with this append.
         media: the large bytes of its events, by digest.
+        act: the values of the act that writes it; None without one.
     """
 
     run: str
@@ -53,6 +56,12 @@ class Insert(Struct, frozen=True):
     lease: LeaseState | None
     ends: bool
     media: Mapping[str, bytes]
+    act: dict[str, object] | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it needs a transaction of its own, since it writes to more tables."""
+        return bool(self.media) or self.act is not None
 
     @property
     def key(self) -> object:
@@ -67,7 +76,9 @@ def make_insert(
     event: Event,
     effect: Effect | None,
     marker: Event | None,
+    *,
     lease: LeaseState | None,
+    act: Act | None = None,
 ) -> Insert:
     """Encode an append.
 
@@ -77,6 +88,7 @@ def make_insert(
         effect: the effect that it ends, if it ends one.
         marker: the event that follows it, if there is one.
         lease: the lease under which it is saved.
+        act: the act that writes it.
 
     Raises:
         ConfigurationError: the event cannot be saved.
@@ -97,6 +109,7 @@ def make_insert(
         lease=lease,
         ends=closes and lease is not None and lease.ends_with_turn,
         media=media,
+        act=make_act_values(str(names["tenant"]), act) if act is not None else None,
     )
 
 

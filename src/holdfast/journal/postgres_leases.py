@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
@@ -14,9 +15,24 @@ from holdfast.journal.port import Record, RunLog
 if TYPE_CHECKING:
     from holdfast.journal.postgres_renewal import LeaseState
 
-Append: TypeAlias = Callable[
-    [str, Event, Effect | None, Event | None, "LeaseState | None"], Awaitable[None]
-]
+
+class AppendUnderLease(Protocol):
+    """Saves an event, or an event and its marker."""
+
+    async def __call__(
+        self,
+        run: str,
+        event: Event,
+        effect: Effect | None,
+        marker: Event | None,
+        *,
+        lease: LeaseState | None,
+        act: Act | None,
+    ) -> None:
+        """Save as `RunLog.append`; without a lease, if no driver has one."""
+        ...
+
+
 Release: TypeAlias = Callable[["LeaseState"], Awaitable[None]]
 
 
@@ -34,7 +50,12 @@ class PostgresLease:
     __slots__ = ("_append", "_is_released", "_journal", "_path", "_release", "_state")
 
     def __init__(
-        self, path: str, journal: RunLog, state: LeaseState, append: Append, release: Release
+        self,
+        path: str,
+        journal: RunLog,
+        state: LeaseState,
+        append: AppendUnderLease,
+        release: Release,
     ) -> None:
         self._path = path
         self._journal = journal
@@ -65,12 +86,13 @@ class PostgresLease:
         effect: Effect | None = None,
         *,
         marker: Event | None = None,
+        act: Act | None = None,
     ) -> None:
         """Save as `PostgresJournal.append`; LeaseLostError when another driver has taken over."""
         self._check_run(run)
         if self._state.is_lost or self._is_released:
             raise lease_lost_error(self._path, run)
-        await self._append(run, event, effect, marker, self._state)
+        await self._append(run, event, effect, marker, lease=self._state, act=act)
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of the run in order, without the first `after`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import psycopg
@@ -28,6 +29,7 @@ SECONDS_BETWEEN_BEATS = 5.0
 _LONGEST_SILENCE = 3 * SECONDS_BETWEEN_BEATS
 _LONGEST_PAUSE = 2.0
 _BEAT = ""
+_OPTIONS: Final = {"application_name": "holdfast", "connect_timeout": "5"}
 
 CHANNEL: Final = "SELECT 'holdfast_' || md5(current_schema())"
 """Journals in several schemas of one database have channels of their own."""
@@ -134,7 +136,7 @@ class PostgresLink:
         while not self._is_closed:
             try:
                 async with await psycopg.AsyncConnection.connect(
-                    make_conninfo("", **{"application_name": "holdfast", **self._parts}),
+                    make_conninfo("", **{**_OPTIONS, **self._parts}),
                     autocommit=True,
                 ) as connection:
                     await self._receive_all(connection)
@@ -161,7 +163,17 @@ class PostgresLink:
                 last = asyncio.get_running_loop().time()
                 if notice.payload != _BEAT:
                     self._receive(notice.payload)
+            # A network that loses everything reports no lost connection. The statement cannot be
+            # cancelled then, and ends at its own time limit.
+            has_ended = asyncio.Event()
+            self._server.thread.start(partial(self._send_beat, has_ended), _withdraw)
+            async with asyncio.timeout(SECONDS_BETWEEN_BEATS):
+                await has_ended.wait()
+
+    async def _send_beat(self, has_ended: asyncio.Event) -> None:
+        with suppress(JournalError):  # the link hears nothing then
             await self._server.fetch_rows(_NOTIFY, {"messages": [_BEAT]})
+        has_ended.set()
 
     def _set_up(self, *, is_up: bool) -> None:
         if is_up is not self.is_up:

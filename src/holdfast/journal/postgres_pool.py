@@ -17,7 +17,7 @@ from msgspec import Struct
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 
-from holdfast.journal import postgres_schema
+from holdfast.journal import postgres_migration
 from holdfast.journal.journal_errors import JournalError, JournalStorageError
 from holdfast.journal.postgres_failures import PostgresAddress, is_transient
 from holdfast.journal.postgres_statements import SETTINGS
@@ -144,9 +144,10 @@ class Pool:
                 fix="Create the database with ENCODING 'UTF8' TEMPLATE template0",
             )
         if not self._was_reached:
-            await postgres_schema.prepare_schema(
+            await postgres_migration.prepare_schema(
                 connection, self._address.location, create=self._policy.create
             )
+        await postgres_migration.keep_version(connection, self._address.location)
 
     async def close(self) -> None:
         """Close the idle connections."""

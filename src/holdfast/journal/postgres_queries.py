@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
@@ -15,6 +16,7 @@ from holdfast.journal import postgres_statements as sql
 from holdfast.journal.journal_names import check_name, digest_name
 from holdfast.journal.media_store import extract_media
 from holdfast.journal.port import Record
+from holdfast.journal.postgres_acts import insert_act, make_act_values
 from holdfast.journal.postgres_media import extract_snapshot_media, save_media
 from holdfast.journal.postgres_pool import Connection, Work
 from holdfast.journal.rows import SAID, encode_row, number_checksum
@@ -38,18 +40,22 @@ def _make_pattern(word: str) -> str:
     return f"%{word}%"
 
 
-def make_restore(tenant: str, runs: Mapping[str, Sequence[Record]]) -> Work[None]:
+def make_restore(
+    tenant: str, runs: Mapping[str, Sequence[Record]], act: Act | None = None
+) -> Work[None]:
     """Make the work that adds whole runs in one transaction. The work raises ConflictError.
 
     Args:
         tenant: the tenant of the runs.
         runs: the runs by name, each with at least one record.
+        act: the act that adds them.
 
     Raises:
         ConfigurationError: a record cannot be stored.
     """
     # Encoded here and not in the work, which runs in the thread of the journal, perhaps twice.
     wanted = [_encode_run(tenant, run, records) for run, records in runs.items()]
+    done = make_act_values(tenant, act) if act is not None else None
 
     tries = 0
 
@@ -73,6 +79,7 @@ def make_restore(tenant: str, runs: Mapping[str, Sequence[Record]]) -> Work[None
                         values = [{**one, "id": row[0]} for one in rows]
                         await cursor.executemany(statement, values)
                 await save_media(connection, run.values, run.media)
+            await insert_act(connection, done)
 
     return work
 

@@ -1,24 +1,14 @@
 """The tables of a PostgreSQL journal; `holdfast_journal.version` says which version they have.
 
-Rules for editing: a version that was released is never changed, and there is no way back. Two
-processes that start at the same time must never both make the tables: an advisory lock of the
-database is held meanwhile.
+Rules for editing: a step that was released is never changed, and there is no way back. A new version
+is a further step.
 """
 
 from __future__ import annotations
 
-from typing import Any, LiteralString
+from typing import LiteralString
 
-import psycopg
-
-from holdfast.journal.journal_errors import JournalStorageError, JournalVersionError
 from holdfast.journal.service_statements import POSTGRES_TABLES
-
-LOCK = 0x48464A31
-"""`HFJ1`: the advisory lock."""
-
-VERSION = 1
-"""The version of the schema below."""
 
 # `name` is the SHA-256 of `run`: an index takes no text of any length. `journal.rows` computes
 # `checksum`. `nested` says whether it is the run of a subagent. `listed_at` is `changed_at` without the
@@ -82,6 +72,23 @@ SCHEMA: tuple[LiteralString, ...] = (
         ")"
     ),
     "CREATE INDEX holdfast_requests_by_run ON holdfast_requests (run_id)",
+    # What people and programs did to sessions. `session_name` is the SHA-256 of `session`. The id of an
+    # act for a request with an idempotency key is made of that key.
+    (
+        "CREATE TABLE holdfast_acts ("
+        ' tenant text COLLATE "C" NOT NULL,'
+        ' id text COLLATE "C" NOT NULL,'
+        " act text NOT NULL,"
+        " session_name bytea NOT NULL,"
+        " session text NOT NULL,"
+        " made_by text NOT NULL,"
+        " at double precision NOT NULL,"
+        " details text NOT NULL,"
+        " digest text NOT NULL,"
+        " PRIMARY KEY (tenant, id)"
+        ")"
+    ),
+    "CREATE INDEX holdfast_acts_by_session ON holdfast_acts (tenant, session_name, at)",
     "CREATE TABLE holdfast_snapshots (run_id bigint PRIMARY KEY, state bytea NOT NULL)",
     # Large bytes of pictures and files, once each, and which runs use them; see `journal.media_store`.
     "CREATE TABLE holdfast_media (digest bytea PRIMARY KEY, data bytea NOT NULL)",
@@ -110,64 +117,8 @@ SCHEMA: tuple[LiteralString, ...] = (
 )
 
 
-async def prepare_schema(
-    connection: psycopg.AsyncConnection[Any],
-    location: str,
-    schema: tuple[LiteralString, ...] = SCHEMA,
-    *,
-    create: bool = True,
-) -> None:
-    """Make the tables when they are missing, if that is wanted.
+STEPS: tuple[tuple[LiteralString, ...], ...] = (SCHEMA,)
+"""The statements that make each version of the one before; the first step makes a new journal."""
 
-    Raises:
-        JournalVersionError: a newer Holdfast made them.
-        JournalStorageError: there are none, and they are not to be made.
-        psycopg.Error: the server refused.
-    """
-    if await _read_version(connection, location):
-        return
-    if not create:
-        raise JournalStorageError(
-            location, "holds no journal", fix="Check the database and its search path"
-        )
-    # Others may hold the lock for as long as they make the tables. It is the session's and not the
-    # transaction's, since a transaction that waits for it might not see the tables of the other.
-    limit = await _set_timeout(connection, "0")
-    await connection.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
-    try:
-        async with connection.transaction():
-            if not await _read_version(connection, location):
-                for statement in schema:
-                    await connection.execute(statement)
-    finally:
-        await connection.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
-        await _set_timeout(connection, limit)
-
-
-async def _set_timeout(connection: psycopg.AsyncConnection[Any], limit: str) -> str:
-    """Set the time that a statement may take; returns what it was."""
-    cursor = await connection.execute("SHOW statement_timeout")
-    before = str((await cursor.fetchone() or ["0"])[0])
-    await connection.execute("SELECT set_config('statement_timeout', %s, false)", (limit,))
-    return before
-
-
-async def _read_version(connection: psycopg.AsyncConnection[Any], place: str) -> int:
-    """The version of the tables; 0 when there are none."""
-    cursor = await connection.execute("SELECT to_regclass('holdfast_journal') IS NOT NULL")
-    if (await cursor.fetchone() or [False])[0] is not True:
-        return 0
-    cursor = await connection.execute("SELECT version FROM holdfast_journal")
-    row = await cursor.fetchone()
-    version = row[0] if row else None
-    if not isinstance(version, int):
-        raise JournalVersionError(
-            place, "has tables of another program", fix="Choose another schema or database"
-        )
-    if version > VERSION:
-        raise JournalVersionError(
-            place,
-            f"has version {version}, and this Holdfast knows up to {VERSION}",
-            fix="Update Holdfast to the version that wrote it, or a newer one",
-        )
-    return version
+VERSION = len(STEPS)
+"""The version that this Holdfast reads and writes."""

@@ -24,6 +24,7 @@ from holdfast.journal.journal_errors import (
     lease_lost_error,
 )
 from holdfast.journal.loop_thread import Begin, LoopThread
+from holdfast.journal.postgres_acts import delete_acts, has_act, insert_act
 from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.journal.postgres_groups import GroupLane
 from holdfast.journal.postgres_inserts import (
@@ -138,12 +139,13 @@ class PostgresServer:
         values = {**make_insert_values(insert), "lease": self._lease}
         statement = sql.APPEND if insert.lease is None else sql.APPEND_LEASED
         try:
-            if not insert.media:
+            if not insert.is_alone:
                 saved = await (await connection.execute(statement, values)).fetchone()
             else:
                 async with connection.transaction():
                     saved = await (await connection.execute(statement, values)).fetchone()
                     if saved:
+                        await insert_act(connection, insert.act)
                         await save_media(connection, insert.names, insert.media)
             if saved:
                 return True
@@ -174,17 +176,30 @@ class PostgresServer:
 
         return await self._pool.perform(begin_work)
 
-    async def delete(self, runs: Sequence[Mapping[str, object]], begin: Begin) -> int:
-        """Delete runs in one transaction and end their leases; return the number of records."""
-        count = 0
+    async def delete(
+        self, runs: Sequence[Mapping[str, object]], act: dict[str, object] | None, begin: Begin
+    ) -> int:
+        """Delete runs in one transaction and end their leases; return the number of records.
+
+        Args:
+            runs: the values by which statements name the runs.
+            act: the values of the act that deletes them.
+            begin: called before anything is changed.
+        """
+        count = tries = 0
 
         async def work(connection: Connection) -> int:
-            nonlocal count
+            nonlocal count, tries
             begin()
+            tries += 1
             found = 0
+            if act is not None and tries > 1 and await has_act(connection, act):
+                return count  # it was committed before the connection was lost
             async with connection.transaction():
+                await insert_act(connection, act)
                 for names in runs:
                     found += await _delete_run(connection, names)
+                    await delete_acts(connection, names, act)
             count = found or count  # 0 if the response to the first attempt was lost
             return count
 

@@ -44,20 +44,6 @@ _TABLES: tuple[LiteralString, ...] = (
         ")"
     ),
     "CREATE INDEX holdfast_answered_by_time ON holdfast_answered (created_at)",
-    # `session_digest` is the SHA-256 of `session`: an index takes no text of any length.
-    (
-        "CREATE TABLE holdfast_acts ("
-        " id text PRIMARY KEY,"
-        " tenant text NOT NULL,"
-        " session_digest {bytes} NOT NULL,"
-        " session text NOT NULL,"
-        " act text NOT NULL,"
-        " made_by text NOT NULL,"
-        " at {time} NOT NULL,"
-        " details text NOT NULL"
-        ")"
-    ),
-    "CREATE INDEX holdfast_acts_by_session ON holdfast_acts (tenant, session_digest, at)",
     # What was uploaded for messages; a message that begins a turn is saved with a copy in the journal.
     (
         "CREATE TABLE holdfast_uploads ("
@@ -135,18 +121,15 @@ FROM holdfast_answered WHERE name = :name
 FINISH_REQUEST = """
 UPDATE holdfast_answered SET status = :status, body = :body WHERE name = :name AND status IS NULL
 """
+RENEW_CLAIM = """
+UPDATE holdfast_answered SET claimed_until = :until
+WHERE name = :name AND status IS NULL AND owner = :owner
+"""
+EXPIRE_CLAIMS = "UPDATE holdfast_answered SET claimed_until = :now WHERE status IS NULL"
 RELEASE_REQUEST = """
 DELETE FROM holdfast_answered WHERE name = :name AND status IS NULL AND owner = :owner
 """
 
-ADD_ACT = """
-INSERT INTO holdfast_acts (id, tenant, session_digest, session, act, made_by, at, details)
-VALUES (:id, :tenant, :session_digest, :session, :act, :by, :at, :details) ON CONFLICT DO NOTHING
-"""
-LIST_ACTS = """
-SELECT id, tenant, session, act, made_by, at, details FROM holdfast_acts
-WHERE tenant = :tenant AND session_digest = :session_digest ORDER BY at DESC, id DESC LIMIT :limit
-"""
 DELETE_OLD_UPLOADS = "DELETE FROM holdfast_uploads WHERE created_at <= :oldest"
 ADD_UPLOAD = """
 INSERT INTO holdfast_uploads (tenant, name, media_type, data, created_at)

@@ -1,4 +1,4 @@
-"""What a service stores besides runs: keys, sign-ins, answered requests and the acts of people.
+"""What a service stores besides runs and acts: keys, sign-ins, answered requests and uploads.
 
 The store lies beside the journal, and several processes may use it at once. It must never contain a
 key or the id of a sign-in, only their SHA-256 digests. All times are seconds since the epoch.
@@ -99,28 +99,6 @@ class SavedRequest(Struct, frozen=True, kw_only=True):
     claimed_until: float
 
 
-class Act(Struct, frozen=True, kw_only=True):
-    """What somebody did to a session.
-
-    Args:
-        id: unique; acts with the same id are one act.
-        tenant: the tenant of the session.
-        session: the session.
-        act: the name of the act, such as "cancel".
-        by: the name of the key, or of the local user.
-        at: when.
-        details: JSON.
-    """
-
-    id: str
-    tenant: str
-    session: str
-    act: str
-    by: str
-    at: float
-    details: str = "{}"
-
-
 class Upload(Struct, frozen=True, kw_only=True):
     """Bytes that were sent for a message.
 
@@ -212,16 +190,16 @@ class ServiceStore(Protocol):
         """Save the answer to a request, unless it has one."""
         ...
 
+    async def renew_claim(self, name: RequestName, owner: str, until: float) -> None:
+        """Let nobody take over a request that is under way before a time, if it has this owner."""
+        ...
+
+    async def expire_claims(self, now: float) -> None:
+        """Let repetitions take over all requests under way; whoever performed them has died."""
+        ...
+
     async def release_request(self, name: RequestName, owner: str) -> None:
         """Forget a request that was not performed, so that it can be repeated at once."""
-        ...
-
-    async def add_act(self, act: Act) -> None:
-        """Save an act."""
-        ...
-
-    async def list_acts(self, tenant: str, session: str, limit: int = 100) -> Sequence[Act]:
-        """Return the latest acts on a session, the oldest of them first."""
         ...
 
     async def add_upload(self, upload: Upload) -> None:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from holdfast.journal.service_store import (
     REQUEST_KEEP,
     UPLOAD_KEEP,
-    Act,
     ApiKey,
     RequestName,
     SavedRequest,
@@ -20,7 +19,7 @@ from holdfast.journal.service_store import (
 
 
 class MemoryServiceStore:
-    """Stores keys, sign-ins, requests and acts as long as the object lives; see `ServiceStore`.
+    """Stores keys, sign-ins, requests and uploads as long as the object lives; see `ServiceStore`.
 
     >>> import asyncio
     >>> asyncio.run(MemoryServiceStore().has_keys())
@@ -31,7 +30,6 @@ class MemoryServiceStore:
         self._keys: dict[str, ApiKey] = {}
         self._sign_ins: dict[bytes, SignIn] = {}
         self._requests: OrderedDict[RequestName, SavedRequest] = OrderedDict()
-        self._acts: dict[str, Act] = {}
         self._uploads: dict[tuple[str, str], Upload] = {}
 
     async def add_key(self, key: ApiKey) -> None:
@@ -124,22 +122,23 @@ class MemoryServiceStore:
         if saved is not None and saved.status is None:
             self._requests[name] = replace(saved, status=status, body=body)
 
+    async def renew_claim(self, name: RequestName, owner: str, until: float) -> None:
+        """Let nobody take over a request before a time."""
+        saved = self._requests.get(name)
+        if saved is not None and saved.status is None and saved.owner == owner:
+            self._requests[name] = replace(saved, claimed_until=until)
+
+    async def expire_claims(self, now: float) -> None:
+        """Let repetitions take over all requests under way."""
+        for name, saved in self._requests.items():
+            if saved.status is None:
+                self._requests[name] = replace(saved, claimed_until=now)
+
     async def release_request(self, name: RequestName, owner: str) -> None:
         """Forget a request that was not performed."""
         saved = self._requests.get(name)
         if saved is not None and saved.status is None and saved.owner == owner:
             del self._requests[name]
-
-    async def add_act(self, act: Act) -> None:
-        """Save an act."""
-        self._acts.setdefault(act.id, act)
-
-    async def list_acts(self, tenant: str, session: str, limit: int = 100) -> Sequence[Act]:
-        """Return the latest acts on a session, the oldest of them first."""
-        acts = [
-            one for one in self._acts.values() if (one.tenant, one.session) == (tenant, session)
-        ]
-        return sorted(acts, key=lambda one: (one.at, one.id))[-limit:] if limit > 0 else []
 
     async def add_upload(self, upload: Upload) -> None:
         """Save bytes, and delete old ones."""

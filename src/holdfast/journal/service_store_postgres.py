@@ -15,7 +15,7 @@ _PARAMETER = re.compile(r":(\w+)")
 
 
 class PostgresServiceStore(SqlServiceStore):
-    """Stores keys, sign-ins, requests and acts in tables beside those of the journal.
+    """Stores keys, sign-ins, requests and uploads in tables beside those of the journal.
 
     Args:
         journal: the journal, whose connections are used. The store is open as long as the journal is.

@@ -10,12 +10,10 @@ from typing import TypeAlias, cast
 from msgspec.structs import asdict
 
 from holdfast.journal import service_statements as sql
-from holdfast.journal.journal_names import check_text
 from holdfast.journal.rows import Row
 from holdfast.journal.service_store import (
     REQUEST_KEEP,
     UPLOAD_KEEP,
-    Act,
     ApiKey,
     RequestName,
     SavedRequest,
@@ -30,7 +28,6 @@ _KeyRow: TypeAlias = tuple[
     str, bytes, str, str, str, float, float | None, float | None, float | None
 ]
 _RequestRow: TypeAlias = tuple[str, str, int | None, bytes, float, float]
-_ActRow: TypeAlias = tuple[str, str, str, str, str, float, str]
 
 
 class SqlServiceStore(ABC):
@@ -123,25 +120,18 @@ class SqlServiceStore(ABC):
         values = {"name": _digest_name(name), "status": status, "body": body}
         await self.perform((sql.FINISH_REQUEST, values))
 
+    async def renew_claim(self, name: RequestName, owner: str, until: float) -> None:
+        """Let nobody take over a request before a time."""
+        values = {"name": _digest_name(name), "owner": owner, "until": until}
+        await self.perform((sql.RENEW_CLAIM, values))
+
+    async def expire_claims(self, now: float) -> None:
+        """Let repetitions take over all requests under way."""
+        await self.perform((sql.EXPIRE_CLAIMS, {"now": now}))
+
     async def release_request(self, name: RequestName, owner: str) -> None:
         """Forget a request that was not performed."""
         await self.perform((sql.RELEASE_REQUEST, {"name": _digest_name(name), "owner": owner}))
-
-    async def add_act(self, act: Act) -> None:
-        """Save an act."""
-        check_text(act.session, "session")
-        values = {**asdict(act), "session_digest": _digest_text(act.session)}
-        await self.perform((sql.ADD_ACT, values))
-
-    async def list_acts(self, tenant: str, session: str, limit: int = 100) -> Sequence[Act]:
-        """Return the latest acts on a session, the oldest of them first."""
-        values = {
-            "tenant": tenant,
-            "session_digest": _digest_text(session),
-            "limit": max(limit, 0),
-        }
-        rows = await self.perform((sql.LIST_ACTS, values))
-        return [_to_act(row) for row in reversed(rows)]
 
     async def add_upload(self, upload: Upload) -> None:
         """Save bytes, and delete old ones."""
@@ -187,11 +177,6 @@ def _to_key(row: Row) -> ApiKey:
         revoked_at=revoked_at,
         used_at=used_at,
     )
-
-
-def _to_act(row: Row) -> Act:
-    act_id, tenant, session, act, by, at, details = cast("_ActRow", tuple(row))
-    return Act(id=act_id, tenant=tenant, session=session, act=act, by=by, at=at, details=details)
 
 
 def _digest_text(text: str) -> bytes:

@@ -35,7 +35,10 @@ ENDING = "-service.db"
 APPLICATION_ID = 0x48465331
 """`HFS1`: marks a file as a service store of Holdfast."""
 
-VERSION = 1
+STEPS: tuple[tuple[str, ...], ...] = (SQLITE_TABLES,)
+"""The statements that make each version of the tables of the one before."""
+
+VERSION = len(STEPS)
 """The version of the tables; `PRAGMA user_version` of a file says which version it has."""
 
 _SPACE = 64 * 1024  # bytes that must be free on the disk
@@ -44,7 +47,7 @@ _WAIT = 5.0  # seconds for which another process may be writing
 
 
 class SqliteServiceStore(SqlServiceStore):
-    """Stores keys, sign-ins, requests and acts in `<path of the journal>-service.db`.
+    """Stores keys, sign-ins, requests and uploads in `<path of the journal>-service.db`.
 
     Args:
         journal: the path of the journal's file, which need not exist.
@@ -101,19 +104,21 @@ class SqliteServiceStore(SqlServiceStore):
             )
         with self._lock:
             try:
-                if len(steps) == 1:  # its own transaction, and a reading one blocks nobody
-                    return run(*steps[0]).fetchall()
                 rows: list[Row] = []
-                run("BEGIN IMMEDIATE")
+                is_reading = len(steps) == 1 and steps[0][0].lstrip().startswith("SELECT")
+                run("BEGIN" if is_reading else "BEGIN IMMEDIATE")  # a reading one blocks nobody
+                _check_version(self._connection, self.path)  # a newer Holdfast may have migrated it
                 for statement, values in steps:
                     rows = run(statement, values).fetchall()
                 run("COMMIT")
             except (sqlite3.Error, ValueError) as error:
+                raise _to_error(error, self.path) from error
+            else:
+                return rows
+            finally:
                 with suppress(sqlite3.Error):
                     if self._connection.in_transaction:
                         run("ROLLBACK")
-                raise _to_error(error, self.path) from error
-            return rows
 
     def close(self) -> None:
         """Close the file, after the statements that are being executed."""
@@ -150,8 +155,11 @@ def _close(
 
 def _open_connection(path: str) -> sqlite3.Connection:
     try:
-        # Only this user may read it. SQLite gives the files of its log the same rights.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # Only this user may read it. SQLite gives the files of its log the same rights. A file that
+        # exists is not opened: closing it would drop the locks of this process's connections.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
     except OSError as error:
         problem = error.strerror or str(error)
         raise JournalStorageError(path, problem, fix="Check the folder and its rights") from error
@@ -177,11 +185,12 @@ def _prepare_connection(connection: sqlite3.Connection, path: str) -> None:
     if run("PRAGMA user_version").fetchone()[0] == VERSION:
         return
     run("BEGIN IMMEDIATE")
-    if not _check_version(connection, path):  # another process may have made the tables meanwhile
-        for statement in SQLITE_TABLES:
+    version = _check_version(connection, path)  # another process may have migrated it meanwhile
+    for step in STEPS[version:]:
+        for statement in step:
             run(statement)
-        run(f"PRAGMA application_id = {APPLICATION_ID}")
-        run(f"PRAGMA user_version = {VERSION}")
+    run(f"PRAGMA application_id = {APPLICATION_ID}")
+    run(f"PRAGMA user_version = {VERSION}")
     run("COMMIT")
 
 
@@ -203,6 +212,8 @@ def _check_version(connection: sqlite3.Connection, path: str) -> int:
     """Return the version of the tables; 0 if there are none. Raises JournalVersionError."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if version == VERSION and application == APPLICATION_ID:
+        return version
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if version > VERSION and application == APPLICATION_ID:
         raise JournalVersionError(

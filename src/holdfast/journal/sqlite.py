@@ -18,11 +18,18 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
+from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.journal import file_space, hidden_runs, sqlite_changes, sqlite_queries
+from holdfast.journal import (
+    file_space,
+    hidden_runs,
+    sqlite_acts,
+    sqlite_changes,
+    sqlite_queries,
+)
 from holdfast.journal.encoding import Line, check_time, corrupt_record
 from holdfast.journal.journal_errors import JournalCorruptError, JournalError, conflict_error
 from holdfast.journal.journal_names import (
@@ -45,7 +52,7 @@ from holdfast.journal.run_summary import select_recent
 from holdfast.journal.sqlite_appends import Append
 from holdfast.journal.sqlite_queries import RunHead
 from holdfast.journal.tenants import TenantViews
-from holdfast.journal.writer import JobQueue, LogTruncation, Writer, WriterJob
+from holdfast.journal.writer import FileCheck, JobQueue, LogTruncation, Writer, WriterJob
 
 if TYPE_CHECKING:
     from holdfast.journal.backup import JournalCopy
@@ -121,12 +128,13 @@ class SqliteJournal:
         effect: Effect | None = None,
         *,
         marker: Event | None = None,
+        act: Act | None = None,
     ) -> None:
         """Save one event, or an event and its marker; returns when they are on the disk.
 
         Raises:
             ConflictError: the run has an outcome for one of these keys already.
-            RequestExistsError: another turn has the request of this one.
+            RequestExistsError: another turn has the request of this one, or another act the id.
             JournalError: it could not be saved, for instance because the disk is full.
         """
         check_unicode(run)
@@ -135,7 +143,7 @@ class SqliteJournal:
             rows.append(encode_append(self.tenant, run, marker, None))
             if marker.key == event.key:
                 raise conflict_error(run, marker.key)
-        await self._writer.submit(WriterJob(Append(self.tenant, event, rows), writes=True))
+        await self._writer.submit(WriterJob(Append(self.tenant, event, rows, act), writes=True))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`; none if it is unknown."""
@@ -229,7 +237,7 @@ class SqliteJournal:
         """Count the records, of any tenant, whose run is missing: it was damaged or removed."""
         return await self._read(sqlite_queries.count_orphans)
 
-    async def delete(self, *runs: str) -> int:
+    async def delete(self, *runs: str, act: Act | None = None) -> int:
         """Delete runs from the file and its log; return the number of their records.
 
         The deleted data is overwritten. If a reader in another process still needs the log, this
@@ -237,7 +245,7 @@ class SqliteJournal:
         """
         for run in runs:
             check_unicode(run)
-        hide = partial(hidden_runs.hide_runs, self.tenant, runs)
+        hide = partial(hidden_runs.hide_runs, self.tenant, runs, act=act)
         count, left = await self._writer.submit(WriterJob(hide, writes=True))
         await self._delete_hidden(left)
         await self._truncate_log()
@@ -262,8 +270,14 @@ class SqliteJournal:
         """Read with a connection of its own in another thread, so that no append waits."""
         from holdfast.journal.file_reading import read_beside
 
-        await self._read(sqlite_queries.select_nothing)  # fails if the journal is closed or forked
-        return await asyncio.to_thread(read_beside, self.path, select)
+        await self.check_files()
+        found = await asyncio.to_thread(read_beside, self.path, select)
+        await self.check_files()  # another file may have taken its place meanwhile
+        return found
+
+    async def check_files(self) -> None:
+        """Raise JournalError if the file, its log or its lock is not the one that was opened."""
+        await self._writer.submit(FileCheck())
 
     async def release_space(self) -> None:
         """Give the space of deleted runs back to the file system. Turns continue meanwhile."""
@@ -304,7 +318,23 @@ class SqliteJournal:
         check_name("request", request)
         return await self._read(partial(sqlite_queries.select_request, self.tenant, request))
 
-    async def restore(self, runs: Mapping[str, Sequence[Record]]) -> None:
+    async def save_act(self, act: Act) -> None:
+        """Save an act. Raises RequestExistsError if its id is taken."""
+        insert = partial(sqlite_acts.insert_new_act, self.tenant, act)
+        await self._writer.submit(WriterJob(insert, writes=True))
+
+    async def find_act(self, act_id: str) -> Act | None:
+        """Return the act with this id."""
+        return await self._read(partial(sqlite_acts.select_act, self.tenant, act_id))
+
+    async def list_acts(self, session: str, limit: int = 100) -> Sequence[Act]:
+        """Return the latest acts on a session, the oldest of them first."""
+        check_unicode(session)
+        return await self._read(partial(sqlite_acts.select_acts, self.tenant, session, limit))
+
+    async def restore(
+        self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None
+    ) -> None:
         """Save these runs with exactly these records: either all of them or, on failure, none.
 
         Raises:
@@ -313,16 +343,18 @@ class SqliteJournal:
         """
         runs = {check_unicode(run): records for run, records in runs.items() if records}
         if sum(map(len, runs.values())) > hidden_runs.SHORT_RUN:
-            await self._restore_in_pieces(runs)
+            await self._restore_in_pieces(runs, act)
             return
         rows = {run: (records, self._encode_run(run, records)) for run, records in runs.items()}
-        insert = partial(sqlite_changes.insert_runs, self.tenant, rows)
+        insert = partial(sqlite_changes.insert_runs, self.tenant, rows, act=act)
         await self._writer.submit(WriterJob(insert, writes=True))
 
     def _encode_run(self, run: str, records: Sequence[Record]) -> list[EncodedRow]:
         return [encode_row(self.tenant, run, seq, one) for seq, one in enumerate(records, 1)]
 
-    async def _restore_in_pieces(self, runs: Mapping[str, Sequence[Record]]) -> None:
+    async def _restore_in_pieces(
+        self, runs: Mapping[str, Sequence[Record]], act: Act | None
+    ) -> None:
         """Insert hidden runs, so that no append waits for all of it; then show them at once."""
         inserted: dict[str, tuple[int, Sequence[Record]]] = {}
         try:
@@ -335,7 +367,7 @@ class SqliteJournal:
                     insert = partial(hidden_runs.insert_piece, number, rows)
                     count = await self._writer.submit(WriterJob(insert, writes=True))
                     rows = rows[count:]
-            show = partial(hidden_runs.show_runs, self.tenant, inserted)
+            show = partial(hidden_runs.show_runs, self.tenant, inserted, act=act)
             await self._writer.submit(WriterJob(show, writes=True))
         except BaseException:
             # If the loop ends before, the next process that opens the file deletes what is left.

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
@@ -17,6 +18,7 @@ from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.media_store import LEAST, move_media_out
 from holdfast.journal.rows import EncodedRow, number_checksum
 from holdfast.journal.run_heads import KnownHead, to_writer_connection
+from holdfast.journal.sqlite_acts import check_new_act, insert_act
 from holdfast.journal.sqlite_changes import INSERT, INSERT_REQUEST, INSERT_RUN, get_id
 
 _UPDATE_RUN = (
@@ -40,12 +42,16 @@ class Append:
         tenant: the tenant.
         event: the event, which may open or close a turn.
         rows: the row of the event, and that of its marker.
+        act: the act that writes it.
     """
 
-    __slots__ = ("event", "request", "rows", "tenant")
+    __slots__ = ("act", "event", "request", "rows", "tenant")
 
-    def __init__(self, tenant: str, event: Event, rows: Sequence[EncodedRow]) -> None:
+    def __init__(
+        self, tenant: str, event: Event, rows: Sequence[EncodedRow], act: Act | None = None
+    ) -> None:
         self.tenant = tenant
+        self.act = act
         self.event = event
         self.rows = rows
         self.request = event.request if isinstance(event, TurnOpened) else ""
@@ -153,6 +159,8 @@ class AppendGroup:
             if append.request:
                 values = append.tenant, append.request, run, append.event.key
                 connection.execute(INSERT_REQUEST, values)
+            if append.act is not None:
+                insert_act(append.tenant, append.act, connection)
 
     def _check(self, append: Append, head: KnownHead | None) -> None:
         """Refuse an append that inserts more than one short row, before it inserts anything.
@@ -160,7 +168,7 @@ class AppendGroup:
         A single short row inserts nothing else, so the index of the keys is enough to refuse it.
         """
         rows, request, execute = append.rows, append.request, self._connection.execute
-        if len(rows) == 1 and len(rows[0].event) < LEAST and not request:
+        if len(rows) == 1 and len(rows[0].event) < LEAST and not request and append.act is None:
             return
         if head is not None:
             for row in rows:
@@ -168,6 +176,7 @@ class AppendGroup:
                     raise conflict_error(row.line.run, row.line.key)
         if request and execute(_FIND_REQUEST, (append.tenant, request)).fetchone():
             raise RequestExistsError(request)
+        check_new_act(append.tenant, append.act, self._connection)
 
     def _insert_run(self, append: Append) -> int:
         event, name = append.event, append.rows[0].line.run

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
+from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
@@ -17,6 +18,7 @@ from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, number_checksum
 from holdfast.journal.run_heads import to_writer_connection
 from holdfast.journal.run_summary import summarize_run
+from holdfast.journal.sqlite_acts import check_new_act, insert_act
 from holdfast.journal.sqlite_queries import select_head
 
 INSERT = (
@@ -54,12 +56,15 @@ def insert_runs(
     tenant: str,
     runs: Mapping[str, tuple[Sequence[Record], Sequence[EncodedRow]]],
     connection: sqlite3.Connection,
+    act: Act | None = None,
 ) -> None:
-    """Insert whole runs. Raises ConflictError if one of them exists.
+    """Insert whole runs, and the act that makes them. Raises ConflictError if one of them exists.
 
     A request that another turn has stays with that turn.
     """
     check_new(tenant, runs, connection)
+    check_new_act(tenant, act, connection)
+    insert_act(tenant, act, connection)
     for run, (records, rows) in runs.items():
         summary = (tenant, run, is_nested_run(run), *summarize_run(records))
         number = get_id(connection.execute(INSERT_RUN, summary))

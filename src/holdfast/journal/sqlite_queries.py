@@ -177,10 +177,6 @@ def select_recent_runs(
     return closed, select_next_runs(tenant, None, connection, turn_open=True)
 
 
-def select_nothing(_: sqlite3.Connection) -> None:
-    """Select nothing: whether there is a connection is all that a caller wants to know."""
-
-
 def select_tenants(connection: sqlite3.Connection, *, turn_open: bool) -> list[str]:
     """Select the names of the tenants that have runs, or only those with an open turn."""
     read = partial(_fetch_all, connection, values=(DELETED, UNFINISHED))

@@ -1,15 +1,13 @@
 """The schema of a SQLite journal; `PRAGMA user_version` of a file says which version it has.
 
-Rules for editing: a version that was released is never changed, and there is no way back.
+Rules for editing: a step that was released is never changed, and there is no way back. A new version
+is a further step.
 """
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x48464A31
 """`HFJ1`: marks a file as a journal of Holdfast."""
-
-VERSION = 1
-"""The version of the schema below."""
 
 SCHEMA: tuple[str, ...] = (
     f"PRAGMA application_id = {APPLICATION_ID}",
@@ -66,6 +64,22 @@ SCHEMA: tuple[str, ...] = (
         ") WITHOUT ROWID"
     ),
     "CREATE INDEX requests_by_run ON requests (run)",
+    # What people and programs did to sessions. The id of an act for a request with an idempotency key
+    # is made of that key.
+    (
+        "CREATE TABLE acts ("
+        " tenant TEXT NOT NULL,"
+        " id TEXT NOT NULL,"
+        " act TEXT NOT NULL,"
+        " session TEXT NOT NULL,"
+        " made_by TEXT NOT NULL,"
+        " at REAL NOT NULL,"
+        " details TEXT NOT NULL,"
+        " digest TEXT NOT NULL,"
+        " PRIMARY KEY (tenant, id)"
+        ") WITHOUT ROWID"
+    ),
+    "CREATE INDEX acts_by_session ON acts (tenant, session, at)",
     # What was folded of a long session, so that it opens quickly; nothing is lost without it.
     "CREATE TABLE snapshots (run INTEGER PRIMARY KEY, state BLOB NOT NULL)",
     # Large bytes of pictures and files, once each, and which runs use them; see `journal.media_store`.
@@ -96,3 +110,9 @@ SCHEMA: tuple[str, ...] = (
         " (lower(hex(randomblob(16))), lower(hex(randomblob(16))), '', 0, 0)"
     ),
 )
+
+STEPS: tuple[tuple[str, ...], ...] = (SCHEMA,)
+"""The statements that make each version of the one before; the first step makes a new journal."""
+
+VERSION = len(STEPS)
+"""The version that this Holdfast reads and writes."""

@@ -86,6 +86,19 @@ class LogTruncation(WriterJob[bool]):
         super().__init__(_refuse_job, writes=False)
 
 
+class FileCheck(WriterJob[None]):
+    """Raises an error if the files are not those that were opened; other reads go on."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(_do_nothing, writes=False)
+
+
+def _do_nothing(_: sqlite3.Connection) -> None:
+    """Nothing: a reader of its own opens the files at each read."""
+
+
 def _refuse_job(_: sqlite3.Connection) -> bool:
     return False
 
@@ -399,6 +412,8 @@ def _read(
         try:
             if isinstance(job, LogTruncation):
                 job.value = log.truncate(connection)
+            elif isinstance(job, FileCheck):
+                watch.check()
             else:
                 job.perform(connection)
         except Exception as error:  # noqa: BLE001  # REASON: it fails this job only
