@@ -134,7 +134,11 @@ pytest_collect_file = (
     + Sybil(
         parsers=[DocTestParser()],
         # Before Python 3.13 a pattern's ** stands for one folder only.
-        patterns=["src/holdfast/" + "*/" * depth + "*.py" for depth in range(4)],
+        patterns=[
+            package + "*/" * depth + "*.py"
+            for package in ("src/holdfast/", "apps/registration/src/registration/")
+            for depth in range(4)
+        ],
         document_types={".py": PythonDocStringDocument},
     )
 ).pytest()

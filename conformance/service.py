@@ -14,17 +14,17 @@ HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 _AGENT = """
 name = "demo"
-model = "openai:emulated-model"
+model = "{wire}:emulated-model"
 base_url = "{url}"
 api_key_env = "HOLDFAST_CONFORMANCE_KEY"
 """
 
 
 @contextmanager
-def serving_agent(folder: Path, emulator: str) -> Iterator[str]:
+def serving_agent(folder: Path, emulator: str, wire: str = "openai") -> Iterator[str]:
     """Serve the agent `demo`; yield the address of OpenAI's protocols."""
     agent = folder / "demo.toml"
-    agent.write_text(_AGENT.format(url=emulator))
+    agent.write_text(_AGENT.format(url=emulator, wire=wire))
     command = [HOLDFAST, "serve", str(agent), "--port", "0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={"HOLDFAST_CONFORMANCE_KEY": "any"}

@@ -1,8 +1,8 @@
 """Whether work grows with its size and no faster: by the processor's time, or by its instructions.
 
 Whoever shares the machine may slow a try down and can never speed one up, so that one quick try of
-the large size is enough. Instructions do not depend on the machine at all: `measure_growth` counts
-those of one of the `WORKLOADS` under Valgrind.
+the large size is enough. Instructions do not depend on the machine at all: `count_instructions`
+counts those of the `WORKLOADS` under Valgrind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _COUNT = re.compile(r"==(\d+)==\s+I\s+refs:\s+([\d,]+)")
@@ -40,12 +40,17 @@ def is_linear(
     return any(seconds(many) < share * slack for _ in range(4))
 
 
-def count_instructions(workload: str, *sizes: int) -> list[int]:
-    """Return the instructions of a workload at each size, without those of its start.
+def count_instructions(sizes: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """Return the instructions of workloads at each size, without those of their start.
 
-    One process imports and warms up, and forks a child for each size. Its hash seed is fixed.
+    One process imports and warms up, and forks a child for each size: to start a process for each
+    workload would take most of the time. Its hash seed is fixed.
+
+    Args:
+        sizes: the sizes of each of the `WORKLOADS`.
     """
-    command = [*_COUNTER, sys.executable, "-m", "tests.linear", workload, *map(str, sizes)]
+    words = [word for name, of in sizes.items() for word in (name, ",".join(map(str, of)))]
+    command = [*_COUNTER, sys.executable, "-m", "tests.linear", *words]
     clean = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
     root = Path(__file__).parent.parent
     done = subprocess.run(
@@ -58,34 +63,31 @@ def count_instructions(workload: str, *sizes: int) -> list[int]:
     )
     counts = {int(pid): int(count.replace(",", "")) for pid, count in _COUNT.findall(done.stderr)}
     children = [int(pid) for pid in done.stdout.split()]
-    if done.returncode or len(children) != len(sizes) + 1:
+    if done.returncode or len(children) != sum(len(of) + 1 for of in sizes.values()):
         raise RuntimeError(f"the counted process failed: {done.stderr[-2000:]}")
-    nothing, *counted = (counts[pid] for pid in children)
-    return [count - nothing for count in counted]
+    found = iter(counts[pid] for pid in children)
+    starts = ((name, next(found), of) for name, of in sizes.items())
+    return {name: [next(found) - nothing for _ in of] for name, nothing, of in starts}
 
 
-def measure_growth(workload: str, size: int) -> float:
-    """Return by how much the instructions of a workload grow when its size doubles."""
-    once, twice = count_instructions(workload, size, 2 * size)
-    return twice / once
-
-
-def _main(name: str, sizes: list[int]) -> None:
+def _main(words: list[str]) -> None:
     from tests.workloads import WORKLOADS
 
-    work = WORKLOADS[name]
-    work(4)  # imports, and compiles patterns
+    sizes = dict(zip(words[::2], words[1::2], strict=True))
+    for name in sizes:
+        WORKLOADS[name](4)  # imports, and compiles patterns
     gc.disable()  # it runs at sizes of its own
-    for size in (0, *sizes):
-        child = os.fork()
-        if not child:
-            work(size)
-            os._exit(0)
-        print(child, flush=True)
-        _, status = os.waitpid(child, 0)
-        if status:
-            sys.exit(f"the workload {name} failed at size {size}")
+    for name, of in sizes.items():
+        for size in (0, *map(int, of.split(","))):
+            child = os.fork()
+            if not child:
+                WORKLOADS[name](size)
+                os._exit(0)
+            print(child, flush=True)
+            _, status = os.waitpid(child, 0)
+            if status:
+                sys.exit(f"the workload {name} failed at size {size}")
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], [int(size) for size in sys.argv[2:]])
+    _main(sys.argv[1:])

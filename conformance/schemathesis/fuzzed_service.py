@@ -12,7 +12,7 @@ import uvicorn
 from holdfast import Agent, MemoryJournal, StructuredOutput, ToolPermission, tool
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
-from holdfast.server import create_app
+from holdfast.server import AccessLimits, AccessOptions, create_app
 from holdfast.testing import ScriptedModel
 
 _MANY = 200_000
@@ -51,11 +51,13 @@ async def main() -> None:
             on_wait="suspend",
         )
         await agent.run(message, session=name)
-    listener = socket.socket()
+    listener = socket.socket(proto=socket.IPPROTO_TCP)  # so that asyncio sends small pieces at once
     listener.bind(("127.0.0.1", 0))
     sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1/openapi.json\n")
     sys.stdout.flush()
-    app = create_app([payer, counter], journal=journal)
+    # Else most of the requests to start a turn would be answered with 429.
+    limits = AccessLimits(turns_per_minute=_MANY, waiting_turns=_MANY)
+    app = create_app([payer, counter], journal=journal, access=AccessOptions(limits=limits))
     await uvicorn.Server(uvicorn.Config(app, log_level="error")).serve([listener])
 
 

@@ -28,6 +28,7 @@ from holdfast.resilience.clock import Clock
 from holdfast.resilience.pipeline import Pipeline
 from holdfast.resilience.system_clock import SystemClock
 from holdfast.testing import ScriptedModel, emulator
+from holdfast.tools.tool import ToolOptions
 
 ODD: list[Any] = [
     *(None, 0, -1, 1.5, math.nan, math.inf, "", "x", b"x", [], {}, {"a": 1}, object(), True),
@@ -109,6 +110,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "AccessOptions": {},
     "Approved": {},
     "BreakerOptions": {},
+    "ConnectionBounds": {},
     "BudgetOptions": {},
     "CacheOptions": {},
     "CallOptions": {},
@@ -185,6 +187,7 @@ RECORDS = ("holdfast.core.", "holdfast.codecs.", "holdfast.middleware.hook_conte
 """Where the records of runs are, and the messages that they are made of."""
 
 MADE_BY_RUNS = {
+    "AcceptedTurn",
     *("BatchItem", "BatchProgress", "BatchResult", "BatchRun"),
     *("Observation", "OutputContext", "Receipt", "RecoveredRun", "Result"),
     *("CallOutcome", "CallResult", "ParsedAnswer", "ResponseChunk", "RunStream", "SessionInfo"),
@@ -210,6 +213,7 @@ MADE_BY_RUNS = {
 
 PIECES = {
     *("AttemptTimeout", "BreakerStrategy", "Cache", "CircuitBreaker", "Deadline", "Fallback"),
+    "keep_alive",
     *("FallbackTarget", "Hedge", "Latencies", "LimiterStrategy", "MetricsRecorder", "Pipeline"),
     *("RateLimiter", "Retry", "RetryBudget", "Store", "EndpointStates"),
     *("CallContext", "Done", "ExecutionContext", "Failed", "make_execution_context"),
@@ -242,11 +246,17 @@ ELSEWHERE = {
     "AgentResponse",
     "ReRegistrationAgentResponse",
     "AgentBuilder",
+    "CallTools",  # it takes any number of calls: tests/middleware/test_call_tools.py
+    "Service",  # tests/server/test_background_service.py
     "create_app",
+    "make_server_config",  # uvicorn takes what it is given: tests/server/test_access_over_http.py
+    "keep_alive",  # it checks nothing until its pieces are read
     "register_response_shape",  # it changes the process: tests/calls/test_response_shapes.py
     "FunctionRetry",
     "Skills",
 }
+KEYWORDS_OF: dict[str, Any] = {"tool": ToolOptions}
+"""The keywords of an entry that takes `**keywords`."""
 NOT_NAMED = {("tool", "function"), ("resilient", "strategies")}
 """The error names what was given by another word: the argument of the tool, or "function"."""
 
@@ -260,13 +270,18 @@ def entry_of(name: str) -> Any:
 def parameters() -> Iterator[tuple[str, str]]:
     for name in ENTRIES:
         for parameter in inspect.signature(entry_of(name)).parameters:
-            if parameter not in ("args", "kwargs"):  # these go to the user's function
+            if parameter == "keywords":
+                yield from ((name, one) for one in KEYWORDS_OF[name].__struct_fields__)
+            elif parameter not in ("args", "kwargs"):  # these go to the user's function
                 yield name, parameter
 
 
 def given(name: str, parameter: str, value: object) -> Callable[[], object]:
     """The call of an entry point with this value for one of its parameters."""
-    kind = inspect.signature(entry_of(name)).parameters[parameter].kind
+    found = inspect.signature(entry_of(name)).parameters.get(parameter)
+    if found is None:
+        return partial(entry_of(name), **{**ENTRIES[name], parameter: value})
+    kind = found.kind
     if kind in (kind.VAR_POSITIONAL, kind.POSITIONAL_ONLY):
         return partial(entry_of(name), *ENTRIES[name].values(), value)
     return partial(entry_of(name), **{**ENTRIES[name], parameter: value})
@@ -290,7 +305,8 @@ def test_an_argument_of_an_entry_point_is_valid_or_refused_by_name(
     name: str, parameter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    wanted = declared(entry_of(name))[parameter]
+    hints = declared(entry_of(name))
+    wanted = hints[parameter] if parameter in hints else declared(KEYWORDS_OF[name])[parameter]
     for value in ODD:
         if said := verdict(name, parameter, value):
             named = parameter.removesuffix("s") in said or (name, parameter) in NOT_NAMED

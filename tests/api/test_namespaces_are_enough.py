@@ -51,6 +51,7 @@ INNER = {
     "Engine": "Agent.map makes a BatchRun, users do not",
     "Signature": "made and read by Tool",
     "AgentKeywords": "the keywords of Agent, for type checkers",
+    "ToolKeywords": "the keywords of `@tool`, for type checkers",
     "RunKeywords": "the keywords of Agent.run, for type checkers",
     "ResumeKeywords": "the keywords of Agent.resume, for type checkers",
     "RecoverKeywords": "the keywords of Agent.recover, for type checkers",

@@ -26,7 +26,7 @@ from holdfast.client import (
 from holdfast.core.errors import SessionBusyError, TransportError
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.server import create_app
-from holdfast.server.event_log.stream_items import EventItem, StreamItem
+from holdfast.server.event_log.stream_items import EventItem, StreamItem, TextItem, WithdrawnItem
 from holdfast.testing import ScriptedModel
 
 CALL = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
@@ -56,7 +56,7 @@ async def test_a_client_runs_turns_and_answers() -> None:
         assert agent.tools[0].name == "pay"
         turn = await client.run("payer", "Pay 3.", session="a/b", limits=Limits(iterations=4))
         assert (turn.status, turn.turn) == ("waiting", 1)
-        (question,) = await client.questions.list()
+        (question,) = (await client.questions.list()).questions
         assert question == turn.questions[0] == (await client.questions.of("a/b"))[0]
         with pytest.raises(ServiceError):
             await client.turns.start("payer", "More?", session="a/b")
@@ -98,8 +98,13 @@ def check_items(items: list[StreamItem], text: str) -> None:
     """Check that every record came once and in order, and the text is the reply."""
     sequences = [item.sequence for item in items if isinstance(item, EventItem)]
     assert sequences == list(range(1, len(sequences) + 1))
-    shown = ReplyText()
+    shown, begun = ReplyText(), set[str]()
     for item in items:
+        if isinstance(item, TextItem):
+            assert item.offset or item.key not in begun  # no text comes twice
+            begun.add(item.key)
+        elif isinstance(item, WithdrawnItem):
+            begun.discard(item.key)
         shown.add(item)
     assert shown.text == text
     assert len([item for item in items if item.__struct_config__.tag == "status"]) <= 3
@@ -125,6 +130,21 @@ async def test_a_turn_whose_answer_is_lost_is_started_once() -> None:
             turn = await client.run("payer", "Hi.")
             assert (turn.text, proxy.connections) == ("One.", 4)
             assert len((await client.sessions.list()).sessions) == 1
+
+
+async def test_an_act_whose_answer_is_lost_is_done_once() -> None:
+    async with serving("One.") as base:
+        faults = [Fault("drop", 0)]
+        async with Client(base) as client:
+            await client.run("payer", "Hi.", session="ada")
+        async with run_proxy(base, *faults) as proxy, Client(proxy.url) as client:
+            fork = await client.sessions.fork("ada")
+        async with run_proxy(base, *faults) as proxy, Client(proxy.url) as client:
+            assert (await client.sessions.rename("ada", "Bills")).title == "Bills"
+        async with run_proxy(base, *faults) as proxy, Client(proxy.url) as client:
+            await client.sessions.delete("ada")
+            assert proxy.connections == 2
+            assert [one.session for one in (await client.sessions.list()).sessions] == [fork]
 
 
 async def test_patience_ends_with_the_error() -> None:

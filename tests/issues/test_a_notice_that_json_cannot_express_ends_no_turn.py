@@ -11,7 +11,7 @@ from holdfast.core.messages import Reply, ToolCall
 from holdfast.events import CustomNotice, ToolsBegun
 from holdfast.server.event_log.stream_items import EventItem, NoticeItem
 from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.service import Service
+from holdfast.server.service import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 
@@ -36,7 +36,9 @@ async def test_the_turn_completes_and_its_readers_see_the_rest(value: object) ->
         return "seen"
 
     call = Reply((ToolCall("c1", "look", "{}"),))
-    service = Service(Agent(ScriptedModel(call, "Done."), name="a", tools=[look])).for_tenant()
+    service = ServiceTenants(
+        Agent(ScriptedModel(call, "Done."), name="a", tools=[look])
+    ).for_tenant()
     turn = await service.start("a", "Look.", session="s")
     items = []
     async for entry in service.reader.follow("s", end=ReadingEnd(turn.number)):

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Agent
 from holdfast.server.event_log.stream_items import EndItem, EventItem
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.testing import ScriptedModel
 
 
@@ -19,7 +19,7 @@ async def _tell_once(tenant: TenantService, text: str) -> None:
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 async def test_a_reader_is_told_that_its_session_was_deleted(*, is_made_again: bool) -> None:
-    tenant = Service(Agent(ScriptedModel("One.", "Two."), name="greeter")).for_tenant()
+    tenant = ServiceTenants(Agent(ScriptedModel("One.", "Two."), name="greeter")).for_tenant()
     await _tell_once(tenant, "Hello")
     items = tenant.reader.follow("ada")
     async with asyncio.timeout(5):

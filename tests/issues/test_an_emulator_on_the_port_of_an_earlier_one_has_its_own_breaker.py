@@ -42,7 +42,8 @@ async def test_a_new_emulator_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(loop, "create_server", the_same_port_first)
     async with Emulator() as sound:
-        assert given == [0, 0]
+        assert len(given) > 1  # and more, if the machine gives ports of other tests
+        assert set(given) == {0}
         assert sound.base_url != url
         assert (await agent_at(sound.base_url).run("Hello")).output == "You said: Hello"
         with pytest.raises(OSError, match="Connect call failed"):

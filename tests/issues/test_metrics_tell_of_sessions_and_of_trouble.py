@@ -22,6 +22,13 @@ def test_the_retries_of_a_session_are_counted() -> None:
     assert metrics.session_retries("unknown").calls == 0
 
 
+def test_sessions_are_counted_by_their_retries_without_their_names() -> None:
+    metrics = CallMetrics()
+    for session, attempts in (("ana", 1), ("bea", 3), ("cy", 2), ("bea", 1), ("dan", 2)):
+        metrics.record_call(success=True, attempts=attempts, session=session)
+    assert metrics.count_sessions_by_retries() == {0: 1, 1: 2, 2: 1}
+
+
 def test_only_the_newest_sessions_are_kept() -> None:
     metrics = CallMetrics()
     for number in range(1001):

@@ -18,7 +18,7 @@ from holdfast.middleware import (
     Stop,
     UseReply,
 )
-from holdfast.testing import ScriptedModel
+from holdfast.testing import FakeClock, ScriptedModel
 
 
 @tool(effect="read")
@@ -51,7 +51,8 @@ class OwnWords(Middleware):
 async def test_a_formatter_of_your_own_keeps_the_failure(*, formatter_first: bool) -> None:
     pair: list[Middleware[Any]] = [OwnWords(), ErrorTracking(2)]
     middleware = pair if formatter_first else pair[::-1]
-    agent = Agent(ScriptedModel(*calls("look", 4)), tools=[look], middleware=middleware)
+    model = ScriptedModel(*calls("look", 4))
+    agent = Agent(model, tools=[look], middleware=middleware, clock=FakeClock())
     result = await agent.run("go")
     assert result.status == "stopped"
     part: Any = result.messages[2].parts[0]
@@ -100,7 +101,8 @@ class Prepared(Middleware):
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("hook", ["before_iteration", "after_reply"])
 async def test_a_reply_that_a_hook_gives_is_streamed(hook: str, *, live: bool) -> None:
-    agent = Agent(ScriptedModel(HoldfastError("down")), middleware=[Prepared(hook)])
+    model = ScriptedModel(HoldfastError("down"))
+    agent = Agent(model, middleware=[Prepared(hook)], clock=FakeClock())
     assert await read(agent, live=live) == "prepared"
 
 

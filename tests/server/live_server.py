@@ -12,7 +12,7 @@ import uvicorn
 from msgspec import Struct
 
 from holdfast.server.access.asgi import ASGIApp
-from holdfast.server.access.connections import ConnectionBounds, build_config
+from holdfast.server.access.connections import ConnectionBounds, make_server_config
 
 
 class _QuietServer(uvicorn.Server):
@@ -77,7 +77,7 @@ async def read_reply(reader: asyncio.StreamReader) -> Reply:
 @asynccontextmanager
 async def serve(app: ASGIApp, bounds: ConnectionBounds | None = None) -> AsyncIterator[LiveServer]:
     """Serve an application on a free port until the end of the block."""
-    config = build_config(app, "127.0.0.1", 0, bounds)
+    config = make_server_config(app, "127.0.0.1", 0, bounds)
     config.timeout_graceful_shutdown = 1
     server = _QuietServer(config)
     task = asyncio.create_task(server.serve())

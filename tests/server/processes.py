@@ -39,6 +39,9 @@ class ServedProcess:
         grace: how long it is waited for when the process is told to stop.
     """
 
+    module = "tests.server.note_agent"
+    """The program that serves."""
+
     def __init__(
         self,
         journal: str,
@@ -52,6 +55,7 @@ class ServedProcess:
         self._arguments = [journal, str(self.port), model_url, str(folder)]
         self._arguments += [str(seconds), str(grace)]
         self._process: subprocess.Popen[bytes] | None = None
+        self.program = ["-m", self.module]
         self.later = 0.0
         """By how many seconds its clock is ahead from its next start on."""
 
@@ -62,7 +66,7 @@ class ServedProcess:
 
     def start(self) -> Self:
         """Start it, and wait until it listens."""
-        command = [sys.executable, "-m", "tests.server.note_agent", *self._arguments]
+        command = [sys.executable, *self.program, *self._arguments]
         environment = {**os.environ, "HOLDFAST_LATER": str(self.later)}
         self._process = subprocess.Popen(command, env=environment)
         end = time.monotonic() + 30

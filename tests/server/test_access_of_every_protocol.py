@@ -146,7 +146,7 @@ async def test_an_approval_needs_the_right_to_answer_in_every_protocol() -> None
         assert refused.status == 403, refused.body
         reader = await callers.make_key("read")
         inbox = await server.request("GET", "/api/v1/questions", authorization=reader)
-        (question,) = json.loads(inbox.body)
+        (question,) = json.loads(inbox.body)["questions"]
         session = question["session"]
         native = {"key": question["key"], "binding": question["binding"], "answer": "approve"}
         answers = (f"/api/v1/sessions/{session}/answers", json.dumps(native).encode())

@@ -15,7 +15,7 @@ from holdfast.core.messages import Reply, ToolCall, user
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.server import create_app
 from holdfast.server.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.server.turns.shutting_down import ShuttingDownError
 from holdfast.testing import ScriptedModel
 
@@ -48,7 +48,7 @@ class Work:
         return Agent(model, name="payer", tools=[pay], middleware=[permission])
 
     def tenant(self, *replies: Reply | str) -> TenantService:
-        return Service(self.agent(*replies)).for_tenant()
+        return ServiceTenants(self.agent(*replies)).for_tenant()
 
 
 async def rest(tenant: TenantService, *, ended: bool = False) -> str:
@@ -168,7 +168,7 @@ async def test_a_message_for_an_open_turn_continues_it_first() -> None:
 
 async def test_open_turns_are_continued_unless_they_wait_or_belong_to_another_agent() -> None:
     journal, work = MemoryJournal(), Work()
-    first = Service(work.agent(PAY), journal).for_tenant()
+    first = ServiceTenants(work.agent(PAY), journal).for_tenant()
     await first.start("payer", "Pay 3.", session="waiting")
     await first.runner.wait("waiting")
     for tenant, session, agent in (
@@ -178,7 +178,10 @@ async def test_open_turns_are_continued_unless_they_wait_or_belong_to_another_ag
     ):
         opened = TurnOpened("t1", 1.0, user("Hi."), agent=agent)
         await journal.for_tenant(tenant).append(session, opened)
-    service, work = Service(Agent(ScriptedModel("One.", "Two."), name="payer"), journal), Work()
+    service, work = (
+        ServiceTenants(Agent(ScriptedModel("One.", "Two."), name="payer"), journal),
+        Work(),
+    )
     await service.continue_open_turns()
     for tenant in ("a", "b"):
         while service.for_tenant(tenant).open_turns.is_queued("mine"):
@@ -190,7 +193,7 @@ async def test_open_turns_are_continued_unless_they_wait_or_belong_to_another_ag
 
 async def test_a_service_that_stops_refuses_turns_and_ends_streams() -> None:
     work = Work()
-    service = Service(work.agent())
+    service = ServiceTenants(work.agent())
     tenant = service.for_tenant()
     await tenant.start("payer", "Hi.", session="ada")
     await work.has_begun.wait()

@@ -15,7 +15,7 @@ from holdfast import Agent
 from holdfast.server.api.event_stream import EventStreamResponse
 from holdfast.server.event_log.positions import START
 from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.service import Service
+from holdfast.server.service import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ def left_generators() -> Iterator[list[AsyncGenerator[object]]]:
 
 async def send_turn(*, is_over: bool) -> list[MutableMapping[str, Any]]:
     """Return the messages of the response that streams a turn."""
-    service = Service([Agent(ScriptedModel("Hello."), name="greeter")]).for_tenant("default")
+    service = ServiceTenants([Agent(ScriptedModel("Hello."), name="greeter")]).for_tenant("default")
     turn = await service.start("greeter", "Hi.", session="s")
     if is_over:
         await service.runner.wait("s")

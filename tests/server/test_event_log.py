@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from holdfast import Agent, ToolPermission, tool
-from holdfast.core.messages import Reply, ToolCall
+from holdfast.core.events import ModelReplied
+from holdfast.core.messages import Reply, Text, ToolCall
+from holdfast.server.access.redacted_reading import redact_view
+from holdfast.server.event_log.item_encoding import encode_item
 from holdfast.server.event_log.positions import START, Position, TextDigest, parse_position
 from holdfast.server.event_log.stream_items import StatusItem, StreamItem, TextItem, WithdrawnItem
+from holdfast.server.event_log.text_fold import TextFold
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.testing import ScriptedModel
+from holdfast.testing.emulator import cited, hosted_call
+from holdfast.testing.emulator.hosted_parts import expand_hosted
 
 
 @tool(effect="write")
@@ -22,7 +30,7 @@ async def pay(amount: int) -> str:
 def make_service(*replies: Reply | str) -> TenantService:
     permission = ToolPermission(ask=["pay"])
     agent = Agent(ScriptedModel(*replies), name="payer", tools=[pay], middleware=[permission])
-    return Service(agent).for_tenant()
+    return ServiceTenants(agent).for_tenant()
 
 
 async def read(service: TenantService, after: Position = START) -> list[StreamItem]:
@@ -80,7 +88,7 @@ async def test_a_reader_that_follows_a_session_is_told_of_the_next_turn() -> Non
 
     call = Reply((ToolCall("c1", "wait", "{}"),))
     agent = Agent(ScriptedModel("Hello.", call, "Hello again."), name="waiter", tools=[wait])
-    service = Service(agent).for_tenant()
+    service = ServiceTenants(agent).for_tenant()
     await service.start("waiter", "Hi.", session="ada")
     seen: list[tuple[int, str]] = []
     async for entry in service.reader.follow("ada"):
@@ -92,3 +100,29 @@ async def test_a_reader_that_follows_a_session_is_told_of_the_next_turn() -> Non
                 was_told.set()
             if seen[-1] == (2, "completed"):
                 break
+
+
+def test_a_redacted_reader_can_tell_nested_agents_apart() -> None:
+    events = [
+        {"type": "SUBAGENT_STARTED", "subagentRunId": f"t1.i0.tool.{at}.finder", "name": "finder"}
+        for at in range(2)
+    ]
+    assert redact_view(events) == events
+    said = {"type": "CUSTOM", "name": "agent_text", "value": {"text": "My name is Ada."}}
+    assert "Ada" not in str(redact_view(said))
+
+
+def test_a_reply_has_the_calls_of_the_provider_and_the_sources_of_its_text() -> None:
+    search = hosted_call("web_search", {"query": "bridges"}, pages=["https://porto.pt"])
+    parts = expand_hosted([search, cited("Six.", "https://porto.pt", "Porto")], "anthropic", 1)
+    for reply, names, urls in (
+        (Reply(parts), ["web_search"], ["https://porto.pt"]),
+        (Reply((Text("Six."),)), [], []),
+    ):
+        *_, item = TextFold().feed(ModelReplied("t1.i0.model", 1.0, reply))
+        decoded = msgspec.json.decode(encode_item(item))
+        assert [one["name"] for one in decoded.get("hosted", [])] == names
+        assert [one["url"] for one in decoded.get("citations", [])] == urls
+        shown = redact_view(decoded)
+        assert "porto" not in str(shown)
+        assert [one["name"] for one in shown.get("hosted", [])] == names

@@ -99,12 +99,17 @@ async def test_sigterm_under_live_turns(emulator: Emulator, tmp_path: Path) -> N
     await check_journal(path, clients)
 
 
-async def test_a_writing_tool_that_outlasts_the_grace_is_in_doubt(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "grace", "codes"), [(1.0, 30.0, []), (600.0, 0.2, ["in_doubt"])]
+)
+async def test_a_writing_tool_that_outlasts_the_grace_is_in_doubt(
+    tmp_path: Path, seconds: float, grace: float, codes: list[str]
+) -> None:
     path = tmp_path / "journal.db"
     with (
         Emulator(answer) as emulator,
         ServedProcess(
-            f"sqlite:///{path}", emulator.base_url, tmp_path, seconds=600, grace=0.2
+            f"sqlite:///{path}", emulator.base_url, tmp_path, seconds=seconds, grace=grace
         ) as process,
     ):
         client = Client([process.api], "ada", "Note")
@@ -120,7 +125,8 @@ async def test_a_writing_tool_that_outlasts_the_grace_is_in_doubt(tmp_path: Path
     with SqliteJournal(path) as journal:
         events = [record.event for record in await journal.read("ada")]
     doubts = [event.error for event in events if isinstance(event, ToolFinished) and event.error]
-    assert [error.code for error in doubts] == ["in_doubt"]
+    assert [error.code for error in doubts] == codes
+    assert sum(notes(tmp_path, "saved").values()) == 1 - len(codes)
 
 
 async def test_another_process_takes_over(emulator: Emulator, tmp_path: Path, url: str) -> None:

@@ -63,7 +63,7 @@ async def test_a_turn_is_started_waits_is_approved_and_ends() -> None:
         assert (turn["status"], turn["turn"], turn["session"]) == ("waiting", 1, "ada")
         (question,) = turn["questions"]
         assert question["question"]["arguments"] == {"amount": 3}
-        assert (await api.get("/questions")).json == [question]
+        assert (await api.get("/questions")).json == {"questions": [question]}
         assert (await api.get("/sessions/ada/questions")).json == [question]
         named = {"key": question["key"], "binding": question["binding"]}
         said = {**named, "answer": "approve", "arguments": {"amount": 2}}
@@ -75,7 +75,7 @@ async def test_a_turn_is_started_waits_is_approved_and_ends() -> None:
         assert turn["closed_at"] >= turn["opened_at"]
         late = await api.post("/sessions/ada/answers", {**named, "answer": "deny"})
         assert late.json == {"accepted": False, "reason": "answered", "by_whom": "local"}
-        assert (await api.get("/questions")).json == []
+        assert (await api.get("/questions")).json == {"questions": []}
         summary = (await api.get("/sessions/ada")).json
         assert (summary["turn_status"], summary["turn"]) == ("completed", 1)
 
@@ -233,7 +233,26 @@ async def test_a_waiting_turn_is_cancelled_and_abandoned() -> None:
             ended = await api.post(f"/sessions/{session}/{act}")
             assert (ended.status, ended.json["status"]) == (202, "cancelled")
             assert (await api.post(f"/sessions/nobody/{act}")).status == 404
-        assert (await api.get("/questions")).json == []
+        assert (await api.get("/questions")).json == {"questions": []}
+
+
+async def test_questions_come_page_by_page_and_each_once() -> None:
+    both = Reply((*CALL.parts, *CALL.parts))
+    async with serving(make_payer(CALL, both, CALL, CALL, CALL)) as api:
+        names = ["eve", "ada", "bob", "kim", "zoe"]
+        for session in names:
+            body = {"agent": "payer", "message": "Pay.", "session": session, "wait": 20}
+            assert (await api.post("/turns", body)).json["status"] == "waiting"
+        pages, after = [], ""
+        while not pages or after:
+            page = (await api.get(f"/questions?limit=2{after}")).json
+            pages.append([one["session"] for one in page["questions"]])
+            after = f"&after={page['next']}" if "next" in page else ""
+        assert pages == [["eve", "ada", "ada"], ["bob", "kim"], ["zoe"]]
+        assert [one for page in pages for one in dict.fromkeys(page)] == names
+        wrong = await api.get("/questions?after=nonsense")
+        assert (wrong.status, wrong.json["field"]) == (422, "after")
+        assert (await api.get("/questions?agent=nobody")).json == {"questions": []}
 
 
 async def test_a_question_of_an_abandoned_turn_is_not_open() -> None:

@@ -25,7 +25,7 @@ from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.port import Journal, Record
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.server.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.server.turns.question_deadlines import QuestionDeadlines
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import Emulator
@@ -96,7 +96,7 @@ async def start_waiting(tenant: TenantService, session: str = "ada") -> None:
 
 async def test_a_turn_continues_when_the_time_for_the_answer_is_over() -> None:
     clock = stopped_clock()
-    tenant = Service(payer(clock)).for_tenant()
+    tenant = ServiceTenants(payer(clock)).for_tenant()
     await start_waiting(tenant)
     clock.advance(3599)
     await settle(tenant)
@@ -111,7 +111,7 @@ async def test_a_turn_continues_when_the_time_for_the_answer_is_over() -> None:
 
 async def test_an_answer_in_time_stops_the_timer() -> None:
     clock = stopped_clock()
-    tenant = Service(payer(clock, PAY, "Paid.", "Never.")).for_tenant()
+    tenant = ServiceTenants(payer(clock, PAY, "Paid.", "Never.")).for_tenant()
     await start_waiting(tenant)
     (question,) = await (await tenant.agent_of("ada")).questions("ada")
     assert await tenant.answer("ada", question.approve(by="ann"))
@@ -124,7 +124,7 @@ async def test_an_answer_in_time_stops_the_timer() -> None:
 
 async def test_each_question_ends_at_its_own_time() -> None:
     clock = stopped_clock()
-    tenant = Service(payer(clock, PAY_TWICE, "Neither.")).for_tenant()
+    tenant = ServiceTenants(payer(clock, PAY_TWICE, "Neither.")).for_tenant()
     await start_waiting(tenant)
     clock.advance(3600)
     await rest_again(tenant, answers=1)
@@ -144,7 +144,7 @@ async def rest_again(tenant: TenantService, answers: int) -> None:
 
 async def test_sessions_continue_in_the_order_of_their_deadlines() -> None:
     clock = stopped_clock()
-    tenant = Service(payer(clock, *[PAY] * 10, *["Not paid."] * 5)).for_tenant()
+    tenant = ServiceTenants(payer(clock, *[PAY] * 10, *["Not paid."] * 5)).for_tenant()
     for number in range(10):
         await start_waiting(tenant, f"s{number}")
         clock.advance(10)
@@ -157,16 +157,16 @@ async def test_sessions_continue_in_the_order_of_their_deadlines() -> None:
 
 async def test_the_next_process_continues_what_is_overdue_and_waits_for_the_rest() -> None:
     clock, journal = stopped_clock(), MemoryJournal()
-    first = Service(payer(clock), journal)
+    first = ServiceTenants(payer(clock), journal)
     await start_waiting(first.for_tenant(), "early")
     clock.advance(1800)
-    first_again = Service(payer(clock), journal)
+    first_again = ServiceTenants(payer(clock), journal)
     await start_waiting(first_again.for_tenant(), "late")
     await first.close(0)
     await first_again.close(0)
     clock.advance(1800)
 
-    second = Service(payer(clock, "Not paid.", "Not paid."), journal)
+    second = ServiceTenants(payer(clock, "Not paid.", "Not paid."), journal)
     await second.continue_open_turns()
     tenant = second.for_tenant()
     assert await rest(tenant, "early", ended=True) == "completed"
@@ -181,7 +181,7 @@ async def test_the_question_of_an_agent_inside_a_tool_ends_the_wait_of_its_calle
     call = Reply((ToolCall("c1", "payer", '{"task": "Pay 3."}'),))
     model = ScriptedModel(call, "It was not paid.")
     outer = Agent(model, name="outer", tools=[inner], clock=clock)
-    tenant = Service(outer).for_tenant()
+    tenant = ServiceTenants(outer).for_tenant()
     await tenant.start("outer", "Pay 3.", session="ada")
     assert await rest(tenant) == "waiting"
     await settle(tenant)
@@ -196,7 +196,7 @@ async def test_the_question_of_an_agent_inside_a_tool_ends_the_wait_of_its_calle
 async def test_a_tool_of_the_client_that_never_answers_fails_and_the_turn_goes_on() -> None:
     clock = stopped_clock()
     model = ScriptedModel(LOCATE, "I do not know where you are.")
-    tenant = Service(Agent(model, name="payer", clock=clock)).for_tenant()
+    tenant = ServiceTenants(Agent(model, name="payer", clock=clock)).for_tenant()
     await tenant.start("payer", "Where am I?", session="ada", tools=[ClientTool("locate")])
     assert await rest(tenant) == "waiting"
     await settle(tenant)
@@ -224,7 +224,7 @@ class _Unreadable(MemoryJournal):
 
 async def test_a_journal_that_is_down_at_the_deadline_is_read_again() -> None:
     clock, journal = stopped_clock(), _Unreadable()
-    tenant = Service(payer(clock), journal).for_tenant()
+    tenant = ServiceTenants(payer(clock), journal).for_tenant()
     await start_waiting(tenant)
     journal.is_down = True
     clock.advance(3600)
@@ -237,11 +237,11 @@ async def test_a_journal_that_is_down_at_the_deadline_is_read_again() -> None:
 
 async def test_a_new_message_does_not_overtake_a_question_that_is_over() -> None:
     clock, journal = stopped_clock(), MemoryJournal()
-    first = Service(payer(clock), journal)
+    first = ServiceTenants(payer(clock), journal)
     await start_waiting(first.for_tenant())
     await first.close(0)
     clock.advance(3600)
-    tenant = Service(payer(clock, "Not paid.", "Hello."), journal).for_tenant()
+    tenant = ServiceTenants(payer(clock, "Not paid.", "Hello."), journal).for_tenant()
     with pytest.raises(Exception, match="being continued"):
         await tenant.start("payer", "Hi.", session="ada")
     assert await rest(tenant, ended=True) == "completed"
@@ -251,7 +251,7 @@ async def test_a_new_message_does_not_overtake_a_question_that_is_over() -> None
 
 async def test_recover_of_the_library_continues_a_turn_whose_question_is_over() -> None:
     clock, journal = stopped_clock(), MemoryJournal()
-    service = Service(payer(clock), journal)
+    service = ServiceTenants(payer(clock), journal)
     await start_waiting(service.for_tenant())
     await service.close(0)
     model = ScriptedModel("Not paid.")

@@ -16,7 +16,7 @@ from holdfast.server.event_log.positions import START
 from holdfast.server.event_log.stream_items import EndItem, EventItem, StreamItem, TextItem
 from holdfast.server.live.live_run import LARGEST_BUFFER, LiveRun
 from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.service import Service
+from holdfast.server.service import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_a_reader_that_was_cut_comes_back_and_misses_nothing() -> None:
         await may_end.wait()
         return text
 
-    tenant = Service(Agent(ScriptedModel(answer), name="writer")).for_tenant()
+    tenant = ServiceTenants(Agent(ScriptedModel(answer), name="writer")).for_tenant()
     await tenant.start("writer", "Hi.", session="ada")
     await has_begun.wait()
     entries = tenant.reader.follow("ada", START, ReadingEnd(1))

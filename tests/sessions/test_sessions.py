@@ -230,6 +230,8 @@ class Overtaken:
         self.read, self.runs, self.delete = journal.read, journal.runs, journal.delete
         self.restore, self.find_request = journal.restore, journal.find_request
         self.tenant, self.for_tenant = journal.tenant, journal.for_tenant
+        self.save_act, self.find_act = journal.save_act, journal.find_act
+        self.list_acts = journal.list_acts
 
     async def append(
         self, run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None

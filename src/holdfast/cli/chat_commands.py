@@ -159,7 +159,7 @@ async def _rewind_last_turn(talk: Conversation) -> Message:
 async def _save_conversation(talk: Conversation, argument: str) -> None:
     history = await talk.agent.sessions.read(talk.session)
     path = Path(argument or f"{talk.session}.md")
-    text = "\n\n".join(_format_message(message) for message in history.messages)
+    text = "\n\n".join(_format_message(message) for message in history.as_run)
     try:
         _write_new_file(path, text + "\n")
     except OSError as error:

@@ -192,7 +192,7 @@ async def _show_session(sessions: Sessions, args: argparse.Namespace) -> int:
     for point in history.points:
         print(f"{point.number:4}  {format_time(point.at)}  {_describe_point(point)}")
     print()
-    for message in history.messages:
+    for message in history.as_run:
         for part in message.calls:
             print(f"[calls {shorten(part.name, 30)} with {shorten(part.arguments, 60)}]")
         if message.role == "tool":

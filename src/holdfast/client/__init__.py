@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.server.event_log.stream_items import NoticeItem as NoticeItem
     from holdfast.server.event_log.stream_items import ReasoningItem as ReasoningItem
     from holdfast.server.event_log.stream_items import StatusItem as StatusItem
+    from holdfast.server.event_log.stream_items import StreamItem as StreamItem
     from holdfast.server.event_log.stream_items import TextItem as TextItem
     from holdfast.server.event_log.stream_items import WithdrawnItem as WithdrawnItem
     from holdfast.server.problem_body import ProblemBody as ProblemBody
@@ -67,6 +68,7 @@ _HOME: dict[str, str] = {
     "SessionSummary": "holdfast.server.api.views",
     "StartKeywords": "holdfast.client.start_request",
     "StatusItem": "holdfast.server.event_log.stream_items",
+    "StreamItem": "holdfast.server.event_log.stream_items",
     "SyncClient": "holdfast.client.sync_client",
     "TextItem": "holdfast.server.event_log.stream_items",
     "ToolView": "holdfast.server.api.views",

@@ -10,7 +10,7 @@ from holdfast.client.service_connection import ServiceConnection
 from holdfast.client.session_calls import call, get, post, session_path
 from holdfast.core.questions import Remember
 from holdfast.server.api.request_bodies import NewAnswer
-from holdfast.server.api.views import AnswerView, QuestionList, QuestionView
+from holdfast.server.api.views import AnswerView, QuestionList, QuestionPage, QuestionView
 
 
 class QuestionCalls:
@@ -23,16 +23,18 @@ class QuestionCalls:
     def __init__(self, connection: ServiceConnection) -> None:
         self._connection = connection
 
-    async def list(self, *, agent: str | None = None, limit: int = 100) -> QuestionList:
-        """List the open questions of all sessions, the oldest first.
+    async def list(
+        self, *, agent: str | None = None, limit: int = 100, after: str | None = None
+    ) -> QuestionPage:
+        """List open questions of all sessions; those of the session that waits longest come first.
 
         Args:
             agent: only questions of turns with this agent.
-            limit: how many at most.
+            limit: how many; a page has some more if its last session asks several questions.
+            after: the `next` of the page before.
         """
-        return await call(
-            self._connection, get("/questions", {"agent": agent, "limit": limit}), QuestionList
-        )
+        query = {"agent": agent, "limit": limit, "after": after}
+        return await call(self._connection, get("/questions", query), QuestionPage)
 
     async def of(self, session: str) -> QuestionList:
         """List the open questions of a session."""

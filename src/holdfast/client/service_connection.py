@@ -54,7 +54,7 @@ class Sending(Struct, frozen=True, kw_only=True):
         content_type: its type.
         accept: the type of the answer.
         wait: seconds that the service may hold the request open.
-        key: the idempotency key; "" makes one for a POST.
+        key: the idempotency key; "" makes one, but for a GET.
     """
 
     method: str
@@ -148,7 +148,7 @@ class ServiceConnection:
 
 def with_key(sending: Sending) -> Sending:
     """Return a request with an idempotency key, if it needs one."""
-    if sending.method != "POST" or sending.key:
+    if sending.method == "GET" or sending.key:
         return sending
     return msgspec.structs.replace(sending, key=uuid4().hex)
 

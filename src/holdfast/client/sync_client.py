@@ -17,6 +17,7 @@ from holdfast.server.api.views import (
     HistoryView,
     MediaView,
     QuestionList,
+    QuestionPage,
     QuestionView,
     SessionPage,
     SessionSummary,
@@ -183,9 +184,11 @@ class SyncQuestionCalls:
     def __init__(self, client: Client) -> None:
         self._questions = client.questions
 
-    def list(self, *, agent: str | None = None, limit: int = 100) -> QuestionList:
-        """List the open questions of all sessions, the oldest first."""
-        return run_blocking(self._questions.list(agent=agent, limit=limit))
+    def list(
+        self, *, agent: str | None = None, limit: int = 100, after: str | None = None
+    ) -> QuestionPage:
+        """List open questions of all sessions; those of the session that waits longest come first."""
+        return run_blocking(self._questions.list(agent=agent, limit=limit, after=after))
 
     def of(self, session: str) -> QuestionList:
         """List the open questions of a session."""

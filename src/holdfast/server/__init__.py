@@ -10,16 +10,26 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.server.access.connections import ConnectionBounds as ConnectionBounds
+    from holdfast.server.access.connections import make_server_config as make_server_config
     from holdfast.server.access.options import AccessLimits as AccessLimits
     from holdfast.server.access.options import AccessOptions as AccessOptions
     from holdfast.server.access.principals import Principal as Principal
+    from holdfast.server.api.event_stream import keep_alive as keep_alive
     from holdfast.server.app import create_app as create_app
+    from holdfast.server.background_service import Service as Service
+    from holdfast.server.turns.turn_runner import AcceptedTurn as AcceptedTurn
 
 _HOME: dict[str, str] = {
+    "AcceptedTurn": "holdfast.server.turns.turn_runner",
     "AccessLimits": "holdfast.server.access.options",
     "AccessOptions": "holdfast.server.access.options",
+    "ConnectionBounds": "holdfast.server.access.connections",
     "Principal": "holdfast.server.access.principals",
+    "Service": "holdfast.server.background_service",
     "create_app": "holdfast.server.app",
+    "keep_alive": "holdfast.server.api.event_stream",
+    "make_server_config": "holdfast.server.access.connections",
 }
 """Public name -> the module that defines it. Sorted."""
 

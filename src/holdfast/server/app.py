@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -24,13 +23,13 @@ from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
 from holdfast.server.bound_agents import AnyAgent
 from holdfast.server.health.turn_counts import TurnCounts
-from holdfast.server.lifetime import ServiceLifetime, stop_on_signals
+from holdfast.server.lifetime import ServiceLifetime
 from holdfast.server.problem_responses import ProblemError, respond_problem, to_problem
 from holdfast.server.protocols.agui import routes as agui
 from holdfast.server.protocols.openai_errors import OpenAIErrors
 from holdfast.server.protocols.openai_routes import make_openai_api
 from holdfast.server.protocols.vercel import routes as vercel
-from holdfast.server.service import Service
+from holdfast.server.service import ServiceTenants
 
 
 def create_app(
@@ -61,18 +60,15 @@ def create_app(
     >>> from holdfast.testing import ScriptedModel
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
-    service = Service(agents, journal, hold_text, allow_models)
+    service = ServiceTenants(agents, journal, hold_text, allow_models)
     control = _control_access(service, access)
     lifetime = ServiceLifetime(service, grace)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for agent in service.agents.values():
-                await stack.enter_async_context(agent)
             stack.push_async_callback(control.keys.close)
             await stack.enter_async_context(lifetime)
-            stack.enter_context(stop_on_signals(lifetime.begin_stop))
             yield
 
     app = Starlette(
@@ -93,14 +89,17 @@ def create_app(
     return app
 
 
-def _control_access(service: Service, access: AccessOptions | None) -> AccessControl:
+def _control_access(service: ServiceTenants, access: AccessOptions | None) -> AccessControl:
     control = AccessControl(service.store, access)
     counts = TurnCounts(service)
     control.usage.count_turns = counts.estimate
     control.metrics.add_gauges(counts.read_gauges)
     service.observe = control.metrics.note_item
+    service.note_link = control.outage.note_link
+    service.note_accepted = control.outage.let_wait
     control.readiness.is_stopping = lambda: service.is_closing
-    control.readiness.add_check("journal", partial(service.journal.find_request, "ready?"))
+    control.readiness.is_journal_lost = lambda: control.outage.is_known
+    control.readiness.add_check("journal", service.check_journal)
     return control
 
 

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -19,7 +20,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import SharedJournal
-from holdfast.server.service import Service
+from holdfast.server.service import ServiceTenants
 
 _TICK = 1.0  # seconds
 _TICKS_BETWEEN_LOOKS = 5
@@ -29,7 +30,10 @@ _log = logging.getLogger("holdfast.server")
 
 
 class ServiceLifetime:
-    """Starts and stops a service: `async with ServiceLifetime(service):`.
+    """Starts and stops a service in a process: `async with ServiceLifetime(service):`.
+
+    It opens the agents and continues the turns that no process drives. At a signal to the process, or
+    at the end of the block, it stops.
 
     Args:
         service: the service.
@@ -39,16 +43,24 @@ class ServiceLifetime:
         ConfigurationError: `grace` is not a number from 0.
     """
 
-    def __init__(self, service: Service, grace: float) -> None:
+    def __init__(self, service: ServiceTenants, grace: float) -> None:
         check_value("grace", grace, NonNegativeFloat)
         self._service = service
         self._grace = grace
+        self._stack = AsyncExitStack()
         self._looking: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._service.open_exchange()
-        self._looking = asyncio.create_task(self._look_regularly(), name="holdfast-open-turns")
+        async with AsyncExitStack() as stack:
+            for agent in self._service.agents.values():
+                await stack.enter_async_context(agent)
+            stack.push_async_callback(self._stop)
+            self._service.open_exchange()
+            await self._expire_claims()
+            self._looking = asyncio.create_task(self._look_regularly(), name="holdfast-open-turns")
+            stack.enter_context(stop_on_signals(self.begin_stop))
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -57,10 +69,21 @@ class ServiceLifetime:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self._stack.aclose()
+
+    async def _stop(self) -> None:
         await self.begin_stop()
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
+
+    async def _expire_claims(self) -> None:
+        """Free the requests of a process that died, if no other process uses the journal."""
+        if not isinstance(self._service.journal, SharedJournal):
+            try:
+                await self._service.store.expire_claims(time.time())
+            except HoldfastError as error:
+                _log.warning("the store of the service cannot be written now: %s", error)
 
     def begin_stop(self) -> asyncio.Task[None]:
         """Begin to stop, on the event loop; return the task that does it."""

@@ -76,6 +76,12 @@ def _make_waiting_problem(error: WaitingError) -> ProblemBody:
     return make_problem(409, "waiting", detail, field="session", fix=f"{way}, or abandon it")
 
 
+def make_journal_problem() -> ProblemBody:
+    """Return the problem of a request for which the journal cannot be used."""
+    detail = "The journal cannot be used now. Repeat the request with its Idempotency-Key."
+    return make_wait_problem(503, "journal", detail, SECONDS_TO_RESTART)
+
+
 def to_problem(error: HoldfastError) -> ProblemBody:
     """Return the problem that an error of the library is."""
     if isinstance(error, SessionBusyError):
@@ -86,8 +92,7 @@ def to_problem(error: HoldfastError) -> ProblemBody:
         return make_problem(409, "conflict", str(error), retryable=True)
     if isinstance(error, JournalError):
         _log.warning("a request is answered with 503: %s", error)  # its text names the server
-        detail = "The journal cannot be used now. Repeat the request with its Idempotency-Key."
-        return make_wait_problem(503, "journal", detail, SECONDS_TO_RESTART)
+        return make_journal_problem()
     if isinstance(error, ConfigurationError):
         status = 404 if error.problem.startswith(("there is no ", "the journal knows no ")) else 422
         return make_problem(

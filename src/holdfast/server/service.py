@@ -7,22 +7,22 @@ must never decide who may do something.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 import msgspec
 
 from holdfast.core.argument_checks import check_value
-from holdfast.core.errors import AnswerTypeError, ConfigurationError, SessionBusyError
+from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.questions import AnyAnswer
-from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_names import DEFAULT_TENANT
-from holdfast.journal.live_link import DriverAct, LinkedJournal
+from holdfast.journal.live_link import LinkedJournal
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.tenants import TenantList
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -32,19 +32,13 @@ from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.server.bound_agents import AnyAgent, bind_agent, journal_of, name_agents, plan_of
 from holdfast.server.event_log.text_fold import turn_of_key
 from holdfast.server.live.last_turn import LastTurn
-from holdfast.server.live.process_exchange import LiveExchange, TenantRuns
+from holdfast.server.live.process_exchange import LiveExchange, NoteLink
 from holdfast.server.live.reading import SessionReader
 from holdfast.server.live.session_watch import SessionWatch
 from holdfast.server.live.visible_runs import VisibleRuns
-from holdfast.server.turns.driver_acts import DriverActs
+from holdfast.server.new_acts import new_act
+from holdfast.server.turns.act_relay import ActRelay
 from holdfast.server.turns.open_turns import OpenTurns
-from holdfast.server.turns.relayed_acts import (
-    RelayedAnswer,
-    RelayedCancellation,
-    decode_result,
-    encode_answer,
-    encode_result,
-)
 from holdfast.server.turns.turn_runner import AcceptedTurn, Observe, TurnRunner
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
@@ -81,7 +75,7 @@ class TenantService:
         is_shared = isinstance(journal, SharedJournal)
         self._runs = VisibleRuns(tenant, self.runner, is_shared=is_shared)
         self.reader = SessionReader(self.journal, self._runs, self.watch)
-        self._acts: DriverActs | None = None
+        self._relay = ActRelay(self)
         self._states: dict[str, tuple[int, bool, bool]] = {}
 
     @property
@@ -231,10 +225,13 @@ class TenantService:
 
     async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
         """Give an answer to the run, in whichever process it is driven."""
-        result = await self._ask_driver(session, "answer", encode_answer(answer))
-        if result is None:
+        if answer.act is None:
+            act = new_act("answer", session, by=answer.by, key=answer.key)
+            answer = msgspec.structs.replace(answer, act=act)
+        receipt = await self._relay.answer(session, answer)
+        if receipt is None:
             return await self._name_first(session, answer, await agent.answer(session, answer))
-        return decode_result(result)
+        return receipt
 
     async def _name_first(self, session: str, answer: AnyAnswer, receipt: Receipt) -> Receipt:
         """Return the receipt; of a question that is over, whether it was answered."""
@@ -248,39 +245,44 @@ class TenantService:
         """Continue the last turn of a session, as `Agent.resume` does."""
         self.runner.resume(session, await self.agent_of(session))
 
-    async def cancel(self, session: str, *, by: str = "") -> None:
+    async def cancel(self, session: str, *, by: str = "", turn: int = 0) -> None:
         """Cancel the last turn of a session; return when that is saved.
 
         A turn that waits or that nobody drives is closed as cancelled. One that has ended stays.
+
+        Args:
+            session: the session.
+            by: who cancels it.
+            turn: the number of the turn: a later one stays. 0 cancels whichever is the last.
         """
-        turn = self.runner.find(session)
-        if turn is not None:
-            turn.cancel(by)
+        driven = self.runner.find(session)
+        if turn and await self._has_later_turn(session, turn):
+            return
+        if driven is not None and self.runner.find(session) is driven:
+            driven.cancel(by)
             await self.runner.wait(session)
         # Another process may drive it, also if this one has waited for it in order to continue it.
-        cancellation = to_json(RelayedCancellation(by)).decode()
-        if await self._ask_driver(session, "cancel", cancellation) is not None:
+        if await self._relay.cancel(session, by, turn):
             return
         latest = await self.last_turn(session)
-        if latest.status in ("waiting", "open"):
+        if latest.status in ("waiting", "open") and turn in (0, latest.turn):
             name = await self._find_agent(session)
             agent = self._agents.get(name) or next(iter(self._agents.values()))
             await agent.abandon(session, by=by)
             self.watch.wake(session)
 
+    async def _has_later_turn(self, session: str, turn: int) -> bool:
+        latest = await self.reader.find_last_turn(session)
+        return latest is not None and latest.turn > turn
+
     def connect(self, exchange: LiveExchange) -> None:
         """Connect the tenant with the other processes."""
-        acts = DriverActs(
-            self.tenant, exchange, self._perform_act, self.runner.is_driven, self._is_leased
-        )
-        self._acts, self._runs.exchange = acts, exchange
-        find_live, look = self.runner.find_live, acts.look_for
-        exchange.add_tenant(TenantRuns(self.tenant, self.journal, self.watch, find_live, look))
+        self._runs.exchange = exchange
+        self._relay.connect(exchange)
 
     async def look_for_changes(self) -> None:
         """Wake the readers of sessions that other processes have changed, and perform their acts."""
-        if self._acts is not None:
-            await self._acts.look([turn.session for turn in self.runner.driven])
+        await self._relay.look()
         if not self.watch.sessions:
             return
         before, self._states = self._states, {}
@@ -288,36 +290,6 @@ class TenantService:
             state = self._states[entry.run] = (entry.records, entry.turn_open, entry.leased)
             if before.get(entry.run) != state:
                 self.watch.wake_here(entry.run)
-
-    async def _is_leased(self, session: str) -> bool:
-        return any(entry.leased for entry in await self.journal.find_runs(session, session))
-
-    async def _ask_driver(self, session: str, act: str, body: str) -> str | None:
-        """Let another process perform an act; None if this process can do it."""
-        if self._acts is None or self.runner.is_driven(session):
-            return None
-        return await self._acts.ask(session, act, body) if await self._is_leased(session) else None
-
-    async def _perform_act(self, act: DriverAct) -> str:
-        """Perform an act that another process asked for; return its result as JSON."""
-        if act.act == "cancel":
-            given = msgspec.json.decode(act.body, type=RelayedCancellation)
-            await self.cancel(act.session, by=given.by)
-            return "{}"
-        try:
-            answer = await self._restore_answer(act)
-            receipt = await self.answer(act.session, answer) if answer else Receipt("unknown")
-        except (AnswerTypeError, ConfigurationError) as error:
-            return encode_result(Receipt("mismatch"), str(error))
-        return encode_result(receipt)
-
-    async def _restore_answer(self, act: DriverAct) -> AnyAnswer | None:
-        given = msgspec.json.decode(act.body, type=RelayedAnswer)
-        agent = await self.agent_of(act.session)
-        for question in await agent.questions(act.session):
-            if question.key == given.key:
-                return given.restore(question)
-        return None
 
     def close_readers(self) -> None:
         """End all streams, and accept no more turns."""
@@ -338,8 +310,8 @@ def unknown_session(session: str) -> ConfigurationError:
     return ConfigurationError("session", f"there is no session {session!r}")
 
 
-class Service:
-    """The agents of a service on one journal.
+class ServiceTenants:
+    """The agents of a service on one journal, for each tenant.
 
     Args:
         agents: one agent, or several with different names.
@@ -363,6 +335,10 @@ class Service:
         self.is_closing = False
         self.observe: Observe | None = None
         """Is told what the turns of every tenant tell; set before the first request."""
+        self.note_accepted: Callable[[], None] | None = None
+        """Called by the task whose turn is accepted; set before the first request."""
+        self.note_link: NoteLink = _ignore_link
+        """Is told when the link to other processes is lost or found; set before the first request."""
         self._exchange: LiveExchange | None = None
         self.agents = name_agents(agents)
         self._holding = _check_holding(hold_text, self.agents)
@@ -381,6 +357,7 @@ class Service:
                 tenant, self.agents, journal, self._holding
             )
             found.runner.observe = self.observe
+            found.runner.note_accepted = self.note_accepted
             if self._exchange is not None:
                 found.connect(self._exchange)
             if self.is_closing:
@@ -407,7 +384,7 @@ class Service:
     def open_exchange(self) -> None:
         """Connect this process with the others of its journal, if it can; on the event loop."""
         if isinstance(self.journal, LinkedJournal) and self._exchange is None:
-            self._exchange = LiveExchange(self.journal)
+            self._exchange = LiveExchange(self.journal, self.note_link)
             for tenant in self.tenants:
                 tenant.connect(self._exchange)
 
@@ -429,6 +406,12 @@ class Service:
         if self._exchange is not None:
             self._exchange.tidy()
 
+    async def check_journal(self) -> None:
+        """Raise JournalError if the journal does not answer, or its file is not the one that was opened."""
+        if isinstance(self.journal, SqliteJournal):
+            await self.journal.check_files()
+        await self.journal.find_request("ready?")
+
     @property
     def has_unfinished_turns(self) -> bool:
         """Whether a turn that could not be finished is to be tried again later."""
@@ -446,6 +429,10 @@ class Service:
         await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])
         if self._exchange is not None:
             self._exchange.close()
+
+
+def _ignore_link(_is_up: bool) -> None:  # REASON: a callback
+    """Nobody wants to know."""
 
 
 def _check_holding(given: Collection[str], agents: Mapping[str, AnyAgent]) -> Collection[str]:

@@ -10,14 +10,19 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 
+import msgspec
+
+from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.constraints import NonEmptyText, NonNegativeInt, PositiveInt
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
-from holdfast.core.events import HistoryCompacted, SessionRewound, SessionTitled
+from holdfast.core.events import Event, HistoryCompacted, SessionRewound, SessionTitled
 from holdfast.core.session_state import Phase
 from holdfast.journal.encoding import corrupt_record
+from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
 from holdfast.journal.retention import Retention
 from holdfast.sessions import overview, session_export
@@ -75,6 +80,27 @@ class Sessions:
         self._hold = hold or self._claim_session
         self._summarize = summarize
         self._now = clock
+        self._act: Act | None = None
+
+    def with_act(self, act: Act) -> Sessions:
+        """Return the same sessions; the next change that is made through them saves an act with it.
+
+        The act and the change are saved in one transaction, so each is there if the other is.
+
+        Args:
+            act: who changes what; `rewind` and `compact` add the number of the change to it, and
+                `import_` the session.
+        """
+        sessions = copy(self)
+        sessions._act = act  # noqa: SLF001  # REASON: an object of this class
+        return sessions
+
+    async def _append(self, log: RunLog, session: str, event: Event, **details: object) -> None:
+        """Append a change, with the act that makes it."""
+        if self._act is None:
+            await log.append(session, event)
+        else:
+            await log.append(session, event, act=self._act.with_details(**details))
 
     @asynccontextmanager
     async def _claim_session(self, session: str) -> AsyncIterator[RunLog]:
@@ -177,7 +203,8 @@ class Sessions:
         lengths = _count_records(records)
         number = len(lengths) - 1 if at is None else at
         _check_number("at", number, 1, len(lengths) - 1)
-        await self._restore_runs({name: detach_answers(records[: lengths[number]])}, "to")
+        copied: dict[str, Sequence[Record]] = {name: detach_answers(records[: lengths[number]])}
+        await self._restore_runs(copied, "to", self._act)
         return name
 
     async def rewind(self, session: str, to: int, *, by: str = "") -> int:
@@ -203,7 +230,8 @@ class Sessions:
             machine = (await self._replay_idle(session)).machine
             _check_number("to", to, 0, machine.turn)
             number = machine.turn + 1
-            await log.append(session, SessionRewound(turn_key(number), self._now(), to, by))
+            event = SessionRewound(turn_key(number), self._now(), to, by)
+            await self._append(log, session, event, number=number)
         return number
 
     async def compact(
@@ -246,7 +274,7 @@ class Sessions:
             text = await make_summary(plan.removed, summary)
             number = machine.turn + 1
             event = HistoryCompacted(turn_key(number), self._now(), plan.kept_ranges, text, by)
-            await log.append(session, event)
+            await self._append(log, session, event, number=number)
         return number
 
     async def rename(self, session: str, title: str, *, by: str = "") -> None:
@@ -264,7 +292,7 @@ class Sessions:
         run = title_run(check_session_name(session))
         check_value("title", title, NonEmptyText)
         key = turn_key(len(await self._journal.read(run)) + 1)
-        await self._journal.append(run, SessionTitled(key, self._now(), title, by))
+        await self._append(self._journal, run, SessionTitled(key, self._now(), title, by))
 
     async def delete(self, session: str) -> int:
         """Delete a session permanently, with its titles and the runs of agents that it used as tools.
@@ -282,7 +310,10 @@ class Sessions:
             if not runs:
                 raise _unknown_session_error(session)
             # A title that is set meanwhile is deleted too.
-            return await self._journal.delete(*{session, title_run(session), *runs})
+            names = {session, title_run(session), *runs}
+            if self._act is None:
+                return await self._journal.delete(*names)
+            return await self._journal.delete(*names, act=self._act)
 
     async def prune(self, retention: Retention, *, dry_run: bool = False) -> PruneResult:
         """Delete the sessions that a retention no longer keeps, and give their space back.
@@ -341,7 +372,8 @@ class Sessions:
         renamed: dict[str, Sequence[Record]] = {
             new + run[len(old) :]: detach_answers(records) for run, records in runs.items()
         }
-        await self._restore_runs(renamed, "session")
+        act = None if self._act is None else msgspec.structs.replace(self._act, session=new)
+        await self._restore_runs(renamed, "session", act)
         await self._compare_runs(renamed)
         return new
 
@@ -355,12 +387,19 @@ class Sessions:
                     f"run {run!r}", "the journal does not return what was imported"
                 )
 
-    async def _restore_runs(self, runs: dict[str, Sequence[Record]], argument: str) -> None:
+    async def _restore_runs(
+        self, runs: dict[str, Sequence[Record]], argument: str, act: Act | None
+    ) -> None:
         first = next(iter(runs))
         if await overview.find_session_runs(self._journal, first.removesuffix(TITLES)):
             raise _session_exists_error(first, argument)
         try:
-            await self._journal.restore(runs)
+            if act is None:
+                await self._journal.restore(runs)
+            else:
+                await self._journal.restore(runs, act=act)
+        except RequestExistsError:
+            raise
         except ConflictError as error:
             raise _session_exists_error(first, argument) from error
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.server.access.asgi import ASGIApp
 
 MOST_CONNECTIONS = 10_000
@@ -35,9 +38,15 @@ class ConnectionBounds:
     Args:
         most: the maximum number of connections.
         head_seconds: seconds in which the head of a request must arrive.
+
+    Raises:
+        ConfigurationError: one is not a number above 0.
     """
 
-    def __init__(self, most: int = MOST_CONNECTIONS, head_seconds: float = HEAD_SECONDS) -> None:
+    @check_arguments
+    def __init__(
+        self, most: PositiveInt = MOST_CONNECTIONS, head_seconds: PositiveFloat = HEAD_SECONDS
+    ) -> None:
         self.most = most
         self.head_seconds = head_seconds
         self.open = 0
@@ -121,34 +130,35 @@ class BoundedProtocol(H11Protocol):
         return self.cycle  # None before the first request, whatever the annotation says
 
 
-def build_config(
-    app: ASGIApp,
+def make_server_config(
+    app: ASGIApp | str,
     host: str = "127.0.0.1",
     port: int = 0,
     bounds: ConnectionBounds | None = None,
 ) -> uvicorn.Config:
-    """Return the configuration with which uvicorn serves a protected application.
+    """Return the configuration with which `holdfast serve` runs uvicorn.
 
-    Headers of proxies, the access log and security headers are the application's, so that they are
-    the same under every server. Set further settings, such as `fd` or `ssl_certfile`, on the result.
+    A request whose head does not arrive in time is answered with 408, and when there are too many
+    connections, the longest idle one is closed. Headers of proxies and the access log are left to the
+    application. Set further settings, such as `proxy_headers` or `ssl_certfile`, on the result, or pass
+    its `http` to `uvicorn.run`, for example together with `workers`.
 
     Args:
-        app: the application.
+        app: the application, or where uvicorn imports it from, such as "chat:app".
         host: the address to listen on.
         port: the port to listen on; 0 for any free one.
-        bounds: the bounds of the connections.
+        bounds: the bounds of the connections; None for those of `holdfast serve`.
+
+    >>> make_server_config("chat:app", port=8000).port
+    8000
     """
-    shared = bounds or ConnectionBounds()
-
-    class Bound(BoundedProtocol):
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(shared, *arguments, **named)
-
+    # Not a class of its own: with several workers, uvicorn pickles it. Each worker has its own bounds.
+    http = cast("type[asyncio.Protocol]", partial(BoundedProtocol, bounds or ConnectionBounds()))
     return uvicorn.Config(
         app,
         host,
         port,
-        http=Bound,
+        http=http,
         ws="none",
         access_log=False,
         server_header=False,

@@ -32,6 +32,7 @@ _NAMES = frozenset(
         *("agent", "model", "provider", "endpoint", "target", "name", "effect", "origin", "by"),
         *("category", "landed", "code", "before", "after", "parsed_by", "state", "wait", "day"),
         *("runId", "threadId", "messageId", "toolCallId", "toolName", "response_id", "call_id"),
+        *("subagentRunId", "parentSubagentRunId", "parentToolCallId", "activityType", "sourceId"),
     }
 )
 """The fields whose texts are shown: names, ids, states, times."""

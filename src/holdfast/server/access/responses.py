@@ -12,10 +12,20 @@ import time
 from collections.abc import Callable
 from urllib.parse import quote
 
-from holdfast.server.access.asgi import ASGIApp, Message, Receive, Scope, Send, find_route_path
+from holdfast.server.access.asgi import (
+    ASGIApp,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    find_route_path,
+    refuse,
+)
 from holdfast.server.access.authentication import find_address
 from holdfast.server.access.callers import STATE, Caller
+from holdfast.server.health.journal_outage import JournalOutage, WaitingRequest
 from holdfast.server.health.service_metrics import ServiceMetrics
+from holdfast.server.problem_responses import make_journal_problem
 
 access_log = logging.getLogger("holdfast.server.access")
 """One line for each request. `holdfast serve` writes it to standard error."""
@@ -39,12 +49,17 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _LONGEST_PATH = 300
 
 
+class _AlreadyRefusedError(OSError):
+    """A request was answered while its route waited for the journal; as if the caller had left."""
+
+
 class ResponseWatch:
     """A middleware that adds headers to responses, and counts and logs them.
 
     Args:
         app: the application.
         metrics: counts the requests.
+        outage: answers the requests that wait while the journal cannot be reached.
         monotonic: a clock in seconds that does not go back.
     """
 
@@ -52,10 +67,12 @@ class ResponseWatch:
         self,
         app: ASGIApp,
         metrics: ServiceMetrics,
+        outage: JournalOutage,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._metrics = metrics
+        self._outage = outage
         self._monotonic = monotonic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,8 +81,14 @@ class ResponseWatch:
         path, status = find_route_path(scope), 0
 
         async def watch(message: Message) -> None:
+            if waiting.is_refused:
+                raise _AlreadyRefusedError
+            await answer(message)
+
+        async def answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
+                self._outage.remove(waiting)
                 status = message["status"]
                 message["headers"] = add_security_headers(list(message.get("headers", ())))
                 self._metrics.note_request(
@@ -73,9 +96,18 @@ class ResponseWatch:
                 )
             await send(message)
 
+        async def refuse_request() -> None:
+            await refuse(make_journal_problem())(scope, receive, answer)
+
+        waiting = WaitingRequest(refuse_request, begun)
+        self._outage.add(waiting)
         try:
             await self._app(scope, receive, watch)
+        except Exception:
+            if not waiting.is_refused:
+                raise
         finally:
+            self._outage.remove(waiting)
             if access_log.isEnabledFor(logging.INFO):
                 access_log.info("%s", describe_request(scope, status, self._monotonic() - begun))
 

@@ -58,6 +58,7 @@ from holdfast.server.access.sign_in_routes import (
     sign_out,
 )
 from holdfast.server.health.health_routes import respond_health, respond_metrics, respond_ready
+from holdfast.server.health.journal_outage import JournalOutage
 from holdfast.server.health.readiness import Readiness
 from holdfast.server.health.service_metrics import ServiceMetrics
 from holdfast.server.problem_responses import ProblemError, make_problem, to_problem
@@ -93,6 +94,7 @@ class AccessControl:
         self.usage = CallerUsage(self.options.limits, monotonic)
         self.metrics = ServiceMetrics()
         self.metrics.add_gauges(self._count_streams)
+        self.outage = JournalOutage(monotonic)
         self.readiness = Readiness(monotonic)
         self.readiness.add_check("store", lambda: store.probe(now()))
 
@@ -119,7 +121,7 @@ def protect(app: ASGIApp, access: AccessControl) -> ASGIApp:
     gate = _Gate(app, access)
     origins = access.options.allowed_origins
     crossing = CrossOrigin(gate, origins) if origins else gate
-    watched = ResponseWatch(crossing, access.metrics, access.monotonic)
+    watched = ResponseWatch(crossing, access.metrics, access.outage, access.monotonic)
     proxies = parse_networks("trusted_proxies", access.options.trusted_proxies)
 
     async def protected(scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from msgspec import UNSET
 from starlette.responses import Response
 
+from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
 from holdfast.server.access.callers import take_turn
 from holdfast.server.api.body_arguments import make_prompt
@@ -19,26 +22,64 @@ from holdfast.sessions.names import check_session_name, new_name
 
 async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Cancel the last turn of a session."""
-    await call.tenant.cancel(call.session, by=call.principal.name)
-    await call.note_act("cancel")
+    if await call.tenant.reader.find_last_turn(call.session) is None:
+        await call.tenant.runner.wait_accepted(call.session)  # its first record is being saved
+    return await _save_turn_act(call, "cancel", _finish_cancel)
+
+
+async def _finish_cancel(call: Call[NoQuery, NoBody], act: Act) -> Response:
+    """Cancel the turn of the act, unless it has ended."""
+    turn = act.read_details()["turn"]
+    await call.tenant.cancel(call.session, by=act.by, turn=turn)
     return await _respond_state(call)
 
 
 async def resume_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Continue the last turn of a session."""
-    await call.tenant.resume(call.session)
-    await call.note_act("resume")
+    await call.tenant.agent_of(call.session)
+    return await _save_turn_act(call, "resume", _finish_resume)
+
+
+async def _finish_resume(call: Call[NoQuery, NoBody], act: Act) -> Response:
+    """Continue the session, unless something has come of the act already."""
+    last = await call.tenant.last_turn(call.session)
+    if last.records == act.read_details()["records"]:
+        await call.tenant.resume(call.session)
     return await _respond_state(call)
 
 
 async def abandon_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Give up a turn that waits or was interrupted."""
     await check_idle(call.tenant, call.session)
-    agent = await call.tenant.agent_of(call.session)
-    await agent.abandon(call.session, by=call.principal.name)
-    call.tenant.watch.wake(call.session)
-    await call.note_act("abandon")
+    await call.tenant.agent_of(call.session)
+    return await _save_turn_act(call, "abandon", _finish_abandon)
+
+
+async def _finish_abandon(call: Call[NoQuery, NoBody], act: Act) -> Response:
+    """Give the turn of the act up, unless it has ended."""
+    last = await call.tenant.last_turn(call.session)
+    if last.turn == act.read_details()["turn"] and last.status in ("waiting", "open"):
+        agent = await call.tenant.agent_of(call.session)
+        await agent.abandon(call.session, by=act.by)
+        call.tenant.watch.wake(call.session)
     return await _respond_state(call)
+
+
+async def _save_turn_act(
+    call: Call[NoQuery, NoBody],
+    name: str,
+    finish: Callable[[Call[NoQuery, NoBody], Act], Awaitable[Response]],
+) -> Response:
+    """Save an act on the last turn, and then perform it.
+
+    What it writes is written by the driver of the turn, perhaps in another process. So the act is
+    saved first, and names its turn: a repetition after a crash performs what is left to do, and never
+    touches a later turn.
+    """
+    last = await call.tenant.last_turn(call.session)
+    act = call.make_act(name, turn=last.turn, records=last.records)
+    await call.tenant.journal.save_act(act)
+    return await finish(call, act)
 
 
 async def _respond_state(call: Call[NoQuery, NoBody]) -> Response:
@@ -49,23 +90,26 @@ async def _respond_state(call: Call[NoQuery, NoBody]) -> Response:
 async def rewind_session(call: Call[NoQuery, Rewind]) -> Response:
     """Go back to an earlier turn."""
     await check_idle(call.tenant, call.session)
-    number = await call.tenant.sessions.rewind(call.session, call.body.to, by=call.principal.name)
+    act = call.make_act("rewind", to=call.body.to)
+    sessions = call.tenant.sessions.with_act(act)
+    number = await sessions.rewind(call.session, call.body.to, by=act.by)
     call.tenant.watch.wake(call.session)
-    await call.note_act("rewind", to=call.body.to)
-    return respond(ChangeView(number))
+    return await _tell_change(call, act.with_details(number=number))
 
 
 async def compact_session(call: Call[NoQuery, Compact]) -> Response:
     """Replace older turns by a summary."""
     await check_idle(call.tenant, call.session)
-    sessions = (await call.tenant.agent_of(call.session)).sessions
+    act = call.make_act("compact")
+    sessions = (await call.tenant.agent_of(call.session)).sessions.with_act(act)
     summary = None if call.body.summary is UNSET else call.body.summary
-    number = await sessions.compact(
-        call.session, keep=call.body.keep, summary=summary, by=call.principal.name
-    )
+    number = await sessions.compact(call.session, keep=call.body.keep, summary=summary, by=act.by)
     call.tenant.watch.wake(call.session)
-    await call.note_act("compact", number=number)
-    return respond(ChangeView(number))
+    return await _tell_change(call, act.with_details(number=number))
+
+
+async def _tell_change(_call: Call[NoQuery, Any], act: Act) -> Response:
+    return respond(ChangeView(act.read_details()["number"]))
 
 
 async def fork_session(call: Call[NoQuery, Fork]) -> Response:
@@ -74,18 +118,27 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
     at = None if body.at is UNSET else body.at
     to = check_session_name(body.to or new_name(), "to")
     if body.edit is UNSET:
-        await call.tenant.sessions.fork(call.session, at, to=to)
-        await call.note_act("fork", to=to)
-        return respond(ForkView(to), 201)
+        act = call.make_act("fork", to=to)
+        await call.tenant.sessions.with_act(act).fork(call.session, at, to=to)
+        return await _tell_fork(call, act)
     if at is not None:
         problem = "cannot be given together with edit, whose turn says where to fork"
         raise ConfigurationError("at", problem, fix="Leave one of them out")
-    agent = await _find_agent(call, body.edit)
-    message = await make_prompt(call, body.edit.message)
+    await _find_agent(call, body.edit)
+    await make_prompt(call, body.edit.message)  # what cannot be started is not copied
     take_turn(call.request)
-    await _fork_before(call, body.edit.turn, to)
-    accepted = await call.tenant.start(agent, message, session=to, by=call.principal.name)
-    await call.note_act("fork", to=to, turn=body.edit.turn)
+    act = call.make_act("fork", to=to, turn=body.edit.turn)
+    await _fork_before(call, act, body.edit.turn, to)
+    return await _tell_fork(call, act)
+
+
+async def _tell_fork(call: Call[NoQuery, Fork], act: Act) -> Response:
+    """Name the copy. The turn in it is started, unless it was started before."""
+    to, edit = act.read_details()["to"], call.body.edit
+    if edit is UNSET:
+        return respond(ForkView(to), 201)
+    agent, message = await _find_agent(call, edit), await make_prompt(call, edit.message)
+    accepted = await call.tenant.start(agent, message, session=to, by=act.by, request=act.id)
     return respond(ForkView(to, accepted.number), 201)
 
 
@@ -98,43 +151,44 @@ async def _find_agent(call: Call[NoQuery, Fork], edit: ForkEdit) -> str:
     return (await call.tenant.sessions.info(call.session)).agent
 
 
-async def _fork_before(call: Call[NoQuery, Fork], turn: int, to: str) -> None:
+async def _fork_before(call: Call[NoQuery, Fork], act: Act, turn: int, to: str) -> None:
     """Copy what a session has before a turn. Raises ConfigurationError if it has no such turn."""
     history = await call.tenant.sessions.read(call.session)
     if not any(point.number == turn and point.kind == "turn" for point in history.points):
         raise ConfigurationError("edit.turn", f"is {turn}, which is not a turn of the session")
     if turn > 1:
-        await call.tenant.sessions.fork(call.session, turn - 1, to=to)
+        await call.tenant.sessions.with_act(act).fork(call.session, turn - 1, to=to)
     elif await session_exists(call.tenant, to):
         raise ConfigurationError("to", f"the session {to!r} already exists", fix="Choose another")
+    else:
+        await call.tenant.journal.save_act(act)
 
 
 async def list_acts(call: Call[NoQuery, NoBody]) -> Response:
     """List who did what to a session."""
     if not await session_exists(call.tenant, call.session):
         raise unknown_session(call.session)
-    acts = await call.store.list_acts(call.principal.tenant, call.session)
-    return respond(
-        [ActView(one.act, one.by, one.at, msgspec.json.decode(one.details)) for one in acts]
-    )
+    acts = await call.tenant.journal.list_acts(call.session)
+    return respond([ActView(one.act, one.by, one.at, one.read_details()) for one in acts])
 
 
 _STATE = {202: (OperationAnswer(TurnState, "The last turn, as it is now."),)}
 
 
-def _act(name: str, path: str, text: str, handle: object) -> AnyOperation:
+def _act(name: str, text: str, handle: object, tell: object) -> AnyOperation:
     """Return an act that carries nothing."""
     return Operation(
         name=name,
         method="POST",
-        path=path,
+        path=f"/sessions/{{session}}/{name.removesuffix('_turn')}",
         text=text,
         scope="run",
         handle=handle,  # type: ignore[arg-type]  # one of the functions above
+        tell=tell,  # type: ignore[arg-type]  # REASON: as above
         query=NoQuery,
         body=NoBody,
         carries="optional",
-        once="answer",
+        once="act",
         answers=_STATE,
         refusals=(404, 409),
     )
@@ -143,21 +197,21 @@ def _act(name: str, path: str, text: str, handle: object) -> AnyOperation:
 OPERATIONS: tuple[AnyOperation, ...] = (
     _act(
         "cancel_turn",
-        "/sessions/{session}/cancel",
         "Cancel the last turn, wherever it runs; one that nobody drives is closed as cancelled.",
         cancel_turn,
+        _finish_cancel,
     ),
     _act(
         "resume_turn",
-        "/sessions/{session}/resume",
         "Continue a turn that was interrupted, or try one again that failed.",
         resume_turn,
+        _finish_resume,
     ),
     _act(
         "abandon_turn",
-        "/sessions/{session}/abandon",
         "Give up a turn that waits for an answer or was interrupted.",
         abandon_turn,
+        _finish_abandon,
     ),
     Operation(
         name="rewind_session",
@@ -169,7 +223,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=Rewind,
         carries="json",
-        once="answer",
+        once="act",
+        tell=_tell_change,
         answers={200: (OperationAnswer(ChangeView, "The number of the change."),)},
         refusals=(404, 409),
     ),
@@ -183,7 +238,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=Compact,
         carries="json",
-        once="answer",
+        once="act",
+        tell=_tell_change,
         answers={200: (OperationAnswer(ChangeView, "The number of the change, or null."),)},
         refusals=(404, 409, 502),
     ),
@@ -197,7 +253,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=Fork,
         carries="json",
-        once="answer",
+        once="act",
+        tell=_tell_fork,
         answers={201: (OperationAnswer(ForkView, "The copy."),)},
         refusals=(404, 409),
     ),

@@ -19,7 +19,8 @@ def view_agent(agent: AnyAgent) -> AgentView:
         model=plan.model.name,
         tools=tuple(
             ToolView(tool.name, tool.description, dict(tool.spec.schema), tool.effect or "")
-            for tool in plan.registry.offered_tools
+            for tool in plan.registry.tools
+            if tool.offered
         ),
     )
     if plan.output is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -24,7 +23,7 @@ from holdfast.server.problem_responses import (
     respond_problem,
     to_problem,
 )
-from holdfast.server.service import Service
+from holdfast.server.service import ServiceTenants
 
 _log = logging.getLogger("holdfast.server")
 
@@ -46,7 +45,7 @@ class NativeApi:
         operations: the operations.
     """
 
-    def __init__(self, service: Service, operations: Sequence[AnyOperation]) -> None:
+    def __init__(self, service: ServiceTenants, operations: Sequence[AnyOperation]) -> None:
         self._service = service
         self.operations = tuple(operations)
         self._by_length: dict[int, list[tuple[tuple[str, ...], AnyOperation]]] = {}
@@ -84,8 +83,7 @@ class NativeApi:
         body = await read_body(request, operation)
         tenant = self._service.for_tenant(principal.tenant)
         call = Call(tenant, principal, names, query, body, request=request, service=self._service)
-        perform = partial(operation.handle, call)
-        return await answer_once(self._service.store, request, operation, principal, perform)
+        return await answer_once(call, operation)
 
     def _find(self, method: str, path: Sequence[str]) -> tuple[AnyOperation, dict[str, str]]:
         """Return the operation of a request, and the names in its path. Raises ProblemError."""

@@ -5,23 +5,19 @@ This module must never know a route.
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
-from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.core.acts import Act
 from holdfast.journal.encoding import to_json
-from holdfast.journal.journal_errors import JournalError
-from holdfast.journal.service_store import Act, ServiceStore
+from holdfast.journal.service_store import ServiceStore
 from holdfast.server.access.principals import Principal, Scope
-from holdfast.server.service import Service, TenantService
-
-_log = logging.getLogger("holdfast.server")
+from holdfast.server.new_acts import new_act
+from holdfast.server.service import ServiceTenants, TenantService
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -46,6 +42,8 @@ class Call(Generic[Q, B]):
         body: the body; None if the operation reads it itself.
         request: the request.
         service: the whole service.
+        act_id: the id of its act, which is made of its idempotency key; "" without one.
+        digest: the digest of the request, if it has an idempotency key.
     """
 
     tenant: TenantService
@@ -54,29 +52,26 @@ class Call(Generic[Q, B]):
     query: Q
     body: B
     request: Request
-    service: Service
+    service: ServiceTenants
+    act_id: str = ""
+    digest: str = ""
 
-    async def note_act(self, act: str, session: str = "", **details: object) -> None:
-        """Save who did what to a session, after it was done.
+    def make_act(self, act: str, session: str = "", **details: object) -> Act:
+        """Return the act of this call, which the journal saves with what the act writes.
 
         Args:
             act: the name of the act.
-            session: the session; by default that in the path.
+            session: the session; by default that in the path, if there is one.
             details: JSON values.
         """
-        noted = Act(
-            id=uuid4().hex,
-            tenant=self.principal.tenant,
-            session=session or self.session,
-            act=act,
+        return new_act(
+            act,
+            session or self.names.get("session", ""),
             by=self.principal.name,
-            at=time.time(),
-            details=to_json(details).decode(),
+            act_id=self.act_id,
+            digest=self.digest,
+            **details,
         )
-        try:
-            await self.store.add_act(noted)
-        except JournalError as error:  # what was done is done, and must not be said to have failed
-            _log.error("an act could not be saved: %s", error)
 
     @property
     def store(self) -> ServiceStore:
@@ -148,8 +143,9 @@ class Operation(Generic[Q, B]):
         answers: the successful answers, by status; a status may have several media types.
         refusals: the statuses of problems besides those that every operation may answer.
         headers: the headers that it reads, besides that of every POST.
-        once: how a request with an idempotency key is performed once: its "answer" is saved; or the
-            "turn" that it begins carries the key; "" if the key is not read.
+        once: how a request with an idempotency key is performed once: the journal saves it with its
+            "act"; or the "turn" that it begins carries the key; "" if the key is not read.
+        tell: makes the answer to a request whose act is in the journal; it performs what is left to do.
     """
 
     name: str
@@ -164,10 +160,12 @@ class Operation(Generic[Q, B]):
     answers: Mapping[int, tuple[OperationAnswer, ...]] = field(default_factory=dict)
     refusals: tuple[int, ...] = ()
     headers: tuple[OperationHeader, ...] = ()
-    once: Literal["", "answer", "turn"] = ""
+    once: Literal["", "act", "turn"] = ""
+    tell: Callable[[Call[Q, B], Act], Awaitable[Response]] | None = None
 
 
 AnyOperation: TypeAlias = Operation[Any, Any]
+AnyCall: TypeAlias = Call[Any, Any]
 
 
 def respond(view: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

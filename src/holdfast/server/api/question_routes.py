@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
+from holdfast.core.acts import Act
 from holdfast.core.errors import AnswerTypeError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.questions import (
@@ -23,9 +25,11 @@ from holdfast.core.questions import (
     Answer as QuestionAnswer,
 )
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
+from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.request_bodies import NewAnswer, NoBody, NoQuery, QuestionsQuery
+from holdfast.server.api.session_pages import MOST_EXAMINED
 from holdfast.server.api.session_reading import read_entry_questions, read_questions
-from holdfast.server.api.views import AnswerView, QuestionList, QuestionView
+from holdfast.server.api.views import AnswerView, QuestionList, QuestionPage, QuestionView
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.service import TenantService
 from holdfast.sessions.names import is_session
@@ -40,14 +44,29 @@ _FIELDS = {
 
 
 async def list_questions(call: Call[QuestionsQuery, NoBody]) -> Response:
-    """List the open questions of all sessions, the oldest first."""
+    """List open questions of all sessions; those of the session that waits longest come first."""
+    query = call.query
+    start = PageMark(0.0, "") if query.after is UNSET else read_mark(query.after, "after")
+    waiting = [
+        (PageMark(entry.changed_at, entry.run), entry)
+        for entry in await call.tenant.journal.runs(turn_open=True)
+        if is_session(entry.run) and query.agent in (UNSET, entry.agent)
+    ]
+    following = sorted(
+        ((mark, entry) for mark, entry in waiting if _order(mark) > _order(start)),
+        key=lambda pair: _order(pair[0]),
+    )
     found: list[QuestionView] = []
-    for entry in await call.tenant.journal.runs(turn_open=True):
-        if not is_session(entry.run) or call.query.agent not in (UNSET, entry.agent):
-            continue
+    for at, (mark, entry) in enumerate(following, 1):
         found += await read_entry_questions(call.tenant, entry)
-    found.sort(key=lambda question: question.asked_at)
-    return respond(found[: call.query.limit])
+        is_full = len(found) >= query.limit or at == MOST_EXAMINED
+        if is_full and at < len(following):
+            return respond(QuestionPage(tuple(found), write_mark(mark)))
+    return respond(QuestionPage(tuple(found)))
+
+
+def _order(mark: PageMark) -> tuple[float, str]:
+    return mark.changed_at, mark.session
 
 
 async def list_session_questions(call: Call[NoQuery, NoBody]) -> Response:
@@ -61,10 +80,12 @@ async def answer_question(call: Call[NoQuery, NewAnswer]) -> Response:
     _check_fields(body)
     agent = await tenant.agent_of(session)
     asked = {question.key: question for question in await agent.questions(session)}
-    answer = make_answer(asked.get(body.key), body, call.principal.name)
-    receipt = await tenant.answer(session, answer)
-    if receipt:
-        await call.note_act("answer", key=body.key, answer=body.answer)
+    act = call.make_act("answer", key=body.key, answer=body.answer)
+    answer = make_answer(asked.get(body.key), body, act.by)
+    receipt = await tenant.answer(session, msgspec.structs.replace(answer, act=act))
+    # A process that was asked for it before may have saved it just now.
+    if receipt or await tenant.journal.find_act(act.id) is not None:
+        return await _tell_accepted(call, act)
     if receipt.reason in (
         "answered",
         "unknown",
@@ -72,7 +93,11 @@ async def answer_question(call: Call[NoQuery, NewAnswer]) -> Response:
         first = await _find_first(tenant, session, body.key)
         if first is not None:
             return respond(AnswerView(accepted=False, reason="answered", by_whom=first.by))
-    return respond(AnswerView(bool(receipt), receipt.reason))
+    return respond(AnswerView(accepted=False, reason=receipt.reason))
+
+
+async def _tell_accepted(_call: Call[NoQuery, NewAnswer], _act: Act) -> Response:
+    return respond(AnswerView(accepted=True))
 
 
 def _check_fields(body: NewAnswer) -> None:
@@ -135,12 +160,12 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         name="list_questions",
         method="GET",
         path="/questions",
-        text="List the open questions of all sessions, the oldest first.",
+        text="List the open questions of all sessions. The session that waits longest comes first.",
         scope="read",
         handle=list_questions,
         query=QuestionsQuery,
         body=NoBody,
-        answers={200: (OperationAnswer(QuestionList, "The open questions."),)},
+        answers={200: (OperationAnswer(QuestionPage, "The open questions."),)},
     ),
     Operation(
         name="list_session_questions",
@@ -164,7 +189,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=NewAnswer,
         carries="json",
-        once="answer",
+        once="act",
+        tell=_tell_accepted,
         answers={200: (OperationAnswer(AnswerView, "Whether the answer counts."),)},
         refusals=(404, 409),
     ),

@@ -258,11 +258,13 @@ class QuestionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Which open questions are listed.
 
     Args:
-        limit: how many at most.
+        limit: how many. A page has some more if the last session on it asks several questions.
+        after: the `next` of the page before.
         agent: only questions of turns with this agent.
     """
 
     limit: PageSize = 100
+    after: NonEmpty | UnsetType = UNSET
     agent: NonEmpty | UnsetType = UNSET
 
 

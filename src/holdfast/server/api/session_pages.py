@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.request_bodies import SessionsQuery
 from holdfast.server.api.session_reading import summarize_session
 from holdfast.server.api.views import SessionPage, SessionSummary
@@ -22,18 +21,6 @@ MOST_EXAMINED = 1000
 
 MOST_HITS = 1000
 """How many places are looked at for one page of a search."""
-
-
-class PageMark(Struct, frozen=True, array_like=True):
-    """The end of a page, which `next` says.
-
-    Args:
-        changed_at: the time of the latest record of its last session.
-        session: its last session.
-    """
-
-    changed_at: float
-    session: str
 
 
 async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> SessionPage:
@@ -91,19 +78,12 @@ async def _pick(
 
 
 def _write_mark(info: SessionInfo) -> str:
-    mark = msgspec.json.encode(PageMark(info.changed_at, info.session))
-    return urlsafe_b64encode(mark).decode().rstrip("=")
+    return write_mark(PageMark(info.changed_at, info.session))
 
 
 def _read_mark(text: str) -> SessionInfo:
     """Return the last session of a page. Raises ConfigurationError if nobody got this text."""
-    try:
-        padded = text.encode() + b"=" * (-len(text) % 4)
-        mark = msgspec.json.decode(urlsafe_b64decode(padded), type=PageMark)
-    except (ValueError, msgspec.DecodeError):
-        raise ConfigurationError(
-            "before", "is not the `next` of a page", fix="Pass `next` as it was given, or nothing"
-        ) from None
+    mark = read_mark(text, "before")
     return SessionInfo(
         session=mark.session,
         title="",

@@ -13,7 +13,6 @@ import msgspec
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyError
 from holdfast.core.events import QuestionAsked, Status
-from holdfast.core.machine import SessionMachine
 from holdfast.core.question_log import ASKED
 from holdfast.core.recorded_questions import compute_binding
 from holdfast.journal.port import RunEntry
@@ -34,7 +33,7 @@ NO_TURN = LastTurn(0, "idle")
 async def summarize_session(tenant: TenantService, info: SessionInfo) -> SessionSummary:
     """Return the summary of a session."""
     last = await tenant.reader.find_last_turn(info.session) or NO_TURN
-    fold = await _fold_turn(tenant, info.session, last.turn) if last.turn else TurnFold(())
+    fold = (await _fold_turn(tenant, info.session, last.turn))[0] if last.turn else TurnFold(())
     return SessionSummary(
         session=info.session,
         title=info.title,
@@ -59,15 +58,15 @@ async def read_summary(tenant: TenantService, session: str) -> SessionSummary:
 async def read_turn(tenant: TenantService, session: str, number: int) -> TurnView:
     """Return one turn. Raises ConfigurationError if it does not exist."""
     last = await tenant.last_turn(session)
-    fold = await _fold_turn(tenant, session, number)
+    fold, count = await _fold_turn(tenant, session, number)
     opened = fold.opened
     if opened is None:
         raise ConfigurationError("turn", f"there is no turn {number} of {session!r}")
     status: SessionState = "open"
-    if number == last.turn:
-        status = last.status
-    elif fold.closed is not None:
+    if fold.closed is not None:  # it may have ended since its session was looked at
         status = fold.closed.status.value
+    elif number == last.turn:
+        status = last.status
     questions = await read_questions(tenant, session) if status == "waiting" else ()
     options = opened.options
     return TurnView(
@@ -84,18 +83,19 @@ async def read_turn(tenant: TenantService, session: str, number: int) -> TurnVie
         metadata=dict(options.metadata) if options is not None else {},
         request=opened.request,
         by=options.by if options is not None else "",
-        position=str(last.records),
+        position=str(count),
         opened_at=opened.at,
         closed_at=fold.closed.at if fold.closed is not None else None,
     )
 
 
-async def _fold_turn(tenant: TenantService, session: str, number: int) -> TurnFold:
+async def _fold_turn(tenant: TenantService, session: str, number: int) -> tuple[TurnFold, int]:
+    """Return what is known about a turn, and how many records its session had then."""
     keys = await tenant.journal.keys(session)
     prefix, first = f"{turn_key(number)}.", turn_key(number)
     wanted = [key for key in keys if key == first or key.startswith(prefix)]
     records = await tenant.journal.read_by_keys(session, wanted) if wanted else ()
-    return TurnFold(record.event for record in records)
+    return TurnFold(record.event for record in records), len(keys)
 
 
 def _read_output(tenant: TenantService, fold: TurnFold) -> Any:
@@ -147,14 +147,10 @@ async def read_entry_questions(tenant: TenantService, entry: RunEntry) -> tuple[
 
 
 async def _find_open_questions(tenant: TenantService, session: str) -> Sequence[QuestionAsked]:
-    keys = await tenant.journal.keys(session)
-    known = set(keys)
-    if all(key.removesuffix(ASKED) in known for key in keys if key.endswith(ASKED)):
-        return ()
-    machine = SessionMachine()
-    for record in await tenant.journal.read(session):
-        machine.apply(record.event)
-    return machine.questions.open_questions
+    last = await tenant.reader.find_last_turn(session) or NO_TURN
+    asked = [f"{key}{ASKED}" for key in last.questions]
+    records = await tenant.journal.read_by_keys(session, asked) if asked else ()
+    return [record.event for record in records if isinstance(record.event, QuestionAsked)]
 
 
 def _to_view(asked: QuestionAsked, entry: RunEntry, title: str) -> QuestionView:

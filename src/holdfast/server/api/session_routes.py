@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 from starlette.responses import Response
 
+from holdfast.core.acts import Act
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import (
     NewSession,
@@ -17,6 +18,7 @@ from holdfast.server.api.session_pages import find_sessions, list_sessions_page
 from holdfast.server.api.session_reading import check_idle, read_summary
 from holdfast.server.api.views import HistoryView, SessionPage, SessionSummary
 from holdfast.server.problem_responses import ProblemError, make_problem
+from holdfast.sessions.names import new_name
 
 
 async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
@@ -33,11 +35,15 @@ async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
 
 async def create_session(call: Call[NoQuery, NewSession]) -> Response:
     """Make an empty session."""
-    session = await call.tenant.sessions.create(
-        call.body.title, session=call.body.session or None, by=call.principal.name
-    )
-    await call.note_act("title", session, title=call.body.title)
-    return respond(await read_summary(call.tenant, session), 201)
+    title, session = call.body.title, call.body.session or new_name()
+    act = call.make_act("title", session, title=title)
+    sessions = call.tenant.sessions.with_act(act)
+    await sessions.create(title, session=session, by=act.by)
+    return await _tell_created(call, act)
+
+
+async def _tell_created(call: Call[NoQuery, NewSession], act: Act) -> Response:
+    return respond(await read_summary(call.tenant, act.session), 201)
 
 
 async def read_session(call: Call[NoQuery, NoBody]) -> Response:
@@ -48,18 +54,27 @@ async def read_session(call: Call[NoQuery, NoBody]) -> Response:
 async def change_session(call: Call[NoQuery, SessionChange]) -> Response:
     """Give a session another title."""
     await call.tenant.sessions.info(call.session)
-    await call.tenant.sessions.rename(call.session, call.body.title, by=call.principal.name)
+    act = call.make_act("title", title=call.body.title)
+    sessions = call.tenant.sessions.with_act(act)
+    await sessions.rename(call.session, call.body.title, by=act.by)
     call.tenant.watch.wake(call.session)
-    await call.note_act("title", title=call.body.title)
-    return respond(await read_summary(call.tenant, call.session))
+    return await _tell_changed(call, act)
+
+
+async def _tell_changed(call: Call[NoQuery, SessionChange], act: Act) -> Response:
+    return respond(await read_summary(call.tenant, act.session))
 
 
 async def delete_session(call: Call[NoQuery, NoBody]) -> Response:
     """Delete a session."""
     await check_idle(call.tenant, call.session)
-    await call.tenant.sessions.delete(call.session)
+    act = call.make_act("delete")
+    await call.tenant.sessions.with_act(act).delete(call.session)
     call.tenant.watch.wake(call.session)
-    await call.note_act("delete")
+    return await _tell_deleted(call, act)
+
+
+async def _tell_deleted(_call: Call[NoQuery, NoBody], _act: Act) -> Response:
     return Response(None, 204)
 
 
@@ -93,7 +108,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=NewSession,
         carries="json",
-        once="answer",
+        once="act",
+        tell=_tell_created,
         answers={201: (_SUMMARY,)},
         refusals=(409,),
     ),
@@ -119,6 +135,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=SessionChange,
         carries="json",
+        once="act",
+        tell=_tell_changed,
         answers={200: (_SUMMARY,)},
         refusals=(404, 409),
     ),
@@ -131,6 +149,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=delete_session,
         query=NoQuery,
         body=NoBody,
+        once="act",
+        tell=_tell_deleted,
         answers={204: (OperationAnswer(None, "It is deleted."),)},
         refusals=(404, 409),
     ),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from io import BytesIO
 
+import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
 from holdfast.server.api.operations import (
@@ -44,8 +46,9 @@ async def import_session(call: Call[ImportQuery, NoBody]) -> Response:
     check_content_type(call.request.headers, _LINES)
     # One by one: a short body can have millions of lines, each of which takes far more memory.
     lines = (line.decode() for line in BytesIO(await call.request.body()))
+    act = call.make_act("import")
     try:
-        session = await call.tenant.sessions.import_(
+        session = await call.tenant.sessions.with_act(act).import_(
             lines, session=call.query.session or None, name="the body"
         )
     except UnicodeDecodeError as error:
@@ -55,8 +58,11 @@ async def import_session(call: Call[ImportQuery, NoBody]) -> Response:
         raise ProblemError(problem) from error
     except RecursionError as error:
         raise ConfigurationError("lines", "are nested too deeply") from error
-    await call.note_act("import", session)
-    return respond(await read_summary(call.tenant, session), 201)
+    return await _tell_imported(call, msgspec.structs.replace(act, session=session))
+
+
+async def _tell_imported(call: Call[ImportQuery, NoBody], act: Act) -> Response:
+    return respond(await read_summary(call.tenant, act.session), 201)
 
 
 OPERATIONS: tuple[AnyOperation, ...] = (
@@ -82,7 +88,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=ImportQuery,
         body=NoBody,
         carries="lines",
-        once="answer",
+        once="act",
+        tell=_tell_imported,
         answers={201: (OperationAnswer(SessionSummary, "The session."),)},
         refusals=(409,),
     ),

@@ -21,9 +21,6 @@ from holdfast.core.events import (
 )
 from holdfast.core.messages import Reply, ToolResult, Usage
 
-IN_DOUBT = "in_doubt"
-"""The code of a tool result that says that the tool may have taken effect."""
-
 
 class TurnFold:
     """One turn, as far as its records tell.
@@ -92,7 +89,7 @@ class TurnFold:
 
     def _add_result(self, event: ToolFinished) -> None:
         self._add_usage(event.usage)
-        self.in_doubt = self.in_doubt or _is_in_doubt(event)
+        self.in_doubt = self.in_doubt or event.result.in_doubt
         if self.is_checked and not event.result.is_error:
             self.function_result = event.result
 
@@ -105,7 +102,3 @@ class TurnFold:
     def _add_usage(self, usage: Usage | None) -> None:
         if usage is not None:
             self.usage = self.usage + usage
-
-
-def _is_in_doubt(event: ToolFinished) -> bool:
-    return event.error is not None and event.error.code == IN_DOUBT

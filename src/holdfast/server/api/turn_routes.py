@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -25,7 +24,6 @@ from holdfast.server.event_log.positions import Position
 from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.service import TenantService
 
 
 async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
@@ -45,7 +43,8 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
         begin, end, idle = Position(accepted.sequence), ReadingEnd(number), SECONDS_BETWEEN_COMMENTS
         batches = tenant.reader.follow_batches(session, begin, end, idle)
         return EventStreamResponse(batches, headers)
-    await wait_for_turn(tenant, session, number, body.wait)
+    if body.wait:
+        await tenant.reader.wait_for_rest(session, number, body.wait)
     turn = await read_turn(tenant, session, number)
     return respond(turn, 200 if turn.status in TURN_RESTS else 202, headers)
 
@@ -54,7 +53,8 @@ async def read_one_turn(call: Call[TurnQuery, NoBody]) -> Response:
     """Read a turn, after a wait for its end if one is asked for."""
     number = parse_number(call.names["turn"])
     await call.tenant.last_turn(call.session)
-    await wait_for_turn(call.tenant, call.session, number, call.query.wait)
+    if call.query.wait:
+        await call.tenant.reader.wait_for_rest(call.session, number, call.query.wait)
     return respond(await read_turn(call.tenant, call.session, number))
 
 
@@ -62,22 +62,6 @@ def locate_turn(call: Call[NoQuery, NewTurn], session: str, number: int) -> str:
     """Return the path of a turn."""
     root = quote(str(call.request.scope.get("root_path", "")))
     return f"{root}/sessions/{quote(session, safe='')}/turns/{number}"
-
-
-async def wait_for_turn(tenant: TenantService, session: str, number: int, seconds: float) -> None:
-    """Wait until a turn has ended or asks a question, at most for some seconds."""
-    if not seconds:
-        return
-    last = await tenant.last_turn(session)
-    if last.turn != number or last.status in TURN_RESTS:
-        return
-    entries = tenant.reader.follow(session, Position(last.records), ReadingEnd(number, TURN_RESTS))
-    try:
-        async with asyncio.timeout(seconds):
-            async for _ in entries:
-                pass
-    except TimeoutError:
-        return
 
 
 def parse_number(text: str) -> int:

@@ -138,6 +138,19 @@ class QuestionView(Struct, frozen=True, kw_only=True):
     turn: int = 0
 
 
+class QuestionPage(Struct, frozen=True):
+    """Some open questions; those of the session that waits longest come first.
+
+    Args:
+        questions: the questions.
+        next: what to pass as `after` for the next page; absent on the last one. A page may have
+            fewer questions than asked for, and another page after it.
+    """
+
+    questions: tuple[QuestionView, ...]
+    next: str | UnsetType = UNSET
+
+
 class TurnView(Struct, frozen=True, kw_only=True):
     """A turn, as far as the journal has it.
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from holdfast.codecs.citation import Citation
+from holdfast.codecs.hosted_calls import HostedCall
 from holdfast.core.events import Event
 
 
@@ -21,12 +23,16 @@ class EventItem(Struct, frozen=True, tag="event"):
         sequence: its number in the session, from 1.
         turn: the number of its turn.
         event: what happened.
+        hosted: of a reply: its calls of tools that the provider ran; absent if there are none.
+        citations: of a reply: the sources that its text cites; absent if there are none.
     """
 
     position: str
     sequence: int
     turn: int
     event: Event
+    hosted: tuple[HostedCall, ...] | UnsetType = UNSET
+    citations: tuple[Citation, ...] | UnsetType = UNSET
 
 
 class TextItem(Struct, frozen=True, tag="text"):

@@ -12,8 +12,10 @@ from functools import cache
 from typing import get_args
 
 import msgspec
+from msgspec import UNSET
 from typing_extensions import TypeIs
 
+from holdfast.codecs.hosted_calls import find_citations, find_hosted_calls
 from holdfast.core.deltas import ReasoningDelta, TextDelta
 from holdfast.core.events import (
     Event,
@@ -23,6 +25,7 @@ from holdfast.core.events import (
     TurnInterrupted,
     TurnStopped,
 )
+from holdfast.core.messages import Opaque, Reply
 from holdfast.core.notices import (
     AttemptAbandoned,
     AttemptStarted,
@@ -192,7 +195,8 @@ class TextFold:
         if text is not None:
             self._end_reply()
         self.position = Position(sequence, self.position.offset, self.position.digest)
-        yield EventItem(str(self.position), sequence, turn, event)
+        item = EventItem(str(self.position), sequence, turn, event)
+        yield _add_provider(item, event.reply) if isinstance(event, ModelReplied) else item
         if isinstance(event, OutputChecked) and not event.parsed_by:
             key = event.key.removesuffix(".output") + ".model"
             yield WithdrawnItem(str(self.position), key, NOT_FITTING)
@@ -220,6 +224,14 @@ class TextFold:
     def _forget_text(self) -> None:
         self.position = Position(self.position.sequence)
         self._parts, self._digest = [], None
+
+
+def _add_provider(item: EventItem, reply: Reply) -> EventItem:
+    """Return the item of a reply with what the provider did besides writing it."""
+    if not any(isinstance(part, Opaque) or getattr(part, "extra", None) for part in reply.parts):
+        return item
+    hosted, citations = find_hosted_calls(reply.message), find_citations(reply.message)
+    return msgspec.structs.replace(item, hosted=hosted or UNSET, citations=citations or UNSET)
 
 
 def find_text(event: Event) -> str | None:

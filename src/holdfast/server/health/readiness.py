@@ -31,6 +31,8 @@ class Readiness:
         self._lock = asyncio.Lock()
         self.is_stopping: Callable[[], bool] = lambda: False
         """Whether the service ends, and new requests are to go elsewhere."""
+        self.is_journal_lost: Callable[[], bool] = lambda: False
+        """Whether it is known that the journal cannot be reached, so that no check waits for it."""
 
     def add_check(self, name: str, check: ReadyCheck) -> None:
         """Add a check.
@@ -45,6 +47,8 @@ class Readiness:
         """Return what is wrong, by the names of the checks; nothing if the service is ready."""
         if self.is_stopping():
             return {"service": "is stopping"}
+        if self.is_journal_lost():
+            return {"journal": "cannot be reached"}
         async with self._lock:
             if self._monotonic() - self._at >= _REMEMBERED_SECONDS:
                 found = await asyncio.gather(*map(_perform_check, self._checks.values()))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
-from holdfast.server.service import Service, TenantService
+from holdfast.server.service import ServiceTenants, TenantService
 
 _REMEMBERED_SECONDS = 1.0
 
@@ -36,7 +36,9 @@ class TurnCounts:
         monotonic: a clock in seconds that does not go back.
     """
 
-    def __init__(self, service: Service, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, service: ServiceTenants, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._service = service
         self._monotonic = monotonic
         self._waiting: dict[str, tuple[float, int]] = {}

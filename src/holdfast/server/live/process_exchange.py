@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.live_link import LARGEST_MESSAGE, LinkedJournal
@@ -42,6 +43,11 @@ _SECONDS_BETWEEN_WISHES = 5.0
 _MOST_UNSENT = 2_000
 
 _log = logging.getLogger("holdfast.server")
+
+T = TypeVar("T")
+
+NoteLink: TypeAlias = Callable[[bool], None]
+"""Is told, on the event loop, whether messages of other processes arrive."""
 
 Name: TypeAlias = tuple[str, str]
 """A tenant and a session."""
@@ -78,10 +84,13 @@ class LiveExchange:
 
     Args:
         journal: the journal of the service.
+        note_link: is told when the link is lost or found, until the exchange is closed.
     """
 
-    def __init__(self, journal: LinkedJournal) -> None:
+    def __init__(self, journal: LinkedJournal, note_link: NoteLink) -> None:
         self._loop = asyncio.get_running_loop()
+        self._note_link_outside = note_link
+        self._is_closed = False
         self._me = new_run_id()
         self._tenants: dict[str, TenantRuns] = {}
         self._wanted: dict[Name, float] = {}
@@ -158,6 +167,7 @@ class LiveExchange:
 
     def close(self) -> None:
         """Stop telling and hearing."""
+        self._is_closed = True
         self.link.close()
         for name in list(self._relays):
             self._stop_relay(name)
@@ -223,13 +233,20 @@ class LiveExchange:
     def _receive_in_thread(self, text: str) -> None:
         message = decode_message(text)
         if message is not None and (message.sender != self._me or isinstance(message, ActDone)):
-            self._loop.call_soon_threadsafe(self._receive, message)
+            self._call_soon(self._receive, message)
 
     def _note_link_in_thread(self, is_up: bool) -> None:  # REASON: a callback
-        self._loop.call_soon_threadsafe(self._note_link, is_up)
+        self._call_soon(self._note_link, is_up)
+
+    def _call_soon(self, callback: Callable[[T], None], value: T) -> None:
+        """Call back on the event loop; nobody is left to be told when that is closed."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, value)
 
     def _note_link(self, is_up: bool) -> None:  # REASON: a callback
         """Let all readers look again, since messages were lost."""
+        if not self._is_closed:
+            self._note_link_outside(is_up)
         if is_up:
             self._send(Present(self._me, "", ""))
         else:

@@ -95,6 +95,25 @@ class SessionReader:
         is_driven = self._live.is_driven(session)
         return await read_last_turn(self._journal, session, is_driven=is_driven)
 
+    async def wait_for_rest(self, session: str, turn: int, seconds: float | None) -> None:
+        """Wait until a turn has ended or asks a question, if it is the last of its session.
+
+        Args:
+            session: the session.
+            turn: the number of the turn.
+            seconds: the longest time to wait; None waits without limit.
+        """
+        last = await self.find_last_turn(session)
+        if last is None or last.turn != turn or last.status in TURN_RESTS:
+            return
+        entries = self.follow(session, Position(last.records), ReadingEnd(turn, TURN_RESTS))
+        try:
+            async with asyncio.timeout(seconds):
+                async for _ in entries:
+                    pass
+        except TimeoutError:
+            return
+
     async def read_saved(self, session: str, position: Position) -> AsyncIterator[Entry]:
         """Yield what the journal has after a position, and do not wait for more."""
         fold = TextFold(position)

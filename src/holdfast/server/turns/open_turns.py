@@ -79,6 +79,7 @@ class OpenTurns:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._deadlines = QuestionDeadlines(clock, self._look_at)
         runner.note_waiting = self._note_waiting
+        runner.note_unfinished = self._note_unfinished
 
     def is_queued(self, session: str) -> bool:
         """Whether the turn of a session is looked at here, or about to be continued."""
@@ -128,8 +129,16 @@ class OpenTurns:
         self._seen[entry.run] = _Seen(entry.records)
         return await self.waits(entry.run)
 
+    def _note_unfinished(self, session: str) -> None:
+        """Note that a turn stopped here without its end in the journal, which could not be written."""
+        seen = self._seen.setdefault(session, _Seen(0))
+        seen.due_at = monotonic() + max(FIRST_PAUSE, seen.pause)
+
     def _note_waiting(self, session: str, questions: Sequence[str]) -> None:
-        """Note that a turn rests here, with the keys of the questions that it waits for."""
+        """Note that a turn rests here, with the keys of the questions that it waits for, if known."""
+        if not questions:  # it may have its answers, and could not be read
+            self._deadlines.set_pause(session, _PAUSE)
+            return
         self._begin_task(session, self._read_deadline(session, questions))
 
     async def _read_deadline(self, session: str, questions: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, plain_form, restore_answer
 from holdfast.journal.encoding import to_json
@@ -22,17 +23,21 @@ class RelayedAnswer(Struct, frozen=True):
     value: object
     by: str
     expires_at: float | None
+    act: Act | None = None
 
     def restore(self, question: AnyQuestion) -> AnyAnswer:
         """Return the answer in the type that its question asks for. Raises AnswerTypeError."""
         value = restore_answer(question, self.value)
-        return Answer(self.key, value, self.binding, self.by, self.expires_at)
+        return Answer(
+            self.key, value, self.binding, by=self.by, expires_at=self.expires_at, act=self.act
+        )
 
 
 class RelayedCancellation(Struct, frozen=True):
-    """A cancellation on its way to another process; `by` is who cancels."""
+    """A cancellation on its way to another process: who cancels which turn; 0 for any."""
 
     by: str = ""
+    turn: int = 0
 
 
 class _Result(Struct, frozen=True):
@@ -42,8 +47,14 @@ class _Result(Struct, frozen=True):
 
 def encode_answer(answer: AnyAnswer) -> str:
     """Return an answer as JSON, for `RelayedAnswer`."""
-    plain = plain_form(answer.value)
-    relayed = RelayedAnswer(answer.key, answer.binding, plain, answer.by, answer.expires_at)
+    relayed = RelayedAnswer(
+        answer.key,
+        answer.binding,
+        plain_form(answer.value),
+        by=answer.by,
+        expires_at=answer.expires_at,
+        act=answer.act,
+    )
     return to_json(relayed).decode()
 
 

@@ -36,7 +36,7 @@ Observe: TypeAlias = Callable[[str, Event | Notice], None]
 
 
 NoteWaiting: TypeAlias = Callable[[str, Sequence[str]], None]
-"""Is told of a session whose turn waits, and the keys of its questions."""
+"""Is told of a session whose turn waits, and the keys of its questions; of none if it must be looked at."""
 
 
 class AcceptedTurn(Struct, frozen=True):
@@ -69,6 +69,7 @@ class DrivenTurn:
         "has_closed",
         "is_cancelled",
         "is_left",
+        "is_unfinished",
         "live",
         "session",
         "stream",
@@ -93,6 +94,8 @@ class DrivenTurn:
         self.cancelled_by = ""
         self.is_left = False
         """Whether the turn is to stay open, since the process stops."""
+        self.is_unfinished = False
+        """Whether the turn stopped without its end in the journal."""
 
     def cancel(self, by: str = "") -> None:
         """Cancel the turn, also before it has begun. `by` is who does it."""
@@ -128,6 +131,10 @@ class TurnRunner:
         self.is_closing = False
         self.observe: Observe | None = None
         self.note_waiting: NoteWaiting | None = None
+        self.note_accepted: Callable[[], None] | None = None
+        """Called by the task whose turn is accepted, or whose answer is saved."""
+        self.note_unfinished: Callable[[str], None] | None = None
+        """Called with the session of a turn whose end could not be saved."""
 
     def find(self, session: str) -> DrivenTurn | None:
         """Return the turn of a session that is driven here; None if there is none."""
@@ -160,13 +167,13 @@ class TurnRunner:
             ShuttingDownError: this process stops.
             HoldfastError: the turn was not accepted; an argument may be wrong.
         """
-        known = self._driven.get(session)
-        if known is not None and known.has_closed and known.task is not None:
-            await asyncio.wait([known.task])
+        await self.wait_for_hooks(session)
         if session in self._driven:
             raise SessionBusyError(session, "a turn of it is in progress")
         turn = self._drive(session, begin, agent)
-        return await asyncio.shield(turn.accepted)
+        accepted = await asyncio.shield(turn.accepted)
+        self._tell_accepted()
+        return accepted
 
     def resume(self, session: str, agent: AnyAgent) -> None:
         """Continue or try again the last turn of a session, unless it is driven here already."""
@@ -180,11 +187,16 @@ class TurnRunner:
 
     def note_answer(self, session: str, agent: AnyAgent) -> None:
         """Continue a turn after an answer was saved; a turn that is driven here looks again."""
+        self._tell_accepted()
         turn = self._driven.get(session)
         if turn is not None:
             turn.has_answers = True
         elif not self.is_closing:
             self.recover(session, agent)
+
+    def _tell_accepted(self) -> None:
+        if self.note_accepted is not None:
+            self.note_accepted()
 
     async def wait_accepted(self, session: str) -> None:
         """Wait until the turn of a session that is driven here is accepted or refused."""
@@ -197,6 +209,12 @@ class TurnRunner:
         turn = self._driven.get(session)
         if turn is not None and turn.task is not None:
             await asyncio.wait([turn.task], timeout=seconds)
+
+    async def wait_for_hooks(self, session: str) -> None:
+        """Wait for what follows the end of a turn that was driven here, such as its last hooks."""
+        turn = self._driven.get(session)
+        if turn is not None and turn.has_closed and turn.task is not None:
+            await asyncio.wait([turn.task])
 
     async def close(self, grace: float) -> None:
         """Accept no more turns, and leave those open that are driven here.
@@ -218,11 +236,14 @@ class TurnRunner:
 
     async def _run(self, turn: DrivenTurn, begin: BeginStream, agent: AnyAgent) -> None:
         session, result = turn.session, None
+        is_known = False  # what the turn waits for
         try:
             result = await self._read_stream(turn, begin)
             while result is not None and await _has_new_answers(turn, result, agent):
                 result = await self._read_stream(turn, lambda: recover_stream(agent, session))
+            is_known = True
         except HoldfastError as error:
+            turn.is_unfinished = turn.accepted.done() and not turn.has_closed
             _refuse(turn, error)
         except Exception as error:  # noqa: BLE001  # REASON: an agent's own error ends its turn only
             _log.error("a turn ended with an error of its agent: %s", type(error).__name__)
@@ -232,8 +253,11 @@ class TurnRunner:
             if not turn.accepted.done():
                 _end_unaccepted(turn)
             self._watch.wake(session)
+            if turn.is_unfinished and self.note_unfinished is not None:
+                self.note_unfinished(session)
             if result is not None and result.questions and self.note_waiting is not None:
-                self.note_waiting(session, [question.key for question in result.questions])
+                questions = result.questions if is_known else ()
+                self.note_waiting(session, [question.key for question in questions])
 
     async def _read_stream(self, turn: DrivenTurn, begin: BeginStream) -> Result[Any] | None:
         """Publish a stream to its end; return the result, or None if it was cut short."""

@@ -1,0 +1,157 @@
+"""While PostgreSQL is down, requests are answered soon, and turns in progress wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+from tests.postgres_server import PostgresServer, Proxy
+from tests.server.serving import Answer, Api, serve
+
+from holdfast import Agent, PostgresJournal, Reply, ToolCall, tool
+from holdfast.journal import postgres_live
+from holdfast.server import create_app
+from holdfast.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+SOON = 4.0
+"""Seconds; less than half of what a turn waits for the server, on a busy machine."""
+BODY = {"agent": "worker", "message": "Work.", "session": "ada"}
+
+
+@pytest.fixture
+def stopped(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """A server that the test kills; it runs again afterwards."""
+    yield postgres
+    postgres.kill()
+    postgres.start()
+
+
+class Work:
+    """A tool that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+
+@pytest.fixture
+async def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+async def base(url: str, work: Work) -> AsyncIterator[str]:
+    """The address of a service."""
+
+    @tool(effect="write")
+    async def do_work() -> str:
+        """Work."""
+        work.begun.set()
+        await work.may_end.wait()
+        return "done"
+
+    model = ScriptedModel(Reply((ToolCall("c", "do_work", "{}"),)), "All done.", "Again.")
+    with PostgresJournal(url) as journal:
+        agent = Agent(model, name="worker", tools=[do_work], journal=journal)
+        async with serve(create_app(agent)) as address:
+            yield address
+
+
+async def timed(call: asyncio.Future[Answer]) -> tuple[Answer, float]:
+    began = time.monotonic()
+    return await call, time.monotonic() - began
+
+
+async def test_requests_are_refused_soon_and_a_turn_goes_on_when_the_server_is_back(
+    base: str, work: Work, stopped: PostgresServer
+) -> None:
+    async with Api(base) as api, aiohttp.ClientSession() as http:
+        assert (await api.get("/sessions")).status == 200
+        waiting = asyncio.ensure_future(api.post("/turns", {**BODY, "wait": 50}))
+        await work.begun.wait()
+        stream = await http.get(f"{api.base}/sessions/ada/events?until=turn_end")
+        stopped.kill()
+        chat = {"model": "worker", "messages": [{"role": "user", "content": "Hi."}]}
+        found = await asyncio.gather(
+            *[
+                timed(asyncio.ensure_future(call))
+                for call in (
+                    api.get("/sessions"),
+                    api.get("/sessions/ada"),
+                    api.get("/sessions/eve/events", headers={"Accept": "text/event-stream"}),
+                    api.get("/questions"),
+                    api.post("/turns", {**BODY, "session": "eve", "wait": 50}),
+                    api.post("/turns", {**BODY, "session": "eve"}, headers=keyed("k")),
+                    api.call("PATCH", "/sessions/ada", {"title": "Work"}),
+                    api.post("/sessions/ada/fork", {}, headers=keyed("f")),
+                )
+            ]
+        )
+        for answer, seconds in found:
+            assert (answer.status, answer.json["kind"]) == (503, "journal"), answer.body
+            assert answer.json["retryable"]
+            assert int(answer.headers["retry-after"]) >= 1
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert seconds < SOON
+        began = time.monotonic()
+        async with http.get(f"{base}/ready") as ready:
+            assert ready.status == 503
+            assert (await ready.json())["problems"] == {"journal": "cannot be reached"}
+        assert time.monotonic() - began < 1
+        began = time.monotonic()
+        async with http.post(f"{base}/v1/chat/completions", json=chat) as refused:
+            assert refused.status == 503
+            assert (await refused.json())["error"]["type"] == "server_error"
+        assert time.monotonic() - began < SOON
+        assert not waiting.done()  # its turn was accepted, and is not lost
+        stopped.start()
+        work.may_end.set()
+        turn = (await waiting).json
+        assert (turn["status"], turn["text"]) == ("completed", "All done.")
+        assert b"turn_closed" in await stream.read()
+        async with asyncio.timeout(20):
+            while (await api.get("/sessions")).status != 200:
+                await asyncio.sleep(0.05)
+        again = await api.post("/sessions/ada/fork", {}, headers=keyed("f"))
+        assert again.status in (201, 409), again.body
+
+
+async def test_a_short_restart_of_the_server_is_waited_for(
+    base: str, stopped: PostgresServer
+) -> None:
+    async with Api(base) as api:
+        assert (await api.get("/sessions")).status == 200
+        stopped.kill()
+        call = asyncio.ensure_future(api.get("/sessions"))
+        await asyncio.to_thread(stopped.start)
+        assert (await call).status == 200
+
+
+async def test_a_network_that_loses_everything_is_noticed(
+    postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_live, "SECONDS_BETWEEN_BEATS", 0.2)
+    async with Proxy(postgres.port) as proxy:
+        through = url.replace(f":{postgres.port}/", f":{proxy.port}/")
+        with PostgresJournal(through, wait=0) as journal:
+            app = create_app(Agent(ScriptedModel("Hi."), name="worker", journal=journal))
+            async with serve(app) as base, Api(base) as api:
+                assert (await api.get("/sessions")).status == 200
+                proxy.is_down = True
+                proxy.silence()
+                answer, seconds = await timed(asyncio.ensure_future(api.get("/sessions")))
+                assert (answer.status, answer.json["kind"]) == (503, "journal")
+                assert seconds < SOON
+                proxy.cut()  # so that nothing waits for the silent connections
+                proxy.up()
+                async with asyncio.timeout(20):
+                    while (await api.get("/sessions")).status != 200:
+                        await asyncio.sleep(0.05)
+
+
+def keyed(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
