@@ -1,7 +1,7 @@
 """An extension of the API reference: what reading the source alone does not show.
 
 - A struct takes its fields as arguments, and so does a dataclass whose constructor is typed by overloads.
-- A function that takes the keywords of a run, as a `TypedDict`, takes each of them as an argument.
+- A function that takes the keywords of a run or of its own module, as a `TypedDict`, takes each as an argument.
 - The examples of a docstring are code.
 """
 
@@ -37,7 +37,7 @@ class HoldfastDocs(griffe.Extension):
             cls.set_member("__init__", init)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Write the keywords of a run one by one."""
+        """Write the keywords of a `TypedDict` one by one."""
         names = func.path.removeprefix(f"{func.module.path}.").split(".")
         real: object = importlib.import_module(func.module.path)
         for name in names:
@@ -79,12 +79,15 @@ def fields_of(real: object) -> Iterator[tuple[str, griffe.ParameterKind]]:
 
 
 def keywords_of(real: object) -> Iterator[tuple[str, str]]:
-    """The keywords of a function that takes those of a run, with their types as written."""
+    """The keywords of a function that takes those of a run or of its module, with their types as written."""
     if not inspect.isfunction(real):
         return
     written = str(real.__annotations__.get("keywords", ""))
     unpacked = re.fullmatch(r"Unpack\[(\w+)(\[.*\])?\]", written)
-    keywords = vars(importlib.import_module(KEYWORDS)).get(unpacked[1]) if unpacked else None
+    if unpacked is None:
+        return
+    known = vars(importlib.import_module(real.__module__)) | vars(importlib.import_module(KEYWORDS))
+    keywords = known.get(unpacked[1])
     if keywords is not None:
         for name, annotation in keywords.__annotations__.items():
             yield name, annotation.__forward_arg__

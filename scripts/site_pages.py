@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 from scripts.public_api import public_modules  # noqa: E402 - the scripts import each other from the root
 
 LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)")
+PICTURES = (".png", ".svg")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -86,7 +87,9 @@ def page_of(source: str) -> str:
     if source == "docs/README.md":
         return "index.md"
     inside = source.removeprefix("docs/")
-    return inside if inside != source else f"files/{source}.page.md"
+    if inside != source:
+        return inside
+    return f"files/{source}" if source.endswith(PICTURES) else f"files/{source}.page.md"
 
 
 def outside_links(source: str) -> Iterator[str]:
@@ -100,9 +103,11 @@ def outside_links(source: str) -> Iterator[str]:
             yield target
 
 
-def shown(source: str) -> str:
-    """A page that shows a file: Markdown as it is, and anything else as code."""
+def shown(source: str) -> str | bytes:
+    """A page that shows a file: Markdown as it is, and anything else as code; a picture is itself."""
     path = ROOT / source
+    if source.endswith(PICTURES):
+        return path.read_bytes()
     text = path.read_text("utf-8")
     if path.suffix == ".md":
         return text

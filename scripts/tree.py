@@ -51,7 +51,7 @@ def layers() -> str:
     """The import layers, top to bottom, as the contract in pyproject.toml has them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
-    (contract,) = (item for item in contracts if item["type"] == "layers")
+    (contract,) = (item for item in contracts if item["id"] == "layers")
     return "\n".join(line.replace("(", "").replace(")", "") for line in contract["layers"])
 
 

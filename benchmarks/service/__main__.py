@@ -1,6 +1,7 @@
 """Measures a service in one run: CPU beside the same turn in process, memory, delay and replay.
 
-`python -m benchmarks.service [--quick]`. The figures of one run are ratios: the machine is the same for both sides.
+`python -m benchmarks.service [--quick]`. The figures of one run are ratios: the machine is the same for all sides.
+The applications of others are measured if `./run bench --peers` has installed them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import socket
@@ -21,9 +23,12 @@ from pathlib import Path
 import aiohttp
 
 from benchmarks.server import serve_apart
+from benchmarks.service.peers import SERVED
 from benchmarks.service.served import EMITTED, QUESTION
 
+PEERS = Path(__file__).parents[1] / "peers" / ".venv" / "bin" / "python"
 _ROUNDS = 5
+_CPU_ROUNDS = 3
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -33,13 +38,15 @@ class Measured:
     Args:
         kind: what it does.
         url: the model.
+        is_peer: whether it is an application of others.
     """
 
-    def __init__(self, kind: str, url: str) -> None:
+    def __init__(self, kind: str, url: str, *, is_peer: bool = False) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        command = [sys.executable, "-m", "benchmarks.service.served", kind, url, str(self.port)]
+        python, module = (PEERS, "peers") if is_peer else (sys.executable, "served")
+        command = [python, "-m", f"benchmarks.service.{module}", kind, url, str(self.port)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     @property
@@ -78,9 +85,9 @@ class Measured:
 
 
 @contextlib.contextmanager
-def measured(kind: str, url: str) -> Iterator[Measured]:
+def measured(kind: str, url: str, *, is_peer: bool = False) -> Iterator[Measured]:
     """Start a process, and end it after the block."""
-    process = Measured(kind, url)
+    process = Measured(kind, url, is_peer=is_peer)
     try:
         yield process
     finally:
@@ -90,7 +97,7 @@ def measured(kind: str, url: str) -> Iterator[Measured]:
 
 async def cpu_of(process: Measured, count: int, ask: Callable[[], Awaitable[None]]) -> float:
     """The CPU seconds of one request, after some requests to warm up."""
-    for _ in range(5):
+    for _ in range(min(5, count)):
         await ask()
     before = process.cpu_seconds()
     for _ in range(count):
@@ -112,48 +119,72 @@ def holdfast_turn(
     return ask
 
 
-def pydantic_turn(
-    http: aiohttp.ClientSession, base: str, name: str
+def peer_turn(
+    http: aiohttp.ClientSession, base: str, kind: str, name: str
 ) -> Callable[[], Awaitable[None]]:
-    """The same turn through pydantic-ai's adapter."""
-    part = {"type": "text", "text": QUESTION}
-    message = {"id": "m", "role": "user", "parts": [part]}
+    """The same turn through the application of others, as a stream in a session of its own."""
+    numbers = itertools.count()
 
     async def ask() -> None:
-        body = {"id": "c", "trigger": "submit-message", "messages": [message]}
-        async with http.post(f"{base}/{name}", json=body) as response:
-            assert b"finish" in await response.read()
+        path, body, end = make_peer_request(kind, name, next(numbers))
+        headers = {"Accept": "text/event-stream"}
+        async with http.post(f"{base}{path}", json=body, headers=headers) as response:
+            assert end in await response.read()
 
     return ask
 
 
+def make_peer_request(kind: str, name: str, number: int) -> tuple[str, object, bytes]:
+    """Return the path and the body of a turn, and what its stream contains at the end."""
+    part = {"type": "text", "text": QUESTION}
+    if "Vercel" in kind:
+        message = {"id": "m", "role": "user", "parts": [part]}
+        return (
+            f"/{name}",
+            {"id": "c", "trigger": "submit-message", "messages": [message]},
+            b"finish",
+        )
+    if "AG-UI" in kind:
+        said = {"id": "m", "role": "user", "content": QUESTION}
+        empty = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
+        body = {"threadId": f"s{number}", "runId": "r", "messages": [said], **empty}
+        return f"/{name}", body, b"RUN_FINISHED"
+    new = {"role": "user", "parts": [{"text": QUESTION}]}
+    named = {"appName": name, "userId": "u", "sessionId": f"s{number}"}
+    return "/run_sse", {**named, "newMessage": new, "streaming": True}, b"candidatesTokenCount"
+
+
 async def measure_cpu(url: str, http: aiohttp.ClientSession, count: int) -> None:
-    """Print the CPU of a turn and of a delta: in process, through the service, through another."""
-    with (
-        measured("in-process", url) as plain,
-        measured("holdfast", url) as ours,
-        measured("pydantic-ai", url) as other,
-    ):
-        await ours.wait_until_it_serves()
-        await other.wait_until_it_serves()
+    """Print the CPU of a turn and of a delta: in process, through the service, through others."""
+    kinds = tuple(SERVED) if PEERS.exists() else ()
+    if not kinds:
+        print("the applications of others are not installed: ./run bench --peers")
+    with contextlib.ExitStack() as started:
+        plain = started.enter_context(measured("in-process", url))
+        ours = started.enter_context(measured("holdfast", url))
+        others = [started.enter_context(measured(kind, url, is_peer=True)) for kind in kinds]
+        for process in (ours, *others):
+            await process.wait_until_it_serves()
         for name, unit, per in (("turn", "turn", 1), ("deltas", "delta", 2000)):
             times = max(5, count // (10 if per > 1 else 1))
             plain.run_turns(name, 5)
-            rounds = [
-                (
-                    plain.run_turns(name, times) / times / per,
-                    await cpu_of(ours, times, holdfast_turn(http, ours.base, name)) / per,
-                    await cpu_of(other, times // 5, pydantic_turn(http, other.base, name)) / per,
-                )
-                for _ in range(_ROUNDS)
-            ]
+            rounds = []
+            for _ in range(_CPU_ROUNDS):
+                found = [plain.run_turns(name, times) / times]
+                found.append(await cpu_of(ours, times, holdfast_turn(http, ours.base, name)))
+                for kind, other in zip(kinds, others, strict=True):
+                    ask = peer_turn(http, other.base, kind, name)
+                    found.append(await cpu_of(other, max(2, times // 10), ask))
+                rounds.append(found)
             # Other work on the machine only adds to a time.
-            alone, served, theirs = (min(times) for times in zip(*rounds, strict=True))
-            print(
-                f"one {unit}: in process {alone * 1e6:.0f} us, service {served * 1e6:.0f} us"
-                f" = {served / alone:.2f} times; pydantic-ai's app {theirs * 1e6:.0f} us"
-                f" = {theirs / alone:.2f} times"
-            )
+            best = [min(seconds) / per for seconds in zip(*rounds, strict=True)]
+            named = ("in process", "service", *kinds)
+            print(f"one {unit}: " + "; ".join(map(describe, named, best, [best[0]] * len(best))))
+
+
+def describe(name: str, seconds: float, alone: float) -> str:
+    """Write a time, and how often that in process is in it."""
+    return f"{name} {seconds * 1e6:.0f} us = {seconds / alone:.2f} times"
 
 
 async def start_clock(http: aiohttp.ClientSession, base: str, session: str) -> None:

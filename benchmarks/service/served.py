@@ -1,6 +1,6 @@
 """The processes that are measured: `python -m benchmarks.service.served KIND MODEL_URL [PORT]`.
 
-"holdfast" and "pydantic-ai" serve an agent until they are ended. "in-process" runs turns of it, as many as
+"holdfast" serves an agent until it is ended. "in-process" runs turns of it, as many as
 each line of its input says, and answers with its CPU seconds.
 """
 
@@ -12,9 +12,9 @@ import time
 from typing import Any
 
 from benchmarks.floor import KEY
+from benchmarks.service.peers import SCENARIOS
 
 QUESTION = "What will the weather be in Porto tomorrow?"
-SCENARIOS = {"turn": "text", "deltas": "stream-2000"}
 EMITTED = 100
 """Notices of the tool that tells the time."""
 
@@ -85,32 +85,6 @@ def serve_holdfast(url: str, port: int) -> None:
     )
 
 
-def serve_pydantic_ai(url: str, port: int) -> None:
-    """Serve an agent of pydantic-ai by its Vercel adapter, one path for each scenario."""
-    import uvicorn  # noqa: PLC0415
-    from pydantic_ai import Agent  # noqa: PLC0415
-    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
-    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
-    from pydantic_ai.ui.vercel_ai import VercelAIAdapter  # noqa: PLC0415
-    from starlette.applications import Starlette  # noqa: PLC0415
-    from starlette.requests import Request  # noqa: PLC0415
-    from starlette.responses import Response  # noqa: PLC0415
-    from starlette.routing import Route  # noqa: PLC0415
-
-    provider = OpenAIProvider(base_url=url, api_key=KEY)
-    agents = {
-        name: Agent(OpenAIChatModel(model, provider=provider)) for name, model in SCENARIOS.items()
-    }
-
-    async def dispatch(request: Request) -> Response:
-        return await VercelAIAdapter.dispatch_request(
-            request, agent=agents[request.path_params["name"]]
-        )
-
-    app = Starlette(routes=[Route("/{name}", dispatch, methods=["POST"])])
-    uvicorn.run(app, port=port, log_level="warning", loop="asyncio", access_log=False)
-
-
 async def run_in_process(url: str) -> None:
     """Run turns as a stream that is read to its end; print the CPU seconds of each request."""
     from holdfast import MemoryJournal  # noqa: PLC0415
@@ -134,10 +108,8 @@ def main() -> None:
     kind, url, *port = sys.argv[1:]
     if kind == "in-process":
         asyncio.run(run_in_process(url))
-    elif kind == "holdfast":
-        serve_holdfast(url, int(port[0]))
     else:
-        serve_pydantic_ai(url, int(port[0]))
+        serve_holdfast(url, int(port[0]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,219 @@
+"""The routes of a conversation: begin, write, follow, look, and forget.
+
+This module must never look at what a client says about steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast.server import keep_alive
+from registration.club.corrections import CHANGE, refuse_change
+from registration.club.progress import Progress
+from registration.club.wording import count_steps, summarize
+from registration.flow.agents import AGAIN, GENERAL
+from registration.flow.conversations import Conversation, load_conversation
+from registration.flow.registration_hooks import CONTINUATION, REGISTRATION
+from registration.http.access import begin_session, find_own_session, limit_address
+from registration.http.bodies import read_body
+from registration.http.chat import Sent
+from registration.http.open_streams import EventStream
+from registration.http.problems import Problem, unavailable
+from registration.http.state import AppState, state_of
+from registration.http.turn_events import Telling, tell_turn
+from registration.store import Transaction
+from registration.store.messages import Message, find_message_of_turn
+from registration.store.sessions import Session
+
+_Id = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
+
+
+class ChatBody(Struct):
+    """A message.
+
+    Args:
+        user_message: what the parent wrote.
+        session_id: the session.
+        message_id: the client's name for the message.
+        answers_turn: the `turn` of the last answer, or of the session, that the parent has seen. If
+            another question is open by then, it is asked again, and the message is not used.
+        routine_number: accepted and not looked at.
+        last_agent: accepted and not looked at.
+    """
+
+    user_message: Annotated[str, Meta(min_length=1)]
+    session_id: _Id
+    message_id: _Id | None = None
+    answers_turn: int | None = None
+    routine_number: int | None = None
+    last_agent: str | None = None
+
+
+class SessionBody(Struct):
+    """Names a session."""
+
+    session_id: _Id
+
+
+def routes() -> list[Route]:
+    """Return the routes."""
+    return [
+        Route("/sessions", begin, methods=["POST"]),
+        Route("/sessions/{session_id}", show, methods=["GET"]),
+        Route("/chat", chat, methods=["POST"]),
+        Route("/chat/continue", continue_chat, methods=["POST"]),
+        Route("/chat/rereg", continue_again, methods=["POST"]),
+        Route("/events/{turn}", events, methods=["GET"]),
+    ]
+
+
+async def begin(request: Request) -> Response:
+    """Begin a conversation."""
+    limit_address(request, "sessions")
+    await read_body(request, dict[str, object])
+    session_id, token = await begin_session(state_of(request).running.parts, GENERAL)
+    return _json({"session_id": session_id, "token": token}, 201)
+
+
+async def show(request: Request) -> Response:
+    """Show how far a conversation is, and what was saved."""
+    parts = state_of(request).running.parts
+    session = await find_own_session(parts, request, request.path_params["session_id"])
+    conversation = await load_conversation(parts.database, session.id)
+    return _json(describe_conversation(session.id, conversation))
+
+
+async def chat(request: Request) -> Response:
+    """Answer a message; with `Prefer: respond-async`, name its turn."""
+    body = await read_body(request, ChatBody)
+    session, _ = await _admit(request, body.session_id)
+    return await _answer(request, session, body)
+
+
+async def continue_chat(request: Request) -> Response:
+    """Answer a message of a registration that is open."""
+    body = await read_body(request, ChatBody)
+    session, conversation = await _admit(request, body.session_id)
+    if conversation.progress is None:
+        raise Problem("no_open_flow", "There is no registration to go on with.")
+    return await _answer(request, session, body, CONTINUATION)
+
+
+async def continue_again(request: Request) -> Response:
+    """Answer a message of a re-registration that is open; its answer names no step."""
+    body = await read_body(request, ChatBody)
+    session, conversation = await _admit(request, body.session_id)
+    if conversation.progress is None or conversation.progress.code.kind != "100":
+        raise Problem("no_open_flow", "There is no re-registration to go on with.")
+    return await _answer(request, session, body)
+
+
+async def _admit(request: Request, session_id: str) -> tuple[Session, Conversation]:
+    """Return the session of a message and where it stands. Raises Problem."""
+    state = state_of(request)
+    parts = state.running.parts
+    session = await find_own_session(parts, request, session_id)
+    wait = state.window.count(session.id, time.monotonic())
+    if wait is not None:
+        raise Problem("too_many_requests", "That was a little fast. Please try again.", wait)
+    return session, await load_conversation(parts.database, session.id)
+
+
+async def _answer(
+    request: Request, session: Session, body: ChatBody, call_type: str = REGISTRATION
+) -> Response:
+    state = state_of(request)
+    settings = state.running.parts.settings
+    if len(body.user_message) > settings.message_characters:
+        raise Problem(
+            "too_large", f"A message has at most {settings.message_characters} characters."
+        )
+    if body.routine_number not in (None, (session.progress.get("progress") or {}).get("step")):
+        state.running.parts.counts.add("client_steps_ignored")
+    if not body.user_message.strip():
+        raise Problem("invalid", "user_message: it has no words.")
+    metadata: dict[str, str | int] = {"call_type": call_type}
+    if body.answers_turn is not None:
+        metadata["answers_turn"] = body.answers_turn
+    sent = await state.chat.send(session.id, body.user_message, body.message_id, metadata)
+    if request.headers.get("prefer", "").strip().lower() == "respond-async":
+        return _json({"turn": sent.message.turn, "session_id": session.id}, 202)
+    answer = await state.chat.wait(sent, settings.turn_seconds)
+    return _json(msgspec.to_builtins(answer))
+
+
+async def events(request: Request) -> Response:
+    """Tell what happens in a turn, from where the reader was."""
+    state = state_of(request)
+    database = state.running.parts.database
+    turn = request.path_params["turn"]
+
+    def find(tx: Transaction) -> Message | None:
+        return find_message_of_turn(tx, turn)
+
+    message = await database.read(find)
+    if message is None:
+        raise Problem("not_found", "There is no such turn.")
+    await find_own_session(state.running.parts, request, message.session_id)
+    telling = await _find_telling(state, message, request.headers.get("last-event-id", ""))
+    return EventStream(
+        state.streams,
+        message.session_id,
+        keep_alive(_encode(tell_turn(state.running.service, state.chat, telling))),
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _find_telling(state: AppState, message: Message, position: str) -> Telling:
+    turn = await state.chat.find_turn(message)
+    if turn is None and message.answer is None:  # the process ended before it began the turn
+        raise unavailable()
+    return Telling(Sent(message, "", turn), position)
+
+
+async def _encode(entries: AsyncIterator[tuple[str, str, object]]) -> AsyncIterator[bytes]:
+    async for position, name, data in entries:
+        body = msgspec.json.encode(data).decode()
+        yield f"id: {position}\nevent: {name}\ndata: {body}\n\n".encode()
+
+
+def describe_conversation(session_id: str, conversation: Conversation) -> dict[str, object]:
+    """Return what a page shows beside the chat.
+
+    Args:
+        session_id: the session.
+        conversation: where it stands.
+    """
+    progress = conversation.progress
+    if progress is None:
+        return {"session_id": session_id, "agent": GENERAL, "turn": conversation.turn}
+    done, of = count_steps(progress)
+    shown: dict[str, object] = {
+        "session_id": session_id,
+        "turn": conversation.turn,
+        "step": done,
+        "of": of,
+        "correcting": progress.back_to is not None,
+        "saved": [_describe_row(progress, *row) for row in summarize(progress)],
+        "to_change": CHANGE,
+    }
+    if progress.code.kind == "100":
+        return {**shown, "agent": AGAIN}
+    return {**shown, "agent": "new_registration", "routine_number": progress.step}
+
+
+def _describe_row(progress: Progress, label: str, value: str, field: str) -> dict[str, object]:
+    row: dict[str, object] = {"label": label, "value": value, "field": field}
+    return {**row, "fixed": True} if refuse_change(progress, field) else row
+
+
+def _json(content: object, status: int = 200) -> JSONResponse:
+    return JSONResponse(content, status, {"Cache-Control": "no-store"})

@@ -1,0 +1,160 @@
+"""Opens the parts of the service, in order, and closes them again.
+
+This module must never perform anything: the worker and the turns do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TypeVar
+
+from msgspec import Struct
+
+from holdfast.resilience import CallMetrics
+from holdfast.server import Service
+from registration.flow.agents import ModelChoice, make_agents, make_photo_check
+from registration.flow.counts import Counts
+from registration.flow.ended_conversations import make_conversation_handler
+from registration.flow.model_calls import ModelCalls
+from registration.flow.parts import Parts
+from registration.http.photos import Photos, open_photos
+from registration.outbox.handlers import Desk, make_handlers
+from registration.outbox.outcomes import make_waits
+from registration.outbox.upkeep import Upkeep
+from registration.outbox.worker import Worker
+from registration.providers.address_book import AddressBook
+from registration.providers.connection import ProviderClient
+from registration.providers.mailer import Mailer
+from registration.providers.payments import PaymentProvider
+from registration.providers.sms import SmsProvider
+from registration.settings import Endpoint, Settings
+from registration.store import open_database
+
+C = TypeVar("C", bound=ProviderClient)
+
+GRACE = 10.0
+"""Seconds that the end waits for tools that write."""
+
+
+class Time(Struct, frozen=True):
+    """The clock of the service; a test brings its own.
+
+    Args:
+        now: returns seconds since the epoch.
+        sleep: waits between two calls of a model.
+        job_waits: seconds before each further attempt at a job; None for those of the settings.
+    """
+
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    job_waits: tuple[float, ...] | None = None
+
+
+REAL_TIME = Time()
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """The service while it runs.
+
+    Args:
+        parts: what the conversations work with.
+        service: drives the turns.
+        worker: does the jobs of the outbox.
+        photos: what the routes of photos work with.
+    """
+
+    parts: Parts
+    service: Service
+    worker: Worker
+    photos: Photos
+
+
+@asynccontextmanager
+async def open_service(settings: Settings, clock: Time = REAL_TIME) -> AsyncIterator[Running]:
+    """Open the database, the providers, the agents and the worker; close them at the end.
+
+    Args:
+        settings: the settings.
+        clock: the clock, and how to wait.
+
+    Raises:
+        DatabaseUnavailable: the database cannot be opened.
+        JournalError: the journal cannot be opened.
+    """
+    async with AsyncExitStack() as stack:
+        database = await open_database(settings.database.reveal())
+        stack.push_async_callback(database.close)
+
+        def connect(kind: Callable[[Endpoint], C], endpoint: Endpoint) -> C:
+            client = kind(endpoint)
+            stack.push_async_callback(client.close)
+            return client
+
+        parts = Parts(
+            settings=settings,
+            database=database,
+            payments=connect(PaymentProvider, settings.payments),
+            sms=connect(SmsProvider, settings.sms),
+            addresses=connect(AddressBook, settings.addresses),
+            mail=connect(Mailer, settings.mail),
+            calls=ModelCalls(CallMetrics(), sleep=clock.sleep),
+            counts=Counts(),
+            now=clock.now,
+        )
+        choice = ModelChoice(
+            name=settings.model,
+            base_url=settings.model_address or None,
+            api_key=settings.model_key.reveal() or None,
+        )
+        journal = settings.journal.reveal()
+        agents = make_agents(parts, choice, journal)
+        service = await stack.enter_async_context(
+            Service(agents.values(), journal=journal, grace=GRACE)
+        )
+        photo_check = await stack.enter_async_context(make_photo_check(parts, choice))
+        photos = await stack.enter_async_context(open_photos(parts, photo_check))
+        waits = clock.job_waits or make_waits(settings.job_wait_seconds)
+        worker = await stack.enter_async_context(_run_worker(parts, service, waits))
+        await stack.enter_async_context(_run_upkeep(parts, photos))
+        yield Running(parts=parts, service=service, worker=worker, photos=photos)
+
+
+@asynccontextmanager
+async def _run_upkeep(parts: Parts, photos: Photos) -> AsyncIterator[None]:
+    """Chase payments and end what is too old, once an hour."""
+    upkeep = Upkeep(parts.database, parts.now, photos.discard)
+    task = asyncio.create_task(upkeep.run(), name="registration-upkeep")
+    try:
+        yield
+    finally:
+        upkeep.stop()
+        await task
+
+
+@asynccontextmanager
+async def _run_worker(
+    parts: Parts, service: Service, waits: tuple[float, ...]
+) -> AsyncIterator[Worker]:
+    desk = Desk(
+        settings=parts.settings,
+        database=parts.database,
+        payments=parts.payments,
+        sms=parts.sms,
+        mail=parts.mail,
+        now=parts.now,
+    )
+    handlers = make_handlers(desk, waits) | make_conversation_handler(parts, service.sessions)
+    worker = Worker(parts.database, handlers, parts.now, new_jobs=parts.new_jobs)
+    task = asyncio.create_task(worker.run(), name="registration-worker")
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        try:
+            await asyncio.wait_for(task, GRACE)
+        except TimeoutError:  # what it does now is done again by another, with the same key
+            with suppress(asyncio.CancelledError):
+                await task

@@ -1,0 +1,27 @@
+"""The store: transactions on SQLite or PostgreSQL, and one module of plain functions per subject.
+
+This room must never call a provider or a model, and must never decide what happens next.
+"""
+
+from registration.store.database import Database, open_database
+from registration.store.errors import (
+    ConstraintViolated,
+    DatabaseUnavailable,
+    ProgressChanged,
+    SchemaRefused,
+    StatementFailed,
+    StoreError,
+)
+from registration.store.transaction import Transaction
+
+__all__ = [
+    "ConstraintViolated",
+    "Database",
+    "DatabaseUnavailable",
+    "ProgressChanged",
+    "SchemaRefused",
+    "StatementFailed",
+    "StoreError",
+    "Transaction",
+    "open_database",
+]

@@ -1,0 +1,241 @@
+"""The database: transactions in threads, on SQLite or PostgreSQL, with the same SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import unquote
+
+from registration.store.connection import Connection, Opener
+from registration.store.errors import (
+    ConnectionLost,
+    DatabaseUnavailable,
+    StoreError,
+    TransactionConflict,
+)
+from registration.store.groups import MOST, Waiting, perform_together
+from registration.store.migrations import migrate
+from registration.store.sqlite import SqliteOpener
+from registration.store.transaction import Transaction
+
+T = TypeVar("T")
+
+TRIES: Final = 8  # of a transaction that the database asks to repeat
+FORMS: Final = "sqlite:///folder/file.db or postgresql://user@host:5432/database"
+
+
+Work = Callable[[Transaction], T]
+
+
+class _Workers:
+    """Threads that each own a connection."""
+
+    def __init__(self, opener: Opener, size: int, *, write: bool) -> None:
+        self._opener = opener
+        self._write = write  # whether the connections can write
+        self._own = threading.local()
+        self._open: set[Connection] = set()
+        # A single writer saves what waits for it together.
+        self._waiting: deque[Waiting] | None = deque() if write and size == 1 else None
+        self.executor = ThreadPoolExecutor(size, thread_name_prefix="registration-database")
+
+    def submit(self, work: Work[T], running: list[Connection], *, write: bool) -> Future[T]:
+        """Let a thread do the work in a transaction."""
+        if self._waiting is None:
+            return self.executor.submit(self.perform, work, running, write=write)
+        waiting = Waiting(work, running, Future())
+        self._waiting.append(waiting)
+        self.executor.submit(self._perform_waiting)
+        return waiting.future
+
+    def perform(self, work: Work[T], running: list[Connection], *, write: bool) -> T:
+        """Do the work in a transaction, again if the database asks for it. Runs in a thread."""
+        reason = ""
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(random.uniform(0, 0.01 * 2**attempt))
+            try:
+                return self._perform_once(work, running, write)
+            except TransactionConflict:
+                reason = "too many write at the same time"
+            except ConnectionLost:
+                reason = "the connection was lost"
+        raise DatabaseUnavailable(reason)
+
+    def _perform_waiting(self) -> None:
+        """Do what waits for the writer; nothing, if a call before this one did it."""
+        group: list[Waiting] = []
+        while self._waiting and len(group) < MOST:
+            one = self._waiting.popleft()
+            if one.future.set_running_or_notify_cancel():
+                group.append(one)
+        if len(group) > 1 and self._perform_together(group):
+            return
+        for one in group:
+            try:
+                one.future.set_result(self.perform(one.work, one.running, write=True))
+            except BaseException as error:  # noqa: BLE001 -- it belongs to whoever waits
+                one.future.set_exception(error)
+
+    def _perform_together(self, group: list[Waiting]) -> bool:
+        try:
+            connection = self._connection()
+        except StoreError:
+            return False
+        return perform_together(connection, group)
+
+    def compact(self) -> None:
+        """Remove deleted rows from the files. Runs in a thread."""
+        self._connection().compact()
+
+    def close(self) -> None:
+        """Close the connections when their work is done."""
+        self.executor.shutdown(wait=True)
+        for connection in self._open:
+            connection.close()
+
+    def _perform_once(self, work: Work[T], running: list[Connection], write: bool) -> T:
+        connection = self._connection()
+        running[:] = [connection]
+        try:
+            connection.begin(write=write)
+            result = work(Transaction(connection))
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        finally:
+            running.clear()
+        return result
+
+    def _connection(self) -> Connection:
+        connection: Connection | None = getattr(self._own, "connection", None)
+        if connection is not None and connection.is_usable:
+            return connection
+        if connection is not None:
+            connection.close()
+            self._open.discard(connection)
+        connection = self._own.connection = self._opener.open(write=self._write)
+        self._open.add(connection)
+        return connection
+
+
+class Database:
+    """The database of the service; made by `open_database`.
+
+    Args:
+        opener: opens its connections.
+        limit: seconds after which a transaction is given up.
+    """
+
+    def __init__(self, opener: Opener, limit: float) -> None:
+        self._limit = limit
+        self._writers = _Workers(opener, opener.writers, write=True)
+        self._readers = (
+            _Workers(opener, opener.readers, write=False) if opener.readers else self._writers
+        )
+        self._closed = False
+
+    async def transact(self, work: Work[T]) -> T:
+        """Do the work in one transaction, in a thread, and return its result when it is saved.
+
+        Args:
+            work: a plain function. It may be called again, each time in a new transaction, so it
+                changes nothing but the database. An exception that it raises undoes the transaction.
+
+        Raises:
+            DatabaseUnavailable: the database is busy, full or away. Nothing is half done.
+        """
+        return await self._run(self._writers, work, write=True)
+
+    async def read(self, work: Work[T]) -> T:
+        """Do work that only reads; it delays nobody who writes. As `transact` otherwise."""
+        return await self._run(self._readers, work, write=False)
+
+    async def compact(self) -> None:
+        """Remove what was deleted from the database's files; takes as long as copying them.
+
+        A write-ahead log of PostgreSQL, and backups, still hold it until they are recycled.
+
+        Raises:
+            DatabaseUnavailable: somebody else uses the database.
+        """
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._writers.executor, self._writers.compact)
+
+    async def close(self) -> None:
+        """Wait for the transactions under way, and close the connections."""
+        self._closed = True
+        for workers in {self._writers, self._readers}:
+            await asyncio.to_thread(workers.close)
+
+    async def _run(self, workers: _Workers, work: Work[T], *, write: bool) -> T:
+        self._check_open()
+        running: list[Connection] = []
+        future = workers.submit(work, running, write=write)
+        done = asyncio.wrap_future(future)
+        _, late = await asyncio.wait({done}, timeout=self._limit)
+        if not late:
+            return done.result()
+        done.add_done_callback(_forget)
+        if future.cancel():
+            raise DatabaseUnavailable("too many transactions wait for it")
+        # The driver waits for a silent server without end. Ended here, it reports the loss.
+        _abort(running)
+        raise DatabaseUnavailable("it does not answer", landed="unknown")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DatabaseUnavailable("it was closed")
+
+
+def _abort(running: list[Connection]) -> None:
+    for connection in tuple(running):
+        connection.abort()
+
+
+def _forget(done: asyncio.Future[T]) -> None:
+    if not done.cancelled():
+        done.exception()
+
+
+async def open_database(url: str, *, patience: float = 5.0, connections: int = 8) -> Database:
+    """Open the database and bring its schema up to date.
+
+    Args:
+        url: `sqlite:///folder/file.db` or `postgresql://user@host:5432/database`.
+        patience: seconds to wait for a lock, a statement or a connection.
+        connections: the greatest number of connections to PostgreSQL.
+
+    Raises:
+        ValueError: the address has another form.
+        SchemaRefused: the database was made by a newer version of this program.
+        DatabaseUnavailable: the database cannot be opened.
+    """
+    database = Database(_choose_opener(url, patience, connections), limit=patience * 3)
+    try:
+        await database.transact(migrate)
+    except (StoreError, asyncio.CancelledError):
+        await database.close()
+        raise
+    return database
+
+
+def _choose_opener(url: str, patience: float, connections: int) -> Opener:
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        return SqliteOpener(Path(unquote(rest[1:])), patience)
+    if scheme in {"postgresql", "postgres"} and rest:
+        from registration.store.postgres import PostgresOpener  # noqa: PLC0415 -- an extra
+
+        return PostgresOpener(url, patience, connections)
+    # The address may contain a password: only its scheme is shown.
+    raise ValueError(f"the database's address ({scheme[:20]}) is not of the form {FORMS}")

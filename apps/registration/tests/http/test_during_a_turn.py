@@ -1,0 +1,94 @@
+"""What comes while a turn of the same session is under way: a verdict on a photo, a payment, a deletion."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apps.registration.tests.flow.chat_club import KEYS
+from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE
+from apps.registration.tests.http.payer import ask_for_payment, find_link, press, wait_status
+from apps.registration.tests.http.prepared import BEFORE_SEASON
+from apps.registration.tests.http.served_club import Served, serve_club
+from apps.registration.tests.photos import samples
+
+from holdfast.testing.emulator import Delay
+from registration.emulators.faults import Faults
+from registration.settings import Settings, read_settings
+from registration.upkeep_commands import open_archive, sweep
+
+if TYPE_CHECKING:
+    from tests.postgres_server import PostgresServer
+
+_DAY = 86_400.0
+
+
+class _SlowOnce:
+    """Lets the next request to the model wait."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, _request: object) -> Delay | None:
+        seconds, self.seconds = self.seconds, 0.0
+        return Delay(seconds) if seconds else None
+
+
+async def test_a_verdict_and_a_payment_come_during_a_turn(tmp_path: Path) -> None:
+    slow = _SlowOnce()
+    async with serve_club(tmp_path, clock=BEFORE_SEASON, faults=slow) as club:
+        await ask_for_payment(club)
+        assert (await club.say_all("yes", "9/10", "7")).json["routine_number"] == 34
+        slow.seconds = 2.0
+        turn = asyncio.create_task(club.say("How large may the picture be?"))
+        await asyncio.sleep(0.3)
+        assert (await club.send_photo(samples.photo(1))).status == 202
+        await press(club, find_link(club), "pay")
+        assert (await club.follow_photo())["state"] == "done"
+        assert not turn.done()  # the turn read its message at step 34, and ends at 35
+        reply = await turn
+        assert (reply.status, reply.json["routine_number"]) == (200, 35)
+        paid = await wait_status(club, "active")
+        assert (paid.signing_fee_paid, paid.photo_file is not None) == (True, True)
+        assert (await club.say("Thank you")).json["routine_number"] == 35
+        paid_messages = [one for one in club.providers.sms.inbox if "confirmed" in one.text]
+        assert len(paid_messages) == 1
+
+
+def _read_settings(club: Served, folder: Path, url: str) -> Settings:
+    return read_settings(
+        {
+            **club.providers.environment,
+            **KEYS,
+            "REGISTRATION_DATABASE": url,
+            "REGISTRATION_JOURNAL": url,
+            "REGISTRATION_PHOTO_FOLDER": str(folder / "photos"),
+        }
+    )
+
+
+async def test_a_session_that_expires_in_a_turn_is_deleted_after_it(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url, late = postgres.new_url(), {"addresses": Faults(["late"], late=1.5)}
+    async with serve_club(tmp_path, provider_faults=late, database=url, journal=url) as club:
+        await club.say_all(*TO_HOUSE)
+        turn = asyncio.create_task(club.say("12", message_id="m1"))
+        await asyncio.sleep(0.4)
+        settings, later = _read_settings(club, tmp_path, url), time.time() + 31 * _DAY
+        async with open_archive(settings, lambda: later) as archive:
+            during = await sweep(archive)
+            assert (during.sessions, during.busy) == (0, 1)
+            reply = await turn
+            assert (reply.status, reply.json["routine_number"]) == (200, 15)
+            after = await sweep(archive)
+            assert (after.sessions, after.busy) == (1, 0)
+        gone = await club.say("yes", message_id="m2")
+        assert gone.status == 404
+        for table in ("sessions", "messages", "effects"):
+            rows = await club.database.read(
+                lambda tx, name=table: tx.execute(f"SELECT * FROM {name}")
+            )
+            assert not rows, table
