@@ -136,7 +136,11 @@ pytest_collect_file = (
         # Before Python 3.13 a pattern's ** stands for one folder only.
         patterns=[
             package + "*/" * depth + "*.py"
-            for package in ("src/holdfast/", "apps/registration/src/registration/")
+            for package in (
+                "src/holdfast/",
+                "apps/registration/src/registration/",
+                "apps/terminal/src/adh/",
+            )
             for depth in range(4)
         ],
         document_types={".py": PythonDocStringDocument},

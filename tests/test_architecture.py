@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "holdfast"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 REGISTRATION = ROOT / "apps" / "registration" / "src" / "registration"
-WITH_APPLICATIONS = MODULES + sorted(REGISTRATION.rglob("*.py"))
+TERMINAL = ROOT / "apps" / "terminal" / "src" / "adh"
+WITH_APPLICATIONS = MODULES + sorted(REGISTRATION.rglob("*.py")) + sorted(TERMINAL.rglob("*.py"))
 
 FUNCTION_LINES = 60
 FILE_LINES = 500
@@ -160,7 +161,7 @@ def test_every_module_says_what_it_is(module: Path) -> None:
 
 
 def test_every_room_says_what_it_must_never_do() -> None:
-    places = [*PACKAGE.iterdir(), *REGISTRATION.iterdir()]
+    places = [*PACKAGE.iterdir(), *REGISTRATION.iterdir(), *TERMINAL.iterdir()]
     rooms = [path for path in places if path.is_dir() and any(path.glob("*.py"))]
     for room in rooms:
         text = ast.get_docstring(ast.parse((room / "__init__.py").read_text("utf-8"))) or ""

@@ -1,0 +1,4 @@
+"""Rules: what a call of a tool needs before it runs.
+
+Everything here is pure: it must never read a file, the clock or the environment.
+"""
