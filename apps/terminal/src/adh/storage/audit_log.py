@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -212,7 +212,7 @@ class AuditLog:
         return f"({type(value).__name__})"
 
 
-@cache
+@lru_cache(1_000)
 def names_secret(name: str) -> bool:
     """Whether a value of this name is a secret.
 
