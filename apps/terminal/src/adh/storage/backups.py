@@ -1,7 +1,7 @@
 """Backups: copies of files as they were before they were written or deleted, kept for 30 days.
 
 A copy stands below a folder of its own that is named by the time, under the path of its file:
-`backups/20260314T150926Z-000/home/ada/notes.txt`. This module must never overwrite a copy.
+`backups/20260314T150926Z-000/project/notes.txt`. This module must never overwrite a copy.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ def find_places(environ: Mapping[str, str], project: Path) -> Places:
     Raises:
         StorageError: the project is not a folder, or no home folder is known.
 
-    >>> find_places({"HOME": "/home/ada", "XDG_DATA_HOME": "/d"}, Path("/")).settings_file
-    PosixPath('/home/ada/.config/adh-cli/config.json')
+    >>> find_places({"HOME": "/h", "XDG_DATA_HOME": "/d"}, Path("/")).settings_file
+    PosixPath('/h/.config/adh-cli/config.json')
     """
     home = _find_home(environ)
     resolved = Path(os.path.realpath(project))
