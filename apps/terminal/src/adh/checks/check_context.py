@@ -1,0 +1,52 @@
+"""What the checks of a call know beside its facts: places, limits, and the ways to the outside."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from adh.checks.confinement import NOT_CONFINED, Confinement
+
+CHECK_SECONDS = 5.0
+"""Seconds that a check may take. A later one has failed."""
+MOST_BYTES = 10 * 1024 * 1024
+"""The largest file or content that `size_limit` lets pass, in bytes."""
+
+
+async def resolve_host(host: str) -> Sequence[str]:
+    """Return the addresses of a host. Raises OSError if it has none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class CheckContext(Struct, frozen=True, kw_only=True):
+    """What the checks of one call know beside its facts.
+
+    Args:
+        home: the person's home folder, absolute and resolved.
+        own_folders: the folders of this program: its rules, its log, its copies.
+        save_backup: copies a file into the backups; takes its absolute path. It raises if it cannot.
+        must_type: the name that the person must type; empty if none is asked.
+        typed: the name that the person typed.
+        confinement: how commands are confined.
+        preview: whether the call is only judged, so that a check must change nothing.
+        private_addresses: whether a rule allows private addresses.
+        most_bytes: the largest file or content.
+        resolve_host: returns the addresses of a host.
+        wait: waits for this many seconds; a test passes its own clock.
+    """
+
+    home: str
+    own_folders: tuple[str, ...] = ()
+    save_backup: Callable[[str], object] | None = None
+    must_type: str = ""
+    typed: str = ""
+    confinement: Confinement = NOT_CONFINED
+    preview: bool = False
+    private_addresses: bool = False
+    most_bytes: int = MOST_BYTES
+    resolve_host: Callable[[str], Awaitable[Sequence[str]]] = resolve_host
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep
