@@ -85,6 +85,12 @@ class AnswerFold:
         if self._block is not None:
             self._set_state("unfinished")
 
+    def go_on(self) -> None:
+        """Let the text so far count again: another attempt continues it."""
+        self._void = False
+        if self._block is not None:
+            self._set_state("streaming")
+
     def forget(self) -> None:
         """Drop the text so far: it begins anew."""
         self._forget_preview()

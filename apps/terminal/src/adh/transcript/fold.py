@@ -191,8 +191,10 @@ class Transcript:
     def _begin_attempt(self, notice: AttemptStarted, _at: float) -> None:
         if notice.key.endswith(".model"):
             self._answer.begin(notice.key, self.turn)
-            if notice.attempt > 1 and not notice.continues:
-                self._answer.forget()
+            if notice.continues:
+                self._answer.go_on()
+            elif notice.attempt > 1:
+                self._answer.abandon()
                 self.thought = ""
             self.status = SENDING
         self.countdown = None
