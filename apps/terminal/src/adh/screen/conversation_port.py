@@ -1,0 +1,248 @@
+"""What the screen needs of a conversation and of the workspace around it, as protocols and plain values.
+
+It must never import what fulfils it, so that the screen starts before the agent is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from adh.storage.settings import Settings
+    from adh.transcript.blocks import Block, Countdown
+
+
+class SessionFacts(Struct, frozen=True, kw_only=True):
+    """What the footer shows of a session.
+
+    Args:
+        folder: the folder of the project.
+        branch: the git branch; empty without a repository.
+        agent: the name of the agent.
+        model: the model, as the settings name it.
+        session: the id of the session.
+        safety: whether the safety switch is on.
+        problem: why no message can be answered, such as a missing key and what to set; empty if one can.
+    """
+
+    folder: str
+    branch: str = ""
+    agent: str = ""
+    model: str = ""
+    session: str = ""
+    safety: bool = True
+    problem: str = ""
+
+
+class RuleRow(Struct, frozen=True, kw_only=True):
+    """A rule as the viewer shows it, in the order of decision."""
+
+    name: str
+    pattern: str
+    level: str
+    risk: str
+    priority: int
+    origin: str
+    conditions: str = ""
+    checks: str = ""
+    restrictions: str = ""
+    enabled: bool = True
+
+
+class Choice(Struct, frozen=True):
+    """One of several things to choose from: its value, and a line about it."""
+
+    value: str
+    about: str = ""
+
+
+class UndoFile(Struct, frozen=True):
+    """A file that an undo changes: its path, what happens to it, and why it cannot, if it cannot."""
+
+    path: str
+    action: str
+    refusal: str = ""
+    diff: str = ""
+
+
+class UndoView(Protocol):
+    """The plan of an undo, as the person reads it before it is done."""
+
+    @property
+    def summary(self) -> str:
+        """The turn that would be undone, in a line."""
+        ...
+
+    @property
+    def files(self) -> Sequence[UndoFile]:
+        """The files that would change."""
+        ...
+
+
+class UsageView(Protocol):
+    """The tokens of a session."""
+
+    @property
+    def total_tokens(self) -> int:
+        """All tokens so far."""
+        ...
+
+
+class TranscriptView(Protocol):
+    """What the screen reads of a transcript."""
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """All blocks, in order."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """The status line of the turn in progress; empty for none."""
+        ...
+
+    @property
+    def thought(self) -> str:
+        """The first line of the model's newest thought; empty for none."""
+        ...
+
+    @property
+    def countdown(self) -> Countdown | None:
+        """The wait before another attempt."""
+        ...
+
+    @property
+    def usage(self) -> UsageView:
+        """The tokens so far."""
+        ...
+
+    @property
+    def cost(self) -> float | None:
+        """What they cost, in dollars; None if the price is unknown."""
+        ...
+
+
+class AskedQuestion(Protocol):
+    """A question of the conversation that waits for its answer."""
+
+    @property
+    def question(self) -> object:
+        """The question of the library."""
+        ...
+
+
+class ConversationPort(Protocol):
+    """A conversation, as the screen drives it.
+
+    The screen sets `on_change`, `on_question` and `on_notify` before `start`. They are called on the event
+    loop: with the ids of changed blocks; with a question; with a line to show for five seconds.
+    """
+
+    on_change: Callable[[tuple[str, ...]], None]
+    on_question: Callable[[AskedQuestion], None]
+    on_notify: Callable[[str], None]
+
+    @property
+    def transcript(self) -> TranscriptView:
+        """What was said and done so far."""
+        ...
+
+    @property
+    def queue(self) -> Sequence[str]:
+        """The messages that wait for the turns before them."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn is in progress."""
+        ...
+
+    async def start(self) -> None:
+        """Begin; an interrupted turn continues, and its questions are asked again."""
+        ...
+
+    def send(self, text: str) -> None:
+        """Send a message, now or after the turns before it."""
+        ...
+
+    def answer(self, question: object, answer: object) -> object:
+        """Give an answer. What is returned is false if it came too late, and has a `reason` then."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the turn in progress, and the wait before a retry."""
+        ...
+
+    async def undo_preview(self) -> UndoView | None:
+        """Return what an undo of the newest turn would do; None if there is nothing to undo."""
+        ...
+
+    async def undo(self, plan: UndoView) -> object:
+        """Undo as planned. Raises an exception with a text for the person."""
+        ...
+
+    async def clear(self) -> None:
+        """Close this session and begin another."""
+        ...
+
+    async def export(self) -> Sequence[Path]:
+        """Write the session as Markdown and as JSON lines, and return the files."""
+        ...
+
+
+class WorkspacePort(Protocol):
+    """What is around a conversation: settings, rules, models, agents, keys."""
+
+    @property
+    def facts(self) -> SessionFacts:
+        """What the footer shows."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold."""
+        ...
+
+    def change_settings(self, changes: Mapping[str, object]) -> None:
+        """Change and save settings. Raises an exception with a text for the person."""
+        ...
+
+    def list_rules(self) -> Sequence[RuleRow]:
+        """Return the rules that hold, in the order of decision."""
+        ...
+
+    def list_models(self) -> Sequence[Choice]:
+        """Return the models to choose from."""
+        ...
+
+    def list_agents(self) -> Sequence[Choice]:
+        """Return the agents to choose from."""
+        ...
+
+    def list_key_names(self) -> Sequence[Choice]:
+        """Return the names of the API keys that can be saved, such as "GEMINI_API_KEY"."""
+        ...
+
+    def set_safety(self, on: bool) -> None:
+        """Turn the safety switch, for this session."""
+        ...
+
+    def save_key(self, name: str, key: str) -> str:
+        """Save an API key in the system's keychain, and return where it is. Raises with a text."""
+        ...
+
+
+class OpenChat(Struct, frozen=True):
+    """A conversation that is open, and the workspace around it."""
+
+    conversation: ConversationPort
+    workspace: WorkspacePort
+
+
+ChatOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenChat]]
+"""Opens the workspace and a conversation in it, and closes both. The screen shows its prompt before."""
