@@ -182,8 +182,7 @@ def _add_config(sub: argparse.ArgumentParser) -> None:
     change.add_argument("name", help="such as model, theme, max_tokens")
     change.add_argument("value", help="JSON, or text")
     key = actions.add_parser("key", help="store a key in the system's keychain; it is asked for")
-    key.add_argument("provider", help="such as google, openai, anthropic")
-    key.add_argument("--remove", action="store_true", help="remove it instead")
+    key.add_argument("provider", help="such as gemini, openai, anthropic")
 
 
 def _parse_count(word: str) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from adh.commands.exit_statuses import ExitStatus
+from adh.storage.settings import SettingsError
+from adh.storage.storage_errors import StorageError
 from holdfast import ConfigurationError, HoldfastError
 from holdfast.errors import redact
 from holdfast.middleware import escape_invisible
@@ -53,6 +55,10 @@ def describe_error(error: Exception) -> ErrorMessage:
         case CommandError():
             lines = [str(error), *([error.fix] if error.fix else [])]
             return _make_message(lines, error.status)
+        case SettingsError():
+            return _make_message([str(error)], ExitStatus.BLOCKED)
+        case StorageError():
+            return _make_message([str(error)], ExitStatus.FAILED)
         case ConfigurationError():
             return _make_message(str(error).splitlines(), ExitStatus.BLOCKED)
         case HoldfastError():
