@@ -38,7 +38,7 @@ class Risk(IntEnum):
     """How much damage a call may do, from none to critical.
 
     >>> Risk.parse("high").icon
-    '⚠️'
+    '⛔'
     """
 
     NONE = 0
