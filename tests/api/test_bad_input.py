@@ -148,6 +148,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "ResponseHandler": {},
     "SyncClient": {"base_url": "http://127.0.0.1:8000"},
     "Rule": {"tool": "pay"},
+    "Ruling": {"permission": "ask"},
     "Sessions": {"journal": holdfast.MemoryJournal()},
     "SkillInstructions": {"skills": ()},
     "SkillLimits": {},

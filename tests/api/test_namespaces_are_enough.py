@@ -40,6 +40,7 @@ INNER = {
     "PostgresLease": "what PostgresJournal.claim gives is used as a Lease",
     "PostgresLink": "a service opens the link of its journal",
     "ErrorStreak": "the state of ErrorTracking is its own",
+    "Inquiry": "the state of ToolPermission is its own",
     "Preference": "the state of ToolPermission is its own",
     "RepetitionState": "the state of RepetitionGuard is its own",
     "TokenEstimate": "the state of HistoryReduction is its own",

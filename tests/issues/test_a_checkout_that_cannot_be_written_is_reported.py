@@ -20,9 +20,10 @@ def can_mount() -> bool:
 
 @pytest.mark.skipif(not can_mount(), reason="A READ-ONLY DISK CANNOT BE MADE HERE")
 def test_a_checkout_that_cannot_be_written_is_reported_at_once(tmp_path: Path) -> None:
-    application = "apps/registration/pyproject.toml"
-    (tmp_path / application).parent.mkdir(parents=True)
-    for name in ("run", "requirements.lock", "tools.lock", "pyproject.toml", application):
+    applications = [str(path.relative_to(ROOT)) for path in ROOT.glob("apps/*/pyproject.toml")]
+    for application in applications:
+        (tmp_path / application).parent.mkdir(parents=True)
+    for name in ("run", "requirements.lock", "tools.lock", "pyproject.toml", *applications):
         shutil.copy(ROOT / name, tmp_path / name)
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh", tmp_path],

@@ -16,7 +16,7 @@ from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.messages import ToolCall
 from holdfast.core.questions import Approved, Denied, PermissionQuestion, Question
 from holdfast.journal.memory import MemoryJournal
-from holdfast.middleware.permission_rules import Rule
+from holdfast.middleware.permission_rules import Rule, RuleTable
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.testing import FakeClock, ScriptedModel
 
@@ -300,7 +300,8 @@ def test_the_cache_of_tool_names_is_bounded() -> None:
     for number in range(1000):
         assert permission.permission_for(f"read_{number}", {}) == "allow"
         assert permission.permission_for(f"drop_{number}", {}) == "deny"
-    assert len(permission.table._by_tool) <= 256
+    assert isinstance(permission.source, RuleTable)
+    assert len(permission.source._by_tool) <= 256
 
 
 @pytest.mark.parametrize(

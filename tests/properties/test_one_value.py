@@ -156,9 +156,7 @@ class NotingTable(RuleTable):
 
 def judge(note: Callable[[str, object], None]) -> ToolPermission:
     """Rules that ask about every call, and note what they judge."""
-    rules = ToolPermission()
-    rules.table = NotingTable(note)
-    return rules
+    return ToolPermission(source=NotingTable(note))
 
 
 async def _turn(used: Tool, arguments: str) -> tuple[dict[str, object], str]:

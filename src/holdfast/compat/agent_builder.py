@@ -28,7 +28,8 @@ from holdfast.middleware.guidance import Guidance
 from holdfast.middleware.history_reduction import HistoryReduction, Summarize
 from holdfast.middleware.iteration_cache import IterationCache
 from holdfast.middleware.iteration_logging import IterationLogging
-from holdfast.middleware.permission_rules import Permission, Rules
+from holdfast.middleware.permission_rules import Rules
+from holdfast.middleware.permission_source import Permission
 from holdfast.middleware.pii import Action, Kind
 from holdfast.middleware.pii_protection import PIIProtection
 from holdfast.middleware.repetition_guard import RepetitionGuard

@@ -187,6 +187,14 @@ AnyQuestion: TypeAlias = Question[Any]  # only isinstance tells the type of the 
 class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True):
     """May this tool run with these arguments?
 
+    Args:
+        tool: the tool's name.
+        arguments: the arguments that would run.
+        description: what the tool does.
+        call_id: the id of the call, as the model wrote it.
+        source: what asks, such as "ToolPermission".
+        may_remember: whether a yes may be remembered. If not, `remember` of a yes counts as "once".
+
     >>> PermissionQuestion(tool="pay", key="k").deny("Too much.").value
     Denied(reason='Too much.', remember='once', because='person')
     """
@@ -196,6 +204,7 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
     description: str = NO_DESCRIPTION
     call_id: str = ""
     source: str = ""
+    may_remember: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)

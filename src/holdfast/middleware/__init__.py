@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from holdfast.middleware.live import LiveFilter as LiveFilter
     from holdfast.middleware.permission_memory import PermissionMemory as PermissionMemory
     from holdfast.middleware.permission_rules import Rule as Rule
+    from holdfast.middleware.permission_source import PermissionSource as PermissionSource
+    from holdfast.middleware.permission_source import Ruling as Ruling
     from holdfast.middleware.pii_protection import PIIProtection as PIIProtection
     from holdfast.middleware.repetition_guard import RepetitionGuard as RepetitionGuard
     from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
@@ -93,9 +95,11 @@ _HOME: dict[str, str] = {
     "PIIProtection": "holdfast.middleware.pii_protection",
     "Patch": "holdfast.middleware.decisions",
     "PermissionMemory": "holdfast.middleware.permission_memory",
+    "PermissionSource": "holdfast.middleware.permission_source",
     "RepetitionGuard": "holdfast.middleware.repetition_guard",
     "Replace": "holdfast.middleware.decisions",
     "Rule": "holdfast.middleware.permission_rules",
+    "Ruling": "holdfast.middleware.permission_source",
     "RunFacts": "holdfast.middleware.hook_contexts",
     "Stop": "holdfast.middleware.decisions",
     "ToolPermission": "holdfast.middleware.tool_permission",

@@ -1,4 +1,4 @@
-"""The rules of `ToolPermission`: which calls they match, and which permission they give.
+"""The pattern rules of `ToolPermission`: which calls they match, and which permission they give.
 
 Rules judge the validated arguments. This module must never ask anybody.
 """
@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import NonEmptyText
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.questions import PermissionQuestion
+from holdfast.middleware.hook_contexts import BeforeTool
 from holdfast.middleware.permission_memory import argument_text
+from holdfast.middleware.permission_source import Permission, Ruling
 
-Permission = Literal["deny", "ask", "allow"]
+RULE_TEXT = "Execution of '{tool}' was denied by a rule."
+DEFAULT_TEXT = "Execution of '{tool}' was denied: no rule allows it."
 
 _MOST_TOOLS = 256
 
@@ -63,28 +67,64 @@ Rules: TypeAlias = Iterable[NonEmptyText | Rule]
 
 
 class RuleTable:
-    """The rules of one `ToolPermission`. The strictest rule that matches a call wins.
+    """A source of rulings: patterns of calls. The strictest rule that matches a call wins.
 
     Args:
         deny: calls that never run.
         ask: calls that run when a person approves them.
         allow: calls that run.
+        default: what happens to all other calls.
     """
 
-    __slots__ = ("_by_tool", "rules")
+    __slots__ = ("_by_tool", "default", "rules")
 
     def __init__(
         self,
         deny: tuple[Rule, ...] = (),
         ask: tuple[Rule, ...] = (),
         allow: tuple[Rule, ...] = (),
+        default: Permission = "deny",
     ) -> None:
+        self.default = default
         self.rules: Mapping[Permission, tuple[Rule, ...]] = {
             "deny": deny,
             "ask": ask,
             "allow": allow,
         }
         self._by_tool: dict[str, tuple[tuple[Permission, Rule], ...]] = {}
+
+    async def judge(self, context: BeforeTool, answered: PermissionQuestion | None) -> Ruling:
+        """Return the ruling for a call. A call that a person approved is not asked about again."""
+        tool = context.tool
+        by_rule = self.find_permission(tool, context.arguments or {})
+        permission = by_rule or self.default
+        if permission == "deny":
+            text = RULE_TEXT if by_rule else DEFAULT_TEXT
+            return Ruling(permission="deny", reason=text.format(tool=tool))
+        if permission == "ask" and answered is not None:
+            return Ruling(permission="allow")
+        return Ruling(permission=permission)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the rules as texts, and the default."""
+        texts: dict[str, object] = {
+            permission: " ".join(map(str, rules))
+            for permission, rules in self.rules.items()
+            if rules
+        }
+        return {**texts, "default": self.default}
+
+    def for_subagent(self, *, has_own_rules: bool) -> RuleTable | None:
+        """Return the rules that hold for the tools of a subagent; None when there are none.
+
+        Args:
+            has_own_rules: whether the subagent has rules of its own; then only denials hold.
+        """
+        deny, ask, allow = (self.rules[one] for one in ("deny", "ask", "allow"))
+        if has_own_rules:
+            ask = allow = ()
+        table = type(self)(deny, ask, allow, "allow")
+        return table if any(table.rules.values()) else None
 
     def find_permission(self, tool: str, arguments: Mapping[str, object]) -> Permission | None:
         """Return what the rules say about a call; None when no rule matches it."""
@@ -106,9 +146,6 @@ class RuleTable:
             if len(self._by_tool) < _MOST_TOOLS:  # a model may invent any number of names
                 self._by_tool[tool] = found
         return found
-
-    def __bool__(self) -> bool:
-        return any(self.rules.values())
 
 
 def _is_like(value: object, pattern: str) -> bool:

@@ -26,7 +26,6 @@ from holdfast.core.events import (
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Media, Message, ToolCall
 from holdfast.core.question_log import ASKED, asker_key
-from holdfast.core.questions import PermissionQuestion
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Record
 from holdfast.middleware import permission_memory, repetition_guard
@@ -142,7 +141,7 @@ class _Edits:
         """Add an event that was applied to the transcript."""
         if isinstance(event, ModelReplied):
             self._reply = transcript[-1]
-        elif isinstance(event, QuestionAsked) and event.kind == PermissionQuestion.__name__:
+        elif isinstance(event, QuestionAsked):
             # A question of an agent that is used as a tool is about a call of that agent.
             if not event.origin:
                 self._asked[event.key.removesuffix(ASKED)] = event.question
@@ -167,7 +166,7 @@ class _Edits:
 
     def _find_call(self, key: str, question: Mapping[str, object]) -> int | None:
         """Return the index of the call that a question is about; None if there is no such call."""
-        if question.get("source") == permission_memory.SOURCE:
+        if permission_memory.is_about_written_call(question.get("source")):
             asker = asker_key(key)
             return call_index(asker) if ".tool." in asker else None
         if question.get("source") == repetition_guard.SOURCE:

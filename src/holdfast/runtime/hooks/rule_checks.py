@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.middleware.chain import AnyMiddleware
-from holdfast.middleware.permission_rules import Rule
+from holdfast.middleware.permission_rules import Rule, RuleTable
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.subagent import agent_of
 from holdfast.tools.registry import Registry
@@ -30,7 +30,9 @@ def check_rules(middlewares: Iterable[AnyMiddleware], registry: Registry) -> Non
     for middleware in middlewares:
         if not isinstance(middleware, ToolPermission):
             continue
-        for permission, rules in middleware.table.rules.items():
+        if not isinstance(middleware.source, RuleTable):
+            continue
+        for permission, rules in middleware.source.rules.items():
             for rule in rules:
                 if rule.arguments:
                     _check_rule(permission, rule, list(_list_tools(registry)))

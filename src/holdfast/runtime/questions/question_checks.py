@@ -27,6 +27,7 @@ from holdfast.core.questions import (
     Timeout,
     question_content,
 )
+from holdfast.core.recorded_questions import restore_question
 from holdfast.tools.registry import Registry
 
 OnQuestion: TypeAlias = Callable[[AnyQuestion], Awaitable[object]]
@@ -179,7 +180,26 @@ def assign_key(
             )
         if before.by_hook is not asker.by_hook:
             used.add(scope, number)  # this key is never free for this asker
-        elif (before.kind, before.question, before.origin) == wanted:
+        elif _shows_the_same(before, wanted):
             used.add(scope, number)
             return before
     raise AssertionError("unreachable")
+
+
+def _shows_the_same(before: QuestionAsked, wanted: tuple[str, object, str]) -> bool:
+    """Whether a saved question shows what is asked now.
+
+    A field that its class got later, and that has its default value, makes no difference: the program
+    may be newer than the question.
+    """
+    kind, content, origin = wanted
+    if (before.kind, before.origin) != (kind, origin):
+        return False
+    if before.question == content:
+        return True
+    saved = before.question
+    if not (
+        isinstance(saved, dict) and isinstance(content, dict) and saved.keys() < content.keys()
+    ):
+        return False
+    return question_content(restore_question(before, "")) == content
