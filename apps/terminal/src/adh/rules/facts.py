@@ -33,6 +33,7 @@ class CommandUse(Struct, frozen=True):
         paths: the paths that it touches, those of redirections included.
         urls: the addresses that it reaches.
         problems: why it cannot be judged by its words, such as `eval`; empty if it can.
+        read_only: whether it is a form of git that certainly only reads.
     """
 
     argv: tuple[str | None, ...]
@@ -40,6 +41,7 @@ class CommandUse(Struct, frozen=True):
     paths: tuple[PathUse, ...] = ()
     urls: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    read_only: bool = False
 
     @property
     def program(self) -> str:

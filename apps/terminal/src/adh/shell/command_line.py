@@ -1,0 +1,92 @@
+"""Parses a bash command line: text in, simple commands out.
+
+The line is parsed by tree-sitter-bash. A line that it parses with an error, or whose tree does not
+account for each of its bytes, has a problem. Nothing is ever matched on the text of a line.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from adh.shell.parsed_line import DEEPEST_LINE, LONGEST_LINE, ParsedLine
+from adh.shell.statements import StatementReader
+
+LANGUAGE = Language(tree_sitter_bash.language())
+HARMLESS_CONTROLS = "\t\n"
+HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"}
+DEEPEST_TREE = DEEPEST_LINE * 5
+
+
+def parse_command_line(text: str) -> ParsedLine:
+    """Return every simple command of a bash command line.
+
+    Args:
+        text: the line, or several, as `bash -c` would receive it.
+
+    >>> [command.text for command in parse_command_line("ls; echo $(rm -r x)").commands]
+    ['ls', 'echo $(rm -r x)', 'rm -r x']
+    >>> parse_command_line("ls 'a").problem
+    'the line is not complete or not valid bash'
+    """
+    if problem := find_text_problem(text):
+        return ParsedLine(problem=problem)
+    source = text.encode()
+    # A parser is not shared: two threads may parse at once.
+    root = Parser(LANGUAGE).parse(source).root_node
+    problem, leaves = collect_leaves(root)
+    if problem:
+        return ParsedLine(problem=problem)
+    if not root.has_error:
+        problem = find_gap(source, leaves)
+    else:
+        problem = "the line is not complete or not valid bash"
+    reader = StatementReader(source)
+    reader.read_program(root)
+    return ParsedLine(tuple(reader.commands), problem or reader.problem)
+
+
+def find_text_problem(text: str) -> str:
+    """Return why the text of a line cannot be judged whatever it means, or nothing."""
+    if len(text) > LONGEST_LINE or len(text.encode(errors="replace")) > LONGEST_LINE:
+        return f"the line is longer than {LONGEST_LINE} bytes"
+    for character in text:
+        if character in HARMLESS_CONTROLS or " " <= character <= "~":
+            continue
+        if unicodedata.category(character) in HIDDEN_CATEGORIES:
+            return f"the line has a character that cannot be seen (U+{ord(character):04X})"
+    return ""
+
+
+def collect_leaves(root: Node) -> tuple[str, list[Node]]:
+    """Return the tokens of a tree in order, or why the tree is too deep to read."""
+    leaves: list[Node] = []
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > DEEPEST_TREE:
+            return "the line is nested too deeply", []
+        if node.child_count == 0:
+            leaves.append(node)
+        stack.extend((child, depth + 1) for child in reversed(node.children))
+    return "", leaves
+
+
+def find_gap(source: bytes, leaves: list[Node]) -> str:
+    """Return where the tree does not account for a byte of the line, or nothing.
+
+    A parser that recovers from an error in silence leaves such a gap.
+    """
+    end = 0
+    for leaf in leaves:
+        gap = source[end : leaf.start_byte].replace(b"\\\n", b"")
+        if gap.strip(b" \t\n"):
+            return f"{gap.decode(errors='replace').strip()!r} could not be parsed"
+        end = max(end, leaf.end_byte)
+    return (
+        f"{source[end:].decode(errors='replace')!r} could not be parsed"
+        if source[end:].strip()
+        else ""
+    )

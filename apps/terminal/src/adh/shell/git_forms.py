@@ -1,0 +1,145 @@
+"""Tells the forms of git that certainly only read, and how to run them so that they do.
+
+Git runs programs that a repository names: hooks, pagers, monitors, filters. A read-only form is one
+of a short list with options that are listed too, and is run in an environment that turns these off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from adh.shell.option_forms import Form, read_arguments
+from adh.shell.parsed_line import Word
+
+LOG_OPTIONS = (
+    "-0123456789pusztwbiEFPgmc -n:plain -U:plain -G:plain -S:plain -L:plain -M?:plain -C?:plain "
+    "-D --oneline --graph --all --decorate?=plain --no-decorate --stat?=plain --shortstat --numstat "
+    "--dirstat?=plain --summary --name-only --name-status --patch --no-patch --raw --unified?=plain "
+    "--abbrev-commit --no-abbrev-commit --abbrev?=plain --pretty?=plain --format=plain "
+    "--date=plain --author=plain --committer=plain --grep=plain --all-match --invert-grep "
+    "--since=plain --until=plain --after=plain --before=plain --max-count=plain --skip=plain "
+    "--merges --no-merges --first-parent --reverse --follow --branches?=plain --tags?=plain "
+    "--remotes?=plain --topo-order --date-order --author-date-order --color?=plain --no-color "
+    "--word-diff?=plain --color-words --ignore-all-space --ignore-space-change --ignore-blank-lines "
+    "--ignore-space-at-eol --find-renames?=plain --find-copies?=plain --no-renames "
+    "--diff-filter=plain --patience --minimal --histogram --full-index --no-ext-diff --no-textconv "
+    "--relative?=plain --cherry-pick --left-right --cc --source --no-prefix --text --exit-code "
+    "--quiet --inter-hunk-context=plain --function-context --walk-reflogs --pickaxe-regex"
+)
+READ_ONLY_FORMS: Mapping[str, Form] = MappingProxyType(
+    {
+        "status": Form(
+            "-sbuvz -u?:plain --short --branch --long --porcelain?=plain --show-stash --verbose "
+            "--ahead-behind --no-ahead-behind --untracked-files?=plain --ignored?=plain "
+            "--ignore-submodules?=plain --renames --no-renames --find-renames?=plain --column?=plain "
+            "--no-column"
+        ),
+        "log": Form(LOG_OPTIONS),
+        "diff": Form(LOG_OPTIONS + " --cached --staged --merge-base --check"),
+        "show": Form(LOG_OPTIONS),
+        "branch": Form(
+            "-avrl --list --all --remotes --verbose --show-current --no-color --color?=plain "
+            "--sort=plain --format=plain --column?=plain --no-column"
+        ),
+        "remote": Form("-v --verbose"),
+    }
+)
+LISTING_BRANCHES = frozenset({"-l", "--list"})
+
+SAFE_GIT_SETTINGS = (
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.editor", "false"),
+    ("core.askPass", "false"),
+    ("core.sshCommand", "false"),
+    ("core.gitProxy", "false"),
+    ("core.alternateRefsCommand", "false"),
+    ("credential.helper", ""),
+    ("diff.external", ""),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("log.showSignature", "false"),
+    ("protocol.allow", "never"),
+    ("submodule.recurse", "false"),
+    ("status.submoduleSummary", "false"),
+    ("diff.submodule", "short"),
+    ("diff.ignoreSubmodules", "all"),
+    ("uploadpack.packObjectsHook", ""),
+    ("maintenance.auto", "false"),
+    ("gc.auto", "0"),
+)
+"""Settings that turn off what a repository may have git run, by `-c` or by the environment."""
+
+SAFE_GIT_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_PAGER": "cat",
+        "GIT_EDITOR": "false",
+        "GIT_SEQUENCE_EDITOR": "false",
+        "GIT_ASKPASS": "false",
+        "SSH_ASKPASS": "false",
+        "GIT_SSH_COMMAND": "false",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_CONFIG_COUNT": str(len(SAFE_GIT_SETTINGS)),
+        **{f"GIT_CONFIG_KEY_{i}": name for i, (name, _) in enumerate(SAFE_GIT_SETTINGS)},
+        **{f"GIT_CONFIG_VALUE_{i}": value for i, (_, value) in enumerate(SAFE_GIT_SETTINGS)},
+    }
+)
+"""The variables to add to the environment of a read-only form of git.
+
+The other variables that begin with `GIT_` are to be removed. The command is the one that
+`make_git_arguments` returns.
+"""
+
+
+def is_read_only_git(argv: Sequence[str | None]) -> bool:
+    """Whether the words are a listed form of git that only reads.
+
+    Args:
+        argv: the program and its words; None for a word that only a run can tell.
+
+    >>> is_read_only_git(["git", "log", "--oneline"]), is_read_only_git(["git", "log", "--output=f"])
+    (True, False)
+    """
+    if len(argv) < 2 or argv[0] != "git" or any(word is None for word in argv):
+        return False
+    form = READ_ONLY_FORMS.get(argv[1] or "")
+    if form is None:
+        return False
+    words = [Word(word or "", word) for word in argv[2:]]
+    found = read_arguments(form, words)
+    if found.problems:
+        return False
+    if argv[1] == "branch":
+        return not found.operands or bool(LISTING_BRANCHES & set(found.options))
+    if argv[1] == "remote":
+        return not found.operands
+    # Outside of a repository, and for paths that leave it, git diff reads any two files.
+    return not any(leaves_folder(word.value or "") for word in found.operands)
+
+
+def leaves_folder(text: str) -> bool:
+    """Whether a path is absolute or goes up, so that it may leave the repository."""
+    return text.startswith(("/", "~")) or ".." in text.split("/")
+
+
+def make_git_arguments(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the words with which a read-only form of git runs no program of the repository.
+
+    Args:
+        argv: words for which `is_read_only_git` is true.
+
+    >>> make_git_arguments(["git", "diff", "a.py"])
+    ('git', '--no-pager', 'diff', '--no-ext-diff', '--no-textconv', 'a.py')
+    """
+    program, form, *rest = argv
+    options = ("--no-ext-diff", "--no-textconv") if form in ("log", "diff", "show") else ()
+    return (program, "--no-pager", form, *options, *rest)

@@ -1,0 +1,112 @@
+"""The parts of a command line: words, redirections, assignments and simple commands.
+
+These are plain values. They never hold a node of the syntax tree, a file or a process.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+LONGEST_LINE = 65_536
+"""How many bytes a command line may have. A longer one is a problem."""
+
+DEEPEST_LINE = 40
+"""How deep the syntax tree of a line may be in statements and words. A deeper one is a problem."""
+
+
+class Word(Struct, frozen=True):
+    """A word of a command, as far as it is known before the command runs.
+
+    Args:
+        text: the word as the line has it.
+        value: what the program receives, without quotes; None if only a run can tell.
+        prefix: how the value certainly begins, when `value` is None.
+        home: the person whose home folder the word begins with: "" for `~` and `$HOME`, a name for
+            `~name`, None for no such beginning. `value` and `prefix` then follow the home folder.
+        pattern: whether the shell puts the names of files in place of the word.
+        many: whether the shell may make any number of words of it, or none.
+        unknown: whether a part of it comes from a variable or a command, and not only from files.
+    """
+
+    text: str
+    value: str | None
+    prefix: str = ""
+    home: str | None = None
+    pattern: bool = False
+    many: bool = False
+    unknown: bool = False
+
+
+class Redirection(Struct, frozen=True):
+    """A redirection of a command to a file.
+
+    Args:
+        operator: the operator without the number of its descriptor, such as ">>".
+        target: the file.
+    """
+
+    operator: str
+    target: Word
+
+
+class Assignment(Struct, frozen=True):
+    """A variable that the line sets.
+
+    Args:
+        name: the name of the variable.
+        value: what it is set to; None for an array.
+    """
+
+    name: str
+    value: Word | None
+
+
+class FolderStep(Struct, frozen=True):
+    """A change of the working folder before a command.
+
+    Args:
+        target: the folder; None for the home folder.
+        physical: whether links are resolved before `..`, as `cd -P` does.
+    """
+
+    target: Word | None
+    physical: bool = False
+
+
+Folders = frozenset[tuple[FolderStep, ...] | None]
+"""The ways by which a command may have come to its folder. None: only a run can tell."""
+
+START: Folders = frozenset({()})
+
+
+class SimpleCommand(Struct, frozen=True, kw_only=True):
+    """One program with its words, as it stands in the line.
+
+    Args:
+        text: its text in the line.
+        words: the program and its words.
+        redirections: its redirections to files.
+        assignments: the variables that are set for it, or by it.
+        folders: the ways by which its folder may have been changed before.
+        problems: why it cannot be judged by its words.
+    """
+
+    text: str
+    words: tuple[Word, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    folders: Folders = START
+    problems: tuple[str, ...] = ()
+
+
+class ParsedLine(Struct, frozen=True):
+    """A command line as its simple commands.
+
+    Args:
+        commands: every simple command, wherever in the line it stands, in order of the text.
+        problem: why the line as a whole cannot be judged; empty if it can. The commands are then
+            those that were recognized, and there may be others.
+    """
+
+    commands: tuple[SimpleCommand, ...] = ()
+    problem: str = ""

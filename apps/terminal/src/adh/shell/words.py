@@ -1,0 +1,189 @@
+"""Makes the words of a command from their pieces, as the shell's expansions do.
+
+It never looks at files: a pattern for file names stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Self
+
+from adh.shell.parsed_line import Word
+from adh.shell.quoting import Piece
+
+MOST_BRACES = 64
+PATTERN_CHARACTERS = frozenset("*?[")
+
+
+class Mark(str):
+    """A character of a word, and whether it was quoted or is a piece that only a run can tell."""
+
+    __slots__ = ("piece",)
+    piece: Piece | None
+
+    def __new__(cls, text: str, piece: Piece | None) -> Self:
+        """Return the character with the piece that it came from; None for a plain one."""
+        mark = super().__new__(cls, text)
+        mark.piece = piece
+        return mark
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the shell reads the character as one that may have a meaning."""
+        return self.piece is None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it stands for a value that only a run can tell."""
+        return self.piece is not None and self.piece.kind in ("one", "many", "home")
+
+
+Marks = tuple[Mark, ...]
+
+
+def make_words(text: str, pieces: Sequence[Piece]) -> tuple[Word, ...]:
+    """Return the words that the pieces of one word make: several for `{a,b}`.
+
+    Args:
+        text: the word as the line has it.
+        pieces: its pieces, without quotes.
+
+    >>> [word.value for word in make_words("{a,b}c", [Piece("plain", "{a,b}c")])]
+    ['ac', 'bc']
+    """
+    marks = tuple(split_into_marks(pieces))
+    alternatives = expand_braces(marks)
+    if alternatives is None:
+        return (Word(text, None, prefix=take_text_before(marks, "{"), many=True, unknown=True),)
+    return tuple(make_word(text, alternative) for alternative in alternatives)
+
+
+def split_into_marks(pieces: Iterable[Piece]) -> Iterable[Mark]:
+    """Yield the characters of the pieces; a piece without text that is quoted or unknown is one."""
+    for piece in pieces:
+        if piece.kind == "plain":
+            yield from (Mark(character, None) for character in piece.text)
+        elif piece.kind == "quoted":
+            yield from (Mark(character, piece) for character in piece.text)
+            if not piece.text:
+                yield Mark("", piece)
+        else:
+            yield from (Mark(character, Piece("quoted")) for character in piece.text)
+            yield Mark("", piece)
+
+
+def take_text_before(marks: Marks, end: str) -> str:
+    """Return the known text before the first plain character of `end`."""
+    text = ""
+    for mark in marks:
+        if mark.is_unknown or (mark.is_plain and mark in end):
+            break
+        text += mark
+    return text
+
+
+def expand_braces(marks: Marks) -> list[Marks] | None:
+    """Return what `{a,b}` makes of a word; None if it is not certain.
+
+    Nested and repeated braces multiply. Sequences such as `{1..3}` are not certain.
+    """
+    done: list[Marks] = []
+    open_words = [marks]
+    while open_words:
+        if len(done) + len(open_words) > MOST_BRACES:
+            return None
+        word = open_words.pop()
+        found = find_braces(word)
+        if found is None:
+            return None
+        if not found:
+            done.append(word)
+            continue
+        start, commas, end = found[0], found[1:-1], found[-1]
+        bounds = (start, *commas, end)
+        parts = [word[a + 1 : b] for a, b in pairwise(bounds)]
+        made = [word[:start] + part + word[end + 1 :] for part in parts]
+        # An empty unquoted word vanishes, and with it what we know of the order.
+        if not all(made):
+            return None
+        open_words.extend(reversed(made))
+    return done
+
+
+def find_braces(marks: Marks) -> tuple[int, ...] | None:
+    """Return where the first list of braces starts, has its commas and ends.
+
+    Returns:
+        An empty tuple if there is no list; None if that is not certain.
+    """
+    opened: list[list[int]] = []
+    found: tuple[int, ...] = ()
+    for index, mark in enumerate(marks):
+        if not mark.is_plain:
+            continue
+        if mark == "{":
+            opened.append([index])
+        elif mark == "," and opened:
+            opened[-1].append(index)
+        elif mark == "}" and opened:
+            places = opened.pop()
+            inside = marks[places[0] + 1 : index]
+            if len(places) > 1:
+                found = (*places, index)
+                if not opened:
+                    return found
+            elif any(a == b == "." for a, b in pairwise(inside)):
+                return None
+    if opened and (found or any(len(places) > 1 for places in opened)):
+        return None
+    return found
+
+
+def make_word(text: str, marks: Marks) -> Word:
+    """Return the word of these characters after tilde expansion."""
+    home, rest = take_home(marks)
+    if rest is None:
+        return Word(text, None, many=True, unknown=True)
+    pattern = any(mark.is_plain and mark in PATTERN_CHARACTERS for mark in rest)
+    unknown = [mark.piece for mark in rest if mark.is_unknown]
+    if not pattern and not unknown and not has_tilde_in_assignment(rest):
+        return Word(text, "".join(rest), home=home)
+    many = pattern or any(piece is not None and piece.kind == "many" for piece in unknown)
+    prefix = take_text_before(rest, "*?[")
+    return Word(
+        text, None, prefix=prefix, home=home, pattern=pattern, many=many,
+        unknown=bool(unknown) or not pattern,
+    )  # fmt: skip
+
+
+def take_home(marks: Marks) -> tuple[str | None, Marks | None]:
+    """Return whose home folder the word begins with, and the rest; no rest if only a run can tell."""
+    if not marks:
+        return None, marks
+    first = marks[0]
+    if first.piece is not None and first.piece.kind == "home":
+        rest = marks[1:]
+        return ("", rest) if not rest or rest[0] == "/" else (None, marks)
+    if not first.is_plain or first != "~":
+        return None, marks
+    end = next((i for i, mark in enumerate(marks) if mark == "/"), len(marks))
+    name = marks[1:end]
+    if not all(mark.is_plain for mark in name):
+        return (None, None) if any(mark.is_unknown for mark in name) else (None, marks)
+    user = "".join(name)
+    if user and not user.replace("-", "a").replace("_", "a").isalnum():
+        return None, None
+    if user[:1] in ("+", "-") or user.isdigit():
+        return None, None
+    return user, marks[end:]
+
+
+def has_tilde_in_assignment(marks: Marks) -> bool:
+    """Whether a word such as `of=~/x` has a tilde that bash expands within it."""
+    text = "".join(marks)
+    name, equals, _ = text.partition("=")
+    if not equals or not name.isidentifier():
+        return False
+    pairs = pairwise(marks)
+    return any(after.is_plain and after == "~" and before in ("=", ":") for before, after in pairs)
