@@ -13,7 +13,7 @@ class RuleOrigin(Struct, frozen=True):
     Args:
         category: the first key of its file.
         name: its own key.
-        file: its file, or "built-in".
+        file: its file; those of the application begin with "built-in/".
         line: the line of its key, from 1; 0 if it stands in no file.
     """
 
@@ -70,6 +70,8 @@ class Decision(Struct, frozen=True, kw_only=True):
         violations: the restrictions that the call breaks. With any, the level is deny.
         parts: what was decided about each simple command.
         softened: whether a preference or the safety switch made it freer than its rule.
+        max_bytes: the smallest size in bytes that a size_limit allows; None without one. What only
+            the disk knows, such as the size of a file to read, is compared with it before the call.
     """
 
     level: Level
@@ -81,3 +83,4 @@ class Decision(Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
     parts: tuple[PartDecision, ...] = ()
     softened: bool = False
+    max_bytes: int | None = None

@@ -63,6 +63,8 @@ class CallFacts(Struct, frozen=True, kw_only=True):
         urls: the addresses that the call itself reaches.
         project: the folder of the project, absolute and resolved.
         folder: the folder that the call works in.
+        home: the home folder of the person, absolute and resolved; without it no pattern that
+            begins with `~/` matches.
     """
 
     tool: str
@@ -74,3 +76,4 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     urls: tuple[str, ...] = ()
     project: str = "/"
     folder: str = "/"
+    home: str = ""

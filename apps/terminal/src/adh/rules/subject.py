@@ -1,0 +1,82 @@
+"""What one rule is compared with: a tool with at most one path and one simple command.
+
+It must never be built but from the facts of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from adh.rules.facts import Access, CallFacts, CommandUse, PathUse
+
+COMMAND_TOOL = "execute_command"
+FILE_TOOLS: Mapping[Access, str] = {
+    "read": "read_file",
+    "list": "list_directory",
+    "write": "write_file",
+    "create": "write_file",
+    "delete": "delete_file",
+}
+
+Scope = Literal["call", "paths", "path_rules"]
+
+
+class Subject(Struct, frozen=True, kw_only=True):
+    """One question to the rules.
+
+    Args:
+        tool: the name of the tool that rules are compared with.
+        facts: the call that it belongs to.
+        path: the one path that it is about; None for none.
+        command: the one simple command that it is about; None for none.
+        scope: "call" for the call itself; "paths" when it stands for a file tool that a command does
+            the work of, so that only restrictions of paths and times concern it; "path_rules" when
+            moreover only rules with path_matches concern it.
+    """
+
+    tool: str
+    facts: CallFacts
+    path: PathUse | None = None
+    command: CommandUse | None = None
+    scope: Scope = "call"
+
+    @property
+    def line(self) -> str:
+        """The whole command line of the call; empty for other calls."""
+        return str(self.facts.arguments.get("command", "")) if self.command_call else ""
+
+    @property
+    def command_call(self) -> bool:
+        """Whether it is about a command line."""
+        return self.tool.casefold() == COMMAND_TOOL
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses that it reaches."""
+        if self.scope != "call":
+            return ()
+        return self.command.urls if self.command is not None else self.facts.urls
+
+
+def list_command_subjects(facts: CallFacts, command: CommandUse) -> Iterator[Subject]:
+    """Yield what is asked about one simple command: itself for each path, and the file tools' paths."""
+    for path in command.paths or (None,):
+        yield Subject(tool=COMMAND_TOOL, facts=facts, path=path, command=command)
+    for path in command.paths:
+        if path.access in FILE_TOOLS:
+            yield Subject(tool=FILE_TOOLS[path.access], facts=facts, path=path, scope="paths")
+
+
+def list_call_subjects(facts: CallFacts) -> Iterator[Subject]:
+    """Yield what is asked about the call itself, apart from its commands."""
+    runs_commands = facts.tool.casefold() == COMMAND_TOOL and bool(facts.commands)
+    if not runs_commands or facts.unparsed:
+        for path in facts.paths or (None,):
+            yield Subject(tool=facts.tool, facts=facts, path=path)
+    for path in facts.paths:
+        other = FILE_TOOLS.get(path.access, facts.tool)
+        if other.casefold() != facts.tool.casefold():
+            yield Subject(tool=other, facts=facts, path=path, scope="path_rules")
