@@ -18,11 +18,15 @@ class ApprovedCall(Struct, frozen=True, kw_only=True):
         paths: for each path as the call has it, the absolute path without links that was judged.
         content: for each absolute path, the digest that its file must still have, or "absent".
         private_addresses: whether a rule allows loopback and private addresses.
+        command_prefix: the words that confine a command, which stand before it; empty if nothing does.
+        environment: variables that a command gets besides its usual ones, such as those for safe git.
     """
 
     paths: Mapping[str, str] = {}
     content: Mapping[str, str] = {}
     private_addresses: bool = False
+    command_prefix: tuple[str, ...] = ()
+    environment: Mapping[str, str] = {}
 
 
 class ApprovedCalls:

@@ -1,0 +1,116 @@
+"""The tool execute_command.
+
+It must never run a line in another shell than bash: the rules judged it as bash reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from typing import Annotated
+
+from msgspec import Meta
+
+from adh.storage.call_context import CallContext
+from adh.storage.path_steps import open_folder, open_parent
+from adh.tools.command_runner import Command, CommandEnd, find_shell, run_command
+from adh.tools.failure_words import explain_failures
+from adh.tools.judged_paths import find_approval, find_judged_path
+from adh.tools.live_output import LiveOutput
+from adh.tools.tools_context import ToolsContext
+from holdfast import tool
+from holdfast.tools import ToolContext, ToolError
+
+LONGEST_SECONDS = 3_600.0
+"""The longest timeout of a command."""
+
+Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
+
+
+class CommandTools:
+    """The tool that runs commands.
+
+    Args:
+        context: what the tools work with.
+    """
+
+    def __init__(self, context: ToolsContext) -> None:
+        self._context = context
+
+    def list_tools(self) -> tuple[Callable[..., object], ...]:
+        """Return the tool."""
+        return (self.execute_command,)
+
+    # The command's own timeout comes first, and its processes are ended after it.
+    @tool(effect="write", timeout=LONGEST_SECONDS + 60)
+    async def execute_command(
+        self,
+        context: ToolContext[CallContext],
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: Seconds = 300.0,
+        shell: bool = True,  # REASON: the model passes it by name
+    ) -> dict[str, object]:
+        """Run a command to its end. It has no input, and what it leaves in the background is ended.
+
+        Args:
+            context: the call.
+            command: the command line.
+            cwd: the folder to run it in; the working folder by default.
+            timeout: seconds until the command is ended, at most an hour.
+            shell: whether bash reads the line; otherwise its words are run as they are.
+        """
+        words = _find_words(command, shell=shell)
+        approval = find_approval(context)
+        folder, path = self._open_folder(context, cwd)
+        try:
+            with explain_failures("command"):
+                end = await run_command(
+                    Command(
+                        words=(*approval.command_prefix, *words),
+                        folder=folder,
+                        folder_path=path,
+                        environ=self._context.environ,
+                        extra=approval.environment,
+                        timeout=timeout,
+                    ),
+                    LiveOutput(context.emit),
+                )
+        finally:
+            os.close(folder)
+        return _describe_end(end, timeout)
+
+    def _open_folder(self, context: ToolContext[CallContext], cwd: str | None) -> tuple[int, str]:
+        with explain_failures("cwd"):
+            written = context.deps.folder if cwd is None else cwd
+            path = find_judged_path(context, written, self._context.home)
+            with open_parent(path) as (parent, name):
+                return open_folder(parent, name, path), path
+
+
+def _find_words(command: str, *, shell: bool) -> tuple[str, ...]:
+    if "\0" in command or not command.strip():
+        raise ToolError("ValueError: command is empty or holds a NUL character.")
+    if shell:
+        return (find_shell(), "--noprofile", "--norc", "-c", command)
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        raise ToolError("ValueError: command has a quote that is not closed.") from None
+
+
+def _describe_end(end: CommandEnd, timeout: float) -> dict[str, object]:
+    described: dict[str, object] = {
+        "success": end.return_code == 0,
+        "stdout": end.stdout.read_text(),
+        "stderr": end.stderr.read_text(),
+        "return_code": end.return_code,
+    }
+    if end.return_code is None:
+        described["error"] = f"the command did not end within {timeout:g} seconds and was ended"
+    elif end.left:
+        count = f"{end.left} process{'es' if end.left > 1 else ''}"
+        described["note"] = f"{count} in the background ended with the command"
+    return described

@@ -1,0 +1,78 @@
+"""What the tools work with: the stores of changes and backups, the environment of commands, the clock.
+
+It must never hold what belongs to one call: that comes with the call's context.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from adh.storage.backups import Backups
+from adh.storage.changes import ChangeStore
+from adh.storage.pending_writes import PendingWrites
+from adh.storage.places import Places
+from adh.tools.web_addresses import Resolve, resolve_host
+
+
+def read_clock() -> datetime:
+    """Return the time now."""
+    return datetime.now(UTC)
+
+
+class ToolsContext(Struct, frozen=True, kw_only=True):
+    """What the tools work with.
+
+    Args:
+        changes: where changes are recorded before they are made.
+        backups: where a file is copied before it is deleted.
+        pending: the temporary files of writes in progress.
+        environ: the environment that commands inherit, without its secrets.
+        home: the person's home folder.
+        now: the clock.
+        resolve: finds the addresses of a host.
+        new_file_mode: the permission bits of new files.
+    """
+
+    changes: ChangeStore
+    backups: Backups
+    pending: PendingWrites
+    environ: Mapping[str, str]
+    home: str
+    now: Callable[[], datetime] = read_clock
+    resolve: Resolve = resolve_host
+    new_file_mode: int = 0o644
+
+
+def make_tools_context(places: Places, environ: Mapping[str, str]) -> ToolsContext:
+    """Return the context of the tools for a person and a project.
+
+    Args:
+        places: where the stores are.
+        environ: the environment of the program.
+    """
+    return ToolsContext(
+        changes=ChangeStore(places.changes),
+        backups=Backups(places.backups),
+        pending=PendingWrites(places.data / "pending"),
+        environ=environ,
+        home=str(places.home),
+        new_file_mode=0o666 & ~read_umask(),
+    )
+
+
+def read_umask() -> int:
+    """Return the umask of the process, without changing it where the system tells it."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123  # REASON: no file of a disk
+            for line in file:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
