@@ -83,36 +83,43 @@ class BlockLog(ScrollView, can_focus=True):
 
     def show_blocks(self, blocks: Sequence[Block], changed: frozenset[str]) -> None:
         """Show these blocks; those in `changed` are new or different since the last call."""
-        known = self._blocks
-        count = len(known)
-        if len(blocks) < count or (count and blocks[count - 1].id != known[-1].id):
-            self._replace_blocks(blocks)
-        else:
+        count = len(self._blocks)
+        for name in changed:
+            self._forget_rows(name)
+        # The items of a list are compared by identity first, so this is fast.
+        if list(blocks[:count]) == self._blocks:
             for block in blocks[count:]:
                 self._append(block)
-            for name in changed:
-                self._forget_rows(name, blocks)
+        else:
+            self._arrange(blocks)
         self._place()
 
-    def _replace_blocks(self, blocks: Sequence[Block]) -> None:
+    def _arrange(self, blocks: Sequence[Block]) -> None:
+        """Take other blocks, and keep what is known of those that stay."""
+        heights = {
+            block.id: self._lines.height(number) for number, block in enumerate(self._blocks)
+        }
+        self._blocks = list(blocks)
+        self._numbers = {block.id: number for number, block in enumerate(blocks)}
+        for gone in heights.keys() - self._numbers.keys():
+            self._forget_rows(gone)
+            self._answers.pop(gone, None)
+        self._lines.replace([heights.get(block.id) or self._estimate(block) for block in blocks])
+
+    def _forget_all_rows(self) -> None:
         self._painted.clear()
         self._answers.clear()
         self._measured.clear()
-        self._blocks = list(blocks)
-        self._numbers = {block.id: number for number, block in enumerate(blocks)}
-        self._lines.replace([self._estimate(block) for block in blocks])
+        self._lines.replace([self._estimate(block) for block in self._blocks])
 
     def _append(self, block: Block) -> None:
         self._numbers[block.id] = len(self._blocks)
         self._blocks.append(block)
         self._lines.append(self._estimate(block))
 
-    def _forget_rows(self, name: str, blocks: Sequence[Block]) -> None:
+    def _forget_rows(self, name: str) -> None:
         self._painted.pop(name, None)
         self._measured.discard(name)
-        number = self._numbers.get(name)
-        if number is not None:
-            self._blocks[number] = blocks[number]
 
     def _estimate(self, block: Block) -> int:
         return estimate_rows(block, self._width, folded=self._is_folded(block))
@@ -127,7 +134,7 @@ class BlockLog(ScrollView, can_focus=True):
     def repaint_all(self) -> None:
         """Paint everything again, as after a change of the theme or the width."""
         self._painter = None
-        self._replace_blocks(self._blocks)
+        self._forget_all_rows()
         self._place()
 
     def _rows_of(self, number: int) -> list[Strip]:

@@ -1,0 +1,178 @@
+"""What a question shows, as values and as styled text. It is pure.
+
+Every value of a question comes from a model or a tool: it must never be shown with invisible characters or as markup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from rich.text import Text
+
+from adh.rules.levels import Risk
+from adh.screen.colours import Colours
+from holdfast.middleware import escape_invisible
+
+_SHORT_LINES = 6
+_SHORT_CHARACTERS = 400
+
+
+class CheckView(Struct, frozen=True):
+    """The outcome of a safety check."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+class QuestionView(Struct, frozen=True, kw_only=True):
+    """What any question of a turn shows; a field that the question does not have is empty.
+
+    Args:
+        tool: the tool that wants to run; empty for a question that is not about a call.
+        arguments: its arguments.
+        description: what the tool does.
+        source: who asks, when no agent is named.
+        level, risk, rule: what the rules said.
+        agent: the agent that asks.
+        folder: where a command runs.
+        commands: the simple commands of the line.
+        diff: what a write changes, as a unified diff.
+        checks: the safety checks.
+        restrictions: what else the rules demand.
+        may_remember: whether the answer may hold for later calls.
+        may_edit: whether the arguments may be changed.
+        inline: whether it is shown in the chat instead of above it.
+        must_type: what the person must type to confirm; empty for nothing.
+    """
+
+    tool: str = ""
+    arguments: dict[str, object] = {}
+    description: str = ""
+    source: str = ""
+    level: str = ""
+    risk: str = ""
+    rule: str = ""
+    agent: str = ""
+    folder: str = ""
+    commands: tuple[str, ...] = ()
+    diff: str = ""
+    checks: tuple[CheckView, ...] = ()
+    restrictions: tuple[str, ...] = ()
+    may_remember: bool = False
+    may_edit: bool = False
+    inline: bool = False
+    must_type: str = ""
+
+    @property
+    def title(self) -> str:
+        """The first line of the question."""
+        if not self.tool:
+            return "⚠️ The agent asks"
+        return f"⚠️ Confirmation Required: {escape_invisible(self.tool)}"
+
+
+def read_question(question: object) -> QuestionView:
+    """Return what a question of the library shows, whatever its class.
+
+    >>> from holdfast import PermissionQuestion
+    >>> read_question(PermissionQuestion(tool="pay", arguments={"sum": 3})).title
+    '⚠️ Confirmation Required: pay'
+    """
+    return msgspec.convert(msgspec.to_builtins(question), QuestionView)
+
+
+def describe_question(view: QuestionView, colours: Colours, *, details: bool) -> Text:
+    """Return the body of a question.
+
+    Args:
+        view: the question.
+        colours: the colours of the theme.
+        details: whether to show every parameter whole, and everything else that is known.
+    """
+    body = Text(style=colours.text)
+    for label, value in _list_facts(view, details=details):
+        _add_fact(body, label, value, colours)
+    if view.commands:
+        _add_label(body, "Commands", colours)
+        for command in view.commands:
+            body.append(f"  $ {escape_invisible(command)}\n", style=colours.accent)
+    if view.diff:
+        _add_label(body, "Changes", colours)
+        _add_diff(body, view.diff, colours)
+    if view.arguments:
+        _add_label(body, "Parameters", colours)
+        body.append(describe_arguments(view.arguments, whole=details))
+    if view.checks:
+        _add_label(body, "Safety checks", colours)
+        for check in view.checks:
+            _add_check(body, check, colours)
+    if view.restrictions:
+        _add_label(body, "Restrictions", colours)
+        for restriction in view.restrictions:
+            body.append(f"  {escape_invisible(restriction)}\n")
+    body.rstrip()
+    return body
+
+
+def _list_facts(view: QuestionView, *, details: bool) -> list[tuple[str, str]]:
+    risk = f"{Risk.parse(view.risk).icon} {view.risk}" if view.risk else ""
+    facts = [
+        ("Risk", risk),
+        ("Level", view.level),
+        ("Rule", view.rule or ("no rule matches: asked to be safe" if view.level else "")),
+        ("Asked by", view.agent or view.source),
+        ("Folder", view.folder),
+    ]
+    if details:
+        facts.append(("Tool", view.description))
+    return [(label, value) for label, value in facts if value]
+
+
+def _add_fact(body: Text, label: str, value: str, colours: Colours) -> None:
+    body.append(f"{label:<9} ", style=colours.faint)
+    body.append(f"{escape_invisible(value)}\n")
+
+
+def _add_label(body: Text, label: str, colours: Colours) -> None:
+    body.append(f"{label}\n", style=f"bold {colours.faint}")
+
+
+def _add_diff(body: Text, diff: str, colours: Colours) -> None:
+    styles = {"+": colours.good, "-": colours.bad, "@": colours.accent}
+    for line in escape_invisible(diff).rstrip("\n").split("\n"):
+        style = colours.faint if line.startswith(("+++", "---")) else styles.get(line[:1], "")
+        body.append(f"  {line}\n", style=style)
+
+
+def _add_check(body: Text, check: CheckView, colours: Colours) -> None:
+    sign, word = ("✓", "passed") if check.passed else ("✗", "failed")
+    detail = f": {escape_invisible(check.detail)}" if check.detail else ""
+    style = colours.good if check.passed else colours.bad
+    body.append(f"  {sign} {escape_invisible(check.name)} {word}{detail}\n", style=style)
+
+
+def describe_arguments(arguments: Mapping[str, object], *, whole: bool) -> str:
+    """Return the arguments of a call as text, one below the other.
+
+    Args:
+        arguments: by their names.
+        whole: whether long values are shown to their end.
+    """
+    return "".join(
+        f"  {escape_invisible(name)}: {_describe_value(value, whole=whole)}\n"
+        for name, value in arguments.items()
+    )
+
+
+def _describe_value(value: object, *, whole: bool) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    shown = text
+    if not whole:
+        shown = "\n".join(text.split("\n")[:_SHORT_LINES])[:_SHORT_CHARACTERS]
+    cut = f" … ({len(text):,} characters; Details shows all)" if len(shown) < len(text) else ""
+    lines = (escape_invisible(shown) + cut).split("\n")
+    return lines[0] if len(lines) == 1 else "".join(f"\n    {line}" for line in lines)
