@@ -15,13 +15,15 @@ from msgspec import Struct
 from adh.commands.exit_statuses import ExitStatus
 from holdfast.middleware import escape_invisible
 
-CallOutcome = Literal["ran", "approved", "denied", "blocked", "failed"]
+CallOutcome = Literal["ran", "approved", "errored", "denied", "blocked", "failed", "cancelled"]
 _OUTCOMES: dict[CallOutcome, str] = {
     "ran": "ran",
     "approved": "asked, and ran",
+    "errored": "ran, and failed",
     "denied": "asked, and denied",
     "blocked": "blocked by a rule",
     "failed": "did not run: a safety check failed",
+    "cancelled": "stopped before its end",
 }
 _LONGEST_CELL = 200
 
