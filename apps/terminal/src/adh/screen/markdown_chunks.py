@@ -37,7 +37,7 @@ class MarkdownChunks:
     >>> chunks = MarkdownChunks()
     >>> chunks.feed("One.\n\nTw")
     >>> chunks.finished, chunks.last
-    ([MarkdownChunk(text='One.\n\n', joined=False)], MarkdownChunk(text='Tw', joined=False))
+    ([], MarkdownChunk(text='One.\n\nTw', joined=False))
     """
 
     def __init__(self) -> None:

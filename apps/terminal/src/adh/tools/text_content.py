@@ -56,9 +56,9 @@ class DecodedText(Struct, frozen=True):
 
 
 def find_binary_kind(content: bytes) -> str:
-    """Return what kind of file it is that is not text; empty if it is text.
+    r"""Return what kind of file it is that is not text; empty if it is text.
 
-    >>> find_binary_kind(b"GIF89a..."), find_binary_kind(b"text")
+    >>> find_binary_kind(b"GIF89a\0"), find_binary_kind(b"text")
     ('a GIF image', '')
     """
     for magic, kind in _MAGIC:
