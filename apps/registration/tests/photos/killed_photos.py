@@ -1,6 +1,8 @@
 """Kills a process with SIGKILL at each instant of a photo, and lets another one go on.
 
-Usage: killed_photos.py FOLDER STEP
+Usage: killed_photos.py FOLDER STEP [URL...]
+
+Each process has a database of its own: the next of the addresses, or a SQLite file if none is given.
 
 An instant is before and after each use of the database, the object store, the converter and the model,
 and in the middle of a conversion. Each process is a fork, so that it begins within milliseconds. The
@@ -16,7 +18,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -125,7 +127,7 @@ class Scene:
         self.now = lambda: time.time() + ahead
 
     async def open(self) -> None:
-        opened = await open_database(f"sqlite:///{self.folder}/club.db")
+        opened = await open_database((self.folder / "url").read_text())
         self.database: Any = Watched(opened, self.instants, "transact", "read")
         self.objects: Any = WatchedStore(FolderStore(self.folder / "photos"), self.instants)
 
@@ -225,12 +227,13 @@ def fork(work: Callable[[], Awaitable[None]]) -> int:
     return os.waitstatus_to_exitcode(waited)
 
 
-def main(folder: Path, step: int) -> None:
+def main(folder: Path, step: int, urls: Iterator[str]) -> None:
     tried, wrong = 0, []
     number = 1
     while True:
         place = folder / str(number)
         place.mkdir(parents=True)
+        (place / "url").write_text(next(urls, f"sqlite:///{place}/club.db"))
         assert fork(lambda at=place: prepare(at)) == 0  # type: ignore[misc]
         killed = fork(lambda at=place, n=number: play(at, Instants(n)))  # type: ignore[misc]
         if killed == 0:
@@ -243,4 +246,4 @@ def main(folder: Path, step: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), iter(sys.argv[3:]))

@@ -12,10 +12,16 @@ ROOT = Path(__file__).resolve().parents[4]
 PROGRAM = "apps.registration.tests.photos.killed_photos"
 
 
-async def run_killed(folder: Path, step: int) -> dict[str, Any]:
-    """Kill a process at every `step`-th instant; return what came of it."""
+async def run_killed(folder: Path, step: int, *urls: str) -> dict[str, Any]:
+    """Kill a process at every `step`-th instant; return what came of it.
+
+    Args:
+        folder: where photos are, and SQLite files.
+        step: the distance between the instants.
+        urls: databases, one for each process; SQLite files if there are none.
+    """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", PROGRAM, str(folder), str(step)),
+        *(sys.executable, "-m", PROGRAM, str(folder), str(step), *urls),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
