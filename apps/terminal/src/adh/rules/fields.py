@@ -9,9 +9,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from adh.rules.problems import RuleProblem, suggest_word
-from adh.rules.yaml_tree import Broken, Items, Mapping, Node, Scalar
-
-LONGEST_NUMBER = 18
+from adh.rules.yaml_tree import Broken, Items, Keyed, Node, Scalar
 
 Value = TypeVar("Value")
 
@@ -35,7 +33,7 @@ class FieldReader:
 
     def read_mapping(self, node: Node, key: str) -> dict[str, tuple[Scalar, Node]]:
         """Return the values by their keys; each with the place of its key. Repeated keys are problems."""
-        if not isinstance(node, Mapping):
+        if not isinstance(node, Keyed):
             self.report(node, key, "not keys with values", "write `name: value` lines below it")
             return {}
         found: dict[str, tuple[Scalar, Node]] = {}
@@ -55,6 +53,11 @@ class FieldReader:
             if name not in known:
                 self.report(place, join_keys(key, name), "unknown key", suggest_word(name, known))
         return {name: value for name, (_, value) in found.items() if name in known}
+
+    def report_empty(self, node: Node, key: str) -> None:
+        """Report keys with values of which there are none."""
+        if isinstance(node, Keyed) and not node.entries:
+            self.report(node, key, "says nothing", "write something below it, or remove the key")
 
     def read_text(self, node: Node, key: str) -> str:
         """Return a text that is not empty; "" after a problem."""
@@ -85,11 +88,9 @@ class FieldReader:
 
     def read_whole(self, node: Node, key: str, least: int, most: int) -> int | None:
         """Return a whole number within bounds; None after a problem."""
-        plain = isinstance(node, Scalar) and node.kind == "int"
-        if isinstance(node, Scalar) and plain and len(node.text) <= LONGEST_NUMBER:
-            value = int(node.text, 0) if node.text.lower().startswith("0") else int(node.text)
-            if least <= value <= most:
-                return value
+        value = node.value if isinstance(node, Scalar) and node.kind == "int" else None
+        if isinstance(value, int) and least <= value <= most:
+            return value
         self.report(node, key, "not such a number", f"write a whole number from {least} to {most}")
         return None
 

@@ -108,7 +108,8 @@ def combine_judgements(judgements: Sequence[Judgement]) -> Judgement:
         risk=max(one.risk for one in judgements),
         rule=strictest.rule,
         reason=strictest.reason,
-        floor=max(one.floor for one in judgements),
+        # A part that is shown stays shown when the question about another part is left out.
+        floor=max(one.floor if one.level.asks else one.level for one in judgements),
         checks=_unique(one.checks for one in judgements),
         restrictions=_unique(one.restrictions for one in judgements),
         violations=_unique(one.violations for one in judgements),

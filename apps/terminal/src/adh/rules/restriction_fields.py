@@ -21,7 +21,7 @@ from adh.rules.restrictions import (
     TimeWindow,
     UrlScheme,
 )
-from adh.rules.yaml_tree import Items, Node, Scalar
+from adh.rules.yaml_tree import Items, Keyed, Node, Scalar
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20}
 _UNITS["GIB"] = 2**30
@@ -35,13 +35,14 @@ _Read = Callable[[FieldReader, Node, str], Restriction | None]
 def read_restrictions(reader: FieldReader, node: Node, key: str) -> tuple[Restriction, ...]:
     """Return the restrictions below a key `restrictions`; what is wrong is reported."""
     known = reader.read_known(node, key, RESTRICTIONS)
+    reader.report_empty(node, key)
     found = [_READERS[name](reader, value, join_keys(key, name)) for name, value in known.items()]
     return tuple(restriction for restriction in found if restriction is not None)
 
 
 def _read_path_pattern(reader: FieldReader, node: Node, key: str) -> Restriction | None:
     lists = _read_lists(reader, node, key, ("allow", "deny"))
-    _require_any(reader, node, key, lists, ("allow", "deny"))
+    reader.report_empty(node, key)
     return PathPattern(allow=lists.get("allow", ()), deny=lists.get("deny", ()))
 
 
@@ -56,14 +57,14 @@ def _read_size_limit(reader: FieldReader, node: Node, key: str) -> Restriction |
 
 def _read_url_scheme(reader: FieldReader, node: Node, key: str) -> Restriction | None:
     lists = _read_lists(reader, node, key, ("schemes", "private"))
-    _require_any(reader, node, key, lists, ("schemes",))
+    _require(reader, node, key, lists, ("schemes",))
     schemes = tuple(scheme.lower() for scheme in lists.get("schemes", ()))
     return UrlScheme(schemes, tuple(host.lower() for host in lists.get("private", ())))
 
 
 def _read_rate_limit(reader: FieldReader, node: Node, key: str) -> Restriction | None:
     fields = reader.read_known(node, key, ("calls", "seconds"))
-    _require_all(reader, node, key, fields, ("calls", "seconds"))
+    _require(reader, node, key, fields, ("calls", "seconds"))
     if len(fields) < 2:
         return None
     calls = reader.read_whole(fields["calls"], join_keys(key, "calls"), 1, 1_000_000)
@@ -73,7 +74,7 @@ def _read_rate_limit(reader: FieldReader, node: Node, key: str) -> Restriction |
 
 def _read_time_window(reader: FieldReader, node: Node, key: str) -> Restriction | None:
     fields = reader.read_known(node, key, ("from", "to", "days"))
-    _require_all(reader, node, key, fields, ("from", "to"))
+    _require(reader, node, key, fields, ("from", "to"))
     begins = (
         _read_time(reader, fields["from"], join_keys(key, "from")) if "from" in fields else None
     )
@@ -106,7 +107,9 @@ def _read_days(reader: FieldReader, node: Node, key: str) -> tuple[str, ...]:
 
 def _read_parameter_filter(reader: FieldReader, node: Node, key: str) -> Restriction | None:
     fields = reader.read_known(node, key, ("allow", "deny"))
-    _require_any(reader, node, key, fields, ("allow", "deny"))
+    reader.report_empty(node, key)
+    for name, inner in fields.items():
+        reader.report_empty(inner, join_keys(key, name))
     filters = {
         name: {
             parameter: reader.read_texts(value, join_keys(key, name, parameter))
@@ -124,20 +127,11 @@ def _read_lists(
     return {name: reader.read_texts(value, join_keys(key, name)) for name, value in fields.items()}
 
 
-def _require_any(
-    reader: FieldReader, node: Node, key: str, fields: Mapping[str, object], names: tuple[str, ...]
-) -> None:
-    if not fields:
-        reader.report(node, key, "says nothing", f"write {' or '.join(names)} below it")
-    elif not set(names) & set(fields):
-        reader.report(node, key, f"{names[0]} is missing", f"write {names[0]} below it")
-
-
-def _require_all(
+def _require(
     reader: FieldReader, node: Node, key: str, fields: Mapping[str, object], names: tuple[str, ...]
 ) -> None:
     for name in names:
-        if name not in fields:
+        if isinstance(node, Keyed) and name not in fields:
             reader.report(node, key, f"{name} is missing", f"write {name} below it")
 
 

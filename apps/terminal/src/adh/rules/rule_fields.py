@@ -15,7 +15,7 @@ from adh.rules.restriction_fields import read_restrictions
 from adh.rules.restrictions import Restriction
 from adh.rules.rule import Conditions, Rule
 from adh.rules.subject import COMMAND_TOOL
-from adh.rules.yaml_tree import Items, Mapping, Node, Scalar
+from adh.rules.yaml_tree import Items, Keyed, Node
 
 CHECKS = (
     "backup",
@@ -68,7 +68,7 @@ def read_rules(reader: FieldReader, root: Node, *, built_in: bool) -> Iterator[R
 def _read_rule(reader: FieldReader, node: Node, origin: RuleOrigin, *, built_in: bool) -> Rule:
     key = join_keys(origin.category, origin.name)
     fields = reader.read_known(node, key, _FIELDS)
-    if isinstance(node, Mapping):
+    if isinstance(node, Keyed):
         for name in ("pattern", "supervision", "risk"):
             if name not in fields:
                 reader.report(node, key, f"{name} is missing", f"write {name} below it")
@@ -135,8 +135,7 @@ def _read_conditions(reader: FieldReader, node: Node | None, key: str) -> Condit
     if node is None:
         return Conditions()
     fields = reader.read_known(node, key, (*_LISTS, *_FLAGS))
-    if isinstance(node, Scalar):
-        return Conditions()
+    reader.report_empty(node, key)
     lists = {
         name: reader.read_texts(fields[name], join_keys(key, name))
         for name in _LISTS

@@ -13,7 +13,8 @@ How a call is decided:
   with a pattern that begins with `/` or `~/`. Reading /etc/hostname is so a question, and writing it
   is denied by a rule.
 - A broken restriction denies.
-- Preferences come last, then the safety switch.
+- Preferences come last, then the safety switch: off, it turns confirm into automatic, but into notify
+  where facts of the call ask for a question, and never what is high, critical, manual or denied.
 
 It must never decide differently for files in another order.
 """
@@ -78,7 +79,7 @@ class RuleSet:
             max_bytes=judged.max_bytes,
         )
         decision = apply_preferences(self.preferences, facts.tool, decision, judged.floor)
-        return decision if moment.safety else _switch_safety_off(decision)
+        return decision if moment.safety else _switch_safety_off(decision, judged.floor)
 
     def _judge_all(self, subjects: Iterable[Subject], moment: Moment) -> Judgement | None:
         found = [judge_subject(self.rules, subject, moment) for subject in subjects]
@@ -91,7 +92,7 @@ def _describe_part(text: str, judged: Judgement) -> PartDecision:
     return PartDecision(text, judged.level, judged.risk, origin, judged.reason)
 
 
-def _switch_safety_off(decision: Decision) -> Decision:
+def _switch_safety_off(decision: Decision, floor: Level) -> Decision:
     if decision.level is not Level.CONFIRM or decision.risk >= Risk.HIGH:
         return decision
-    return replace(decision, level=Level.AUTOMATIC, softened=True)
+    return replace(decision, level=min(floor, Level.NOTIFY), softened=True)

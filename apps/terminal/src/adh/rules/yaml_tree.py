@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
@@ -30,6 +31,7 @@ from adh.rules.problems import RuleProblem
 
 LARGEST_FILE = 256 * 1024
 DEEPEST = 12
+LONGEST_NUMBER = 18
 
 _QUOTES = "write the value itself, in quotes if it begins with this character"
 
@@ -63,6 +65,19 @@ class Scalar(Struct, frozen=True):
     kind: Kind
     line: int
 
+    @property
+    def value(self) -> str | int | float | bool | None:
+        """The value as its kind."""
+        if self.kind == "null":
+            return None
+        if self.kind == "bool":
+            return self.text.lower() == "true"
+        if self.kind == "int" and len(self.text) <= LONGEST_NUMBER:
+            return _read_int(self.text)
+        if self.kind == "float":
+            return float(self.text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        return self.text
+
 
 class Items(Struct, frozen=True):
     """A list, with the line it begins in."""
@@ -71,7 +86,7 @@ class Items(Struct, frozen=True):
     line: int
 
 
-class Mapping(Struct, frozen=True):
+class Keyed(Struct, frozen=True):
     """Keys with their values in order, repeated keys included, and the line it begins in."""
 
     entries: tuple[tuple[Scalar, Node], ...]
@@ -84,7 +99,7 @@ class Broken(Struct, frozen=True):
     line: int
 
 
-Node = Scalar | Items | Mapping | Broken
+Node = Scalar | Items | Keyed | Broken
 
 
 def parse_yaml(file: str, text: str) -> tuple[Node | None, tuple[RuleProblem, ...]]:
@@ -198,18 +213,29 @@ class _TreeBuilder:
             nodes.append(self.build_node(event, depth + 1))
         return Items(tuple(nodes), line)
 
-    def build_mapping(self, line: int, depth: int) -> Mapping:
+    def build_mapping(self, line: int, depth: int) -> Keyed:
         entries: list[tuple[Scalar, Node]] = []
         for event in self.events:
             if isinstance(event, MappingEndEvent):
                 break
             key = self.build_node(event, depth + 1)
             value = self.build_node(next(self.events), depth + 1)
+            if isinstance(value, Scalar) and not value.text:
+                # An empty value is marked where the next line begins.
+                value = replace(value, line=key.line)
             if isinstance(key, Scalar) and key.kind == "text":
                 entries.append((key, value))
             elif not isinstance(key, Broken):
                 self.report(key.line, "a key that is not text", "write the key in quotes")
-        return Mapping(tuple(entries), line)
+        return Keyed(tuple(entries), line)
+
+
+def _read_int(text: str) -> int:
+    # Unlike in Python, a number that begins with 0 is decimal.
+    for prefix, base in (("0x", 16), ("0o", 8)):
+        if text.startswith(prefix):
+            return int(text[2:], base)
+    return int(text)
 
 
 def _line(event: Event) -> int:
