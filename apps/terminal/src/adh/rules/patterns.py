@@ -5,6 +5,7 @@ It must never touch the disk: paths come resolved.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from unicodedata import normalize
@@ -15,6 +16,7 @@ from adh.rules.facts import CommandUse
 SYSTEM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")
 UNKNOWN_WORD = "\0"
 
+_SEPARATORS = re.compile(r"([;&|(){}]+)")
 _GIT_OPTIONS_WITH_VALUE = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix")
 )
@@ -164,24 +166,19 @@ def defines_fork_bomb(line: str) -> bool:
     Args:
         line: the whole command line.
 
-    >>> defines_fork_bomb(":(){ :|:& };:"), defines_fork_bomb("f() { a | b; }; f")
-    (True, False)
+    >>> defines_fork_bomb(":(){ :|:& };:"), defines_fork_bomb("function f { f | f & }; f")
+    (True, True)
+    >>> defines_fork_bomb("f() { ls elf|fox; }; f")
+    False
     """
-    text = "".join(line.split())
-    start = text.find("(){")
-    while start >= 0:
-        name = _name_before(text, start)
-        # Joined to separators on both sides, so that `elf|fox` is no call of f.
-        ends = ";&|(){}"
-        body = text[start + 3 :].translate(str.maketrans(ends, " " * len(ends)))
-        if name and f" {body} ".count(f" {name} ") >= 2 and f"{name}|{name}" in text[start:]:
-            return True
-        start = text.find("(){", start + 1)
-    return False
-
-
-def _name_before(text: str, end: int) -> str:
-    start = end
-    while start > 0 and text[start - 1] not in ";&|(){}":
-        start -= 1
-    return text[start:end].removeprefix("function")
+    parts = _SEPARATORS.split("".join(line.split()))
+    words, ends = parts[::2], parts[1::2]
+    defined = {
+        word.removeprefix("function")
+        for word, end in zip(words, ends, strict=False)
+        if end.startswith("(){") or (word.startswith("function") and end.startswith("{"))
+    }
+    return any(
+        word in defined and end == "|" and word == following
+        for word, end, following in zip(words, ends, words[1:], strict=False)
+    )

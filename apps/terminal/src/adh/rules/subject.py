@@ -79,4 +79,5 @@ def list_call_subjects(facts: CallFacts) -> Iterator[Subject]:
     for path in facts.paths:
         other = FILE_TOOLS.get(path.access, facts.tool)
         if other.casefold() != facts.tool.casefold():
-            yield Subject(tool=other, facts=facts, path=path, scope="path_rules")
+            scope: Scope = "paths" if runs_commands else "path_rules"
+            yield Subject(tool=other, facts=facts, path=path, scope=scope)
