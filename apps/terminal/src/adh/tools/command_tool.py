@@ -51,7 +51,7 @@ class CommandTools:
         *,
         cwd: str | None = None,
         timeout: Seconds = 300.0,
-        shell: bool = True,  # REASON: the model passes it by name
+        shell: bool = True,
     ) -> dict[str, object]:
         """Run a command to its end. It has no input, and what it leaves in the background is ended.
 

@@ -83,7 +83,7 @@ class FetchTools:
         *,
         timeout: Seconds = 20.0,
         max_bytes: Bytes = 500_000,
-        as_text: bool = True,  # REASON: the model passes it by name
+        as_text: bool = True,
         encoding: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> dict[str, object]:
