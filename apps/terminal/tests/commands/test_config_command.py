@@ -54,6 +54,44 @@ def test_two_changes_in_one_group_both_stay(file: Path) -> None:
     assert (session["capture"], session["token_limit"]) == (False, 1000)
 
 
+class Keychain:
+    """A keychain in memory."""
+
+    def __init__(self) -> None:
+        self.saved: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.saved.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.saved[service, username] = password
+
+
+def test_a_key_is_typed_and_goes_to_the_keychain_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keychain = Keychain()
+    monkeypatch.setattr("adh.commands.config_command.open_keychain", lambda: keychain)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("getpass.getpass", lambda prompt: " k-12345 ")
+    assert run("key", "gemini") == 0
+    assert list(keychain.saved.values()) == ["k-12345"]
+    assert "k-12345" not in "".join(capsys.readouterr())
+    assert not file.exists()
+
+
+def test_without_a_keychain_or_a_terminal_the_variable_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("adh.commands.config_command.open_keychain", lambda: None)
+    assert run("key", "gemini") == 2
+    assert "GEMINI_API_KEY" in capsys.readouterr().err
+    monkeypatch.setattr("adh.commands.config_command.open_keychain", Keychain)
+    assert run("key", "gemini") == 2
+    assert "standard input is none" in capsys.readouterr().err
+    assert run("key", "nobody") == 2
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

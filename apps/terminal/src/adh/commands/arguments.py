@@ -111,10 +111,9 @@ def _add_run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--policy",
         type=Path,
-        action="append",
-        default=[],
+        default=None,
         metavar="FILE",
-        help="a file with more rules, read after all others; may be repeated",
+        help="a file with more rules, read after all others",
     )
     sub.add_argument(
         "--yes",

@@ -6,13 +6,16 @@ A key must never be an argument, nor be saved with the settings.
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from adh.commands.error_messages import CommandError
+from adh.storage.api_keys import ApiKeys, explain_missing_key, open_keychain
 from adh.storage.places import Places, find_places
 from adh.storage.settings import Settings, change_settings, load_settings
 from holdfast.middleware import escape_invisible
@@ -29,6 +32,8 @@ def main(args: argparse.Namespace) -> int:
         CommandError: there is no such setting.
     """
     places = find_places(os.environ, Path.cwd())
+    if args.action == "key":
+        return store_key(args.provider, ApiKeys(os.environ, (), open_keychain()))
     if args.action == "set":
         settings = change_settings(
             places, build_change(load_settings(places), args.name, parse_value(args.value))
@@ -38,6 +43,31 @@ def main(args: argparse.Namespace) -> int:
         return 0
     for line in describe_settings(load_settings(places), places):
         print(escape_invisible(line))
+    return 0
+
+
+def store_key(provider: str, keys: ApiKeys) -> int:
+    """Ask for the key of a provider and save it in the system's keychain; return the exit status.
+
+    Args:
+        provider: its name, such as "gemini".
+        keys: where it is saved.
+
+    Raises:
+        ConfigurationError: there is no such provider.
+        ApiKeyError: there is no keychain, or the provider needs no key.
+        CommandError: nothing was typed, or there is no terminal to ask at.
+    """
+    hint = explain_missing_key(provider)
+    if not keys.has_keychain:
+        raise CommandError("this system has no keychain that can be used", fix=hint)
+    if not sys.stdin.isatty():
+        raise CommandError("a key is typed at a terminal, and standard input is none", fix=hint)
+    key = getpass.getpass(f"Key of {provider} (it is not shown): ").strip()
+    if not key:
+        raise CommandError("no key was typed, and nothing was saved")
+    keys.save_key(provider, key)
+    print(f"The key of {provider} is in the keychain.")
     return 0
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from adh.agents.agent_errors import AgentFileError
 from adh.commands.exit_statuses import ExitStatus
+from adh.rules.problems import RulesError
 from adh.storage.settings import SettingsError
 from adh.storage.storage_errors import StorageError
 from holdfast import ConfigurationError, HoldfastError
@@ -55,8 +57,8 @@ def describe_error(error: Exception) -> ErrorMessage:
         case CommandError():
             lines = [str(error), *([error.fix] if error.fix else [])]
             return _make_message(lines, error.status)
-        case SettingsError():
-            return _make_message([str(error)], ExitStatus.BLOCKED)
+        case AgentFileError() | RulesError() | SettingsError():
+            return _make_message(str(error).splitlines(), ExitStatus.BLOCKED)
         case StorageError():
             return _make_message([str(error)], ExitStatus.FAILED)
         case ConfigurationError():
