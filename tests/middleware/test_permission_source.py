@@ -340,7 +340,7 @@ async def test_edits_that_were_approved_while_no_process_ran_are_what_runs() -> 
 
 async def test_the_number_of_questions_is_counted_across_processes() -> None:
     desk = Desk()
-    await desk.program(DiskSource(), call()).run("Go.", session="ada")
+    result = await desk.program(DiskSource(), call()).run("Go.", session="ada")
     for number in range(5):
         await desk.answer((await desk.question()).approve())
         disk["a"] = f"other {number}"

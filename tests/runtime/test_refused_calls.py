@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from holdfast import Agent, Middleware, ToolError, ToolFinished, ToolStarted, tool
-from holdfast.core.errors import ErrorInfo, Landed
-from holdfast.core.messages import ToolCall
-from holdfast.middleware import Deny, Replace
+from holdfast.core.errors import ErrorInfo, Landed, ToolNotFoundError
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.middleware import AfterTool, Deny, Replace
 from holdfast.testing import ScriptedModel
 
 
@@ -86,3 +86,32 @@ async def test_a_call_that_a_hook_refused_or_answered_never_started() -> None:
 async def test_what_starts_is_shown_as_it_runs() -> None:
     started, _ = await seen(ToolCall("1", "pay", '{"amount": 5}'), Less())
     assert started == ['{"amount": 1}']
+
+
+async def test_a_tool_that_does_not_exist_is_named_in_the_log_and_given_to_hooks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given: list[BaseException | None] = []
+
+    class See(Middleware):
+        async def after_tool(self, context: AfterTool) -> None:
+            given.append(context.exception)
+
+    await seen(ToolCall("1", "play\n\x1b[2J", "{}"), See())
+    (error,) = given
+    assert isinstance(error, ToolNotFoundError)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("tool play\\n\\x1b[2J (t1.i0.tool.0 of run ")
+    assert record.getMessage().endswith(" does not exist, so it was not run")
+
+
+async def test_a_tool_that_a_hook_provides_is_not_missing(caplog: pytest.LogCaptureFixture) -> None:
+    class Provide(Middleware):
+        async def wrap_tool(self, context: Any, _call_next: Any) -> ToolResult:
+            return ToolResult(context.call.id, context.call.name, ())
+
+        async def after_tool(self, context: AfterTool) -> None:
+            assert context.exception is None
+
+    assert await seen(ToolCall("1", "play", "{}"), Provide()) == ([], None)
+    assert caplog.records == []

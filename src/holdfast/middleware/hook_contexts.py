@@ -342,6 +342,8 @@ class ToolUse(BeforeTool[D_co], Generic[D_co], frozen=True):
 class AfterTool(HookContext[D_co], Generic[D_co], frozen=True):
     """One call has its result. `exception` is the complete object, which the model never sees.
 
+    For a tool that does not exist it is a `ToolNotFoundError`.
+
     `call` has the arguments that the tool received. `valid` is false when they were refused and the
     tool did not run; then `call` is as the model wrote it.
     """

@@ -37,6 +37,7 @@ from holdfast.core.events import (
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage
 from holdfast.core.model_request import ModelRequest
+from holdfast.core.printable import escape_invisible
 from holdfast.core.redaction import redact
 from holdfast.core.transcript import TranscriptSnapshot
 from holdfast.middleware.hook_calls import has_enabled_hooks
@@ -70,6 +71,7 @@ from holdfast.runtime.turn_state.turn_hooks import Iteration
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import ToolContext, UsageSink
+from holdfast.tools.registry import UNKNOWN_TOOL, shorten_name
 from holdfast.tools.tool_failures import ToolError, error_text
 
 _log = logging.getLogger("holdfast")
@@ -323,6 +325,12 @@ def _find_attempt_hooks(
     return AttemptHooks(hooks, context)
 
 
+def _log_unknown_tool(run: ActiveTurn, call: ToolCall, key: str) -> None:
+    """Log a call of a tool that does not exist. Its name is the model's, and may hold anything."""
+    name = escape_invisible(redact(shorten_name(call.name))).replace("\n", "\\n")
+    _log.warning("tool %s (%s of run %s) does not exist, so it was not run", name, key, run.run_id)
+
+
 def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
     call = effect.call
     at = run.plan.clock.now()
@@ -331,6 +339,8 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     if isinstance(outcome, Done):
         refusal = notes.refusal if notes is not None and outcome.value.is_error else None
         info = refusal.to_public() if refusal is not None else None
+        if info is not None and info.code == UNKNOWN_TOOL:
+            _log_unknown_tool(run, call, effect.key)
         return ToolFinished(
             key=effect.key,
             at=at,

@@ -244,12 +244,21 @@ class HookedCall:
             index=asked.index,
             call=asked.call,
             result=event.result,
-            exception=None if is_denied or isinstance(outcome, Done) else outcome.error,
+            exception=None if is_denied else self._find_exception(outcome),
             seconds=asked.facts.clock() - self._began,
             denied=is_denied,
             replaced=asked.result is not None,
             valid=self.valid,
         )
+
+    def _find_exception(self, outcome: Outcome[ToolResult]) -> BaseException | None:
+        """Return why the call failed, or why it could not run."""
+        if isinstance(outcome, Failed):
+            return outcome.error
+        checked = self._checked
+        if isinstance(checked, Invocation) and checked.result is outcome.value:
+            return checked.error
+        return None
 
     def _apply_after(self, seen: AfterTool, hook: Hook, decision: Decision) -> AfterTool:
         if isinstance(decision, Replace):
