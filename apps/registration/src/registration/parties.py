@@ -18,12 +18,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.testing import Emulator
+from registration.club.time_zone import LONDON
 from registration.emulators.courier import WebhookPlan
 from registration.emulators.emulated_providers import EmulatedProviders, run_emulators
 from registration.emulators.faults import Faults
 from registration.emulators.model import ModelFaults, choose_reply
 from registration.fixtures import season_of, seed_club
-from registration.flow.parts import LONDON
 from registration.store import open_database
 
 ADMIN_KEY = "demo-office-key-0000"

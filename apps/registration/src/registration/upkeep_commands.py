@@ -20,7 +20,8 @@ from msgspec import Struct
 from holdfast import Sessions
 from holdfast.errors import ConfigurationError, HoldfastError, SessionBusyError
 from holdfast.journal import MemoryJournal, open_journal
-from registration.outbox.chasing import LONDON, chase
+from registration.club.time_zone import LONDON
+from registration.outbox.chasing import chase
 from registration.outbox.reconciling import reconcile
 from registration.outbox.upkeep import DAYTIME
 from registration.photos.folder import FolderStore

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 import pytest
 from apps.registration.tests.outbox.fakes import Service
 from apps.registration.tests.store.samples import player, register
 
+from registration.club.time_zone import LONDON
 from registration.outbox import chase
 from registration.outbox.chasing import count_days
 from registration.outbox.texts import make_link
 from registration.store import Database
 from registration.store.registrations import Registration, load_registration, update_registration
 from registration.store.tasks import list_tasks
-
-LONDON = ZoneInfo("Europe/London")
 
 
 def at(text: str) -> float:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Callable
-from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
 
+from registration.club.time_zone import LONDON
 from registration.flow.counts import Counts
 from registration.flow.model_calls import ModelCalls
 from registration.providers.address_book import AddressBook
@@ -21,8 +21,6 @@ from registration.providers.payments import PaymentProvider
 from registration.providers.sms import SmsProvider
 from registration.settings import Settings
 from registration.store.database import Database
-
-LONDON = ZoneInfo("Europe/London")
 
 
 class Parts(Struct, frozen=True, kw_only=True):

@@ -57,12 +57,10 @@ class Sent(Struct, frozen=True):
 
     Args:
         message: as it is stored; `message.turn` names its turn to the client.
-        agent: who answers.
         turn: the turn; None if the answer is stored already.
     """
 
     message: Message
-    agent: str
     turn: AcceptedTurn | None
 
 
@@ -98,12 +96,12 @@ class Chat:
         """
         conversation = await load_conversation(self._parts.database, session)
         message = await self._save(session, text, message_id, conversation)
-        agent = choose_agent(conversation.progress, text, self._parts.settings.season)
         if message.answer is not None:
-            return Sent(message, agent, None)
+            return Sent(message, None)
+        agent = choose_agent(conversation.progress, text, self._parts.settings.season)
         turn = await self._start(message, agent, text, metadata)
         await self._check_known(session)
-        return Sent(message, agent, turn)
+        return Sent(message, turn)
 
     async def _check_known(self, session: str) -> None:
         """Delete the words of a message that was accepted while its session was forgotten."""

@@ -176,7 +176,7 @@ async def _find_telling(state: AppState, message: Message, position: str) -> Tel
     turn = await state.chat.find_turn(message)
     if turn is None and message.answer is None:  # the process ended before it began the turn
         raise unavailable()
-    return Telling(Sent(message, "", turn), position)
+    return Telling(Sent(message, turn), position)
 
 
 async def _encode(entries: AsyncIterator[tuple[str, str, object]]) -> AsyncIterator[bytes]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
+from registration.club.time_zone import LONDON
 from registration.outbox.kinds import SEND_MAIL, SEND_SMS
 from registration.store import Transaction
 from registration.store.outbox import NewJob, enqueue
 from registration.store.registrations import list_unpaid, record_follow_up, suspend_registration
 from registration.store.tasks import NewTask, open_task
 
-LONDON: Final = ZoneInfo("Europe/London")
 DAYS_TO_PAY: Final = 7
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
+from registration.club.time_zone import LONDON
 from registration.outbox.kinds import CREATE_SUBSCRIPTION, SEND_SMS
 from registration.outbox.outcomes import Done, Failed, Handler, Outcome, Retry
 from registration.providers import PaymentEvent
@@ -31,7 +31,6 @@ from registration.store.webhooks import (
     save_payments,
 )
 
-LONDON: Final = ZoneInfo("Europe/London")
 # An event may come before the answer with its billing request, and that answer may be asked for
 # again for some minutes. After the last wait the office is told.
 EVENT_WAITS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)

@@ -9,7 +9,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from registration.outbox.chasing import LONDON, chase
+from registration.club.time_zone import LONDON
+from registration.outbox.chasing import chase
 from registration.store import Database, StoreError
 from registration.store.deletion import delete_empty_sessions
 from registration.store.photo_jobs import expire_photos

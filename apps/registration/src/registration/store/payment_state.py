@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-_LONDON: Final = ZoneInfo("Europe/London")
+from registration.club.time_zone import LONDON
+
 # By resource: the actions that change its state, in the order of its life.
 _LIVES: Final = {
     "billing_requests": ("created", "cancelled", "fulfilled"),
@@ -135,7 +135,7 @@ def _fold_payments(events: frozenset[StoredEvent]) -> Iterable[PaymentRecord]:
     for payment, named in by_payment.items():
         last = _find_last(one for one in named if one.resource == "payments")
         if last is not None:
-            first = datetime.fromtimestamp(min(one.happened_at for one in named), _LONDON)
+            first = datetime.fromtimestamp(min(one.happened_at for one in named), LONDON)
             is_month = any(one.subscription for one in named)
             yield PaymentRecord(
                 id=payment,

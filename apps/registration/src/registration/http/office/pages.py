@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from registration.club.redaction import Redacted
 from registration.club.steps import STEP_OF, STEPS
+from registration.club.time_zone import LONDON
 from registration.club.wording import first_name, show_value
 from registration.flow.office_changes import CORRECTABLE
-from registration.flow.parts import LONDON
 from registration.flow.transcript import Line
 from registration.http.office.access import SignedIn
 from registration.http.office.html import Child, Html, el, write_html

@@ -17,8 +17,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
+from registration.club.time_zone import LONDON
 from registration.flow.office_changes import CORRECTABLE, NewCorrection, correct_field
-from registration.flow.parts import LONDON, Parts
+from registration.flow.parts import Parts
 from registration.http.access import limit_address
 from registration.http.office import pages
 from registration.http.office.access import (
