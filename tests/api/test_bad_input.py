@@ -138,6 +138,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "ModelAt": {"model": "ollama:qwen3"},
     "ModelSettings": {},
     "PIIProtection": {},
+    "PageFiles": {"folder": Path(holdfast.__file__).parent / "console" / "static", "policy": "x"},
     "Patch": {},
     "PermissionQuestion": {"tool": "pay"},
     "Principal": {"tenant": "", "name": "ada", "scopes": frozenset({"read"})},

@@ -10,6 +10,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.console.page_files import PageFiles as PageFiles
     from holdfast.server.access.connections import ConnectionBounds as ConnectionBounds
     from holdfast.server.access.connections import make_server_config as make_server_config
     from holdfast.server.access.options import AccessLimits as AccessLimits
@@ -25,6 +26,7 @@ _HOME: dict[str, str] = {
     "AccessLimits": "holdfast.server.access.options",
     "AccessOptions": "holdfast.server.access.options",
     "ConnectionBounds": "holdfast.server.access.connections",
+    "PageFiles": "holdfast.console.page_files",
     "Principal": "holdfast.server.access.principals",
     "Service": "holdfast.server.background_service",
     "create_app": "holdfast.server.app",

@@ -9,16 +9,11 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from registration.http import page_files
-from registration.http.problems import Problem
 
 
 @pytest.fixture
 def client() -> TestClient:
-    def respond(_request: object, error: Problem) -> object:
-        return error.respond()
-
-    app = Starlette(routes=page_files.routes(), exception_handlers={Problem: respond})  # type: ignore[dict-item]
-    return TestClient(app)
+    return TestClient(Starlette(routes=page_files.routes()))
 
 
 def test_the_page_names_files_that_are_there(client: TestClient) -> None:
