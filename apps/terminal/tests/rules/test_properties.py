@@ -3,6 +3,7 @@
 from apps.terminal.tests.rules.calls import BUILT_IN, moment, strictness
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from adh.rules.decision import RuleOrigin
 from adh.rules.facts import Access, CallFacts, CommandUse, PathUse
@@ -108,9 +109,7 @@ def test_a_line_is_judged_no_freer_than_each_of_its_commands(
     for held in (RuleSet(rules, preferences), RuleSet(BUILT_IN.rules, preferences)):
         whole = held.decide(call, when)  # type: ignore[arg-type]
         for command in call.commands:
-            alone = CallFacts(
-                tool=call.tool, arguments=call.arguments, commands=(command,), project="/p"
-            )
+            alone = replace(call, commands=(command,), unparsed="")
             part = held.decide(alone, when)  # type: ignore[arg-type]
             assert whole.level >= part.level
             assert whole.risk >= part.risk
