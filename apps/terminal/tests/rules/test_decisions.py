@@ -11,7 +11,7 @@ from apps.terminal.tests.rules.calls import (
     words,
 )
 
-from adh.rules.facts import CallFacts
+from adh.rules.facts import Access, CallFacts
 from adh.rules.levels import Level, Risk
 from adh.rules.rule_set import RuleSet
 
@@ -228,11 +228,12 @@ def test_other_tools_obey_the_path_rules_of_the_file_tools(tool: str) -> None:
     assert strictness(decide(call(tool, use("conf/.env")), held)) == (Level.CONFIRM, Risk.HIGH)
 
 
-def test_the_folder_that_a_command_works_in_is_inside_of_the_project() -> None:
+@pytest.mark.parametrize("access", ["list", "run"])
+def test_the_folder_that_a_command_works_in_is_inside_of_the_project(access: Access) -> None:
     facts = CallFacts(
         tool="execute_command",
         arguments={"command": "ls", "cwd": "/q"},
-        paths=(use("/q", "list"),),
+        paths=(use("/q", access),),
         commands=(words("ls"),),
         project="/p",
     )

@@ -179,7 +179,7 @@ def _list_floors(subject: Subject, rule: Rule | None) -> Iterable[Floor]:
         reason = f"it cannot be judged by its words: {'; '.join(command.problems)}"
         yield Floor(Level.MANUAL, Risk.HIGH, reason)
     if command is not None and None in command.argv:
-        yield Floor(Level.CONFIRM, Risk.LOW, "a word of it is known only when it runs")
+        yield Floor(Level.CONFIRM, Risk.MEDIUM, "a word of it is known only when it runs")
     if path is not None and _reaches_outside(subject) and not (rule and rule.frees_path(subject)):
         reason = f"{path.path} is outside of the project"
         yield Floor(Level.CONFIRM, Risk.MEDIUM, reason)

@@ -77,7 +77,8 @@ def list_call_subjects(facts: CallFacts) -> Iterator[Subject]:
         for path in facts.paths or (None,):
             yield Subject(tool=facts.tool, facts=facts, path=path)
     for path in facts.paths:
-        other = FILE_TOOLS.get(path.access, facts.tool)
+        # The folder that commands run in is seen by them as a listing shows it.
+        other = FILE_TOOLS.get(path.access, "list_directory" if runs_commands else facts.tool)
         if other.casefold() != facts.tool.casefold():
             scope: Scope = "paths" if runs_commands else "path_rules"
             yield Subject(tool=other, facts=facts, path=path, scope=scope)

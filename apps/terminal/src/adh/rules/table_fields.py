@@ -79,6 +79,8 @@ def _read_call(reader: FieldReader, node: Node, key: str) -> TableCall | None:
         for name in ("name", "tool", "folder")
         if name in fields
     }
+    if "folder" in texts:
+        _check_inside(reader, fields["folder"], join_keys(key, "folder"), texts["folder"])
     arguments = _read_arguments(reader, fields, key)
     tool = texts.get("tool") or (COMMAND_TOOL if "command" in fields else "")
     if isinstance(node, Keyed) and not tool and "tool" not in fields:
@@ -152,15 +154,19 @@ def _read_expected(reader: FieldReader, call: Node, node: Node | None, key: str)
 def _read_text_map(reader: FieldReader, node: Node, key: str) -> dict[str, str]:
     found = reader.read_mapping(node, key)
     for name, (place, _) in found.items():
-        if name.startswith("/") or ".." in name.split("/"):
-            fix = "write a path inside of the project"
-            reader.report(place, join_keys(key, name), "not a path in the project", fix)
+        _check_inside(reader, place, join_keys(key, name), name)
     return {
         name: value.text
         if isinstance(value, Scalar)
         else reader.read_text(value, join_keys(key, name))
         for name, (_, value) in found.items()
     }
+
+
+def _check_inside(reader: FieldReader, node: Node, key: str, path: str) -> None:
+    if path.startswith(("/", "~")) or ".." in path.split("/"):
+        fix = "write a path inside of the project"
+        reader.report(node, key, "not a path in the project", fix)
 
 
 def _read_time(reader: FieldReader, node: Node, key: str) -> datetime | None:
