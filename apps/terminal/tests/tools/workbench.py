@@ -41,7 +41,10 @@ class Workbench:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "project"
         self.root.mkdir()
-        self.environ: dict[str, str] = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+        self.environ: dict[str, str] = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PROJECT_OF_THE_TEST": str(self.root),
+        }
         self.changes = ChangeStore(folder / "changes")
         self.backups = folder / "backups"
         self.pending = PendingWrites(folder / "pending")

@@ -183,6 +183,8 @@ def _describe_client_error(error: Exception) -> str:
             return f"AddressError: url {cause.problem}."
         cause = cause.__cause__ or cause.__context__
     kind = type(error).__name__
+    if isinstance(error, aiohttp.InvalidURL):
+        return f"{kind}: url is not a URL."
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
         return f"{kind}: url has no certificate that can be trusted."
     if isinstance(error, aiohttp.ClientConnectorDNSError):
