@@ -250,4 +250,4 @@ async def test_a_folder_that_becomes_a_link_is_not_entered(bench: Workbench) -> 
 
 
 def test_an_environment_without_a_path_has_one() -> None:
-    assert make_environment({"PATH": "."}, "m", {})["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+    assert make_environment({"PATH": "."}, {})["PATH"] == "/usr/local/bin:/usr/bin:/bin"

@@ -59,6 +59,7 @@ class Workbench:
             pending=self.pending,
             environ=self.environ,
             home=str(self.root.parent),
+            programs=self.root.parent / "programs",
             now=lambda: AT,
             resolve=self.resolve,
         )

@@ -32,12 +32,13 @@ def make_private_folder(folder: Path) -> None:
         raise StorageError(folder, "is not a folder", "Move it away")
 
 
-def replace_private_file(path: Path, content: bytes) -> None:
+def replace_private_file(path: Path, content: bytes, *, mode: int = FILE_MODE) -> None:
     """Write a file so that a reader, and a crash, see the old content or the new one, never a part.
 
     Args:
         path: the file. If it is a symbolic link, as in managed dotfiles, its target is replaced.
         content: the new content.
+        mode: its permission bits.
 
     Raises:
         StorageError: it cannot be written; the old content is still there.
@@ -46,7 +47,7 @@ def replace_private_file(path: Path, content: bytes) -> None:
     make_private_folder(target.parent)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             write_all(descriptor, content)
             os.fsync(descriptor)

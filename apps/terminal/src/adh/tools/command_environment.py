@@ -47,17 +47,14 @@ _SECRET_ENDS = ("_APIKEY", "_KEY", "_PAT")
 _SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def make_environment(
-    environ: Mapping[str, str], mark: str, extra: Mapping[str, str]
-) -> dict[str, str]:
+def make_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command.
 
     Args:
         environ: the environment of the program.
-        mark: the id of the command, by which its processes are found.
         extra: variables that win over all others.
 
-    >>> found = make_environment({"PATH": ".:/bin", "OPENAI_API_KEY": "k", "LANG": "C"}, "m", {})
+    >>> found = make_environment({"PATH": ".:/bin", "OPENAI_API_KEY": "k", "LANG": "C"}, {})
     >>> found["PATH"], found["LANG"], "OPENAI_API_KEY" in found
     ('/bin', 'C', False)
     """
@@ -71,7 +68,7 @@ def make_environment(
         and not is_secret_variable(name)
     }
     kept["PATH"] = _keep_absolute(kept.get("PATH", ""))
-    return {**kept, **_FIXED, **extra, COMMAND_MARK: mark}
+    return {**kept, **_FIXED, **extra}
 
 
 def is_secret_variable(name: str) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from adh.tools.bounded_output import BoundedOutput
-from adh.tools.command_environment import make_environment
+from adh.tools.command_environment import COMMAND_MARK
 from adh.tools.live_output import LiveOutput, Stream
 from adh.tools.process_end import end_processes, kill_processes_now
 
@@ -34,8 +34,7 @@ class Command(Struct, frozen=True, kw_only=True):
         words: the program and its words.
         folder: a descriptor of its working folder.
         folder_path: its path, for a system without `/proc`.
-        environ: the environment that it inherits, before secrets are removed.
-        extra: variables that win over all others.
+        environ: its environment.
         timeout: seconds.
     """
 
@@ -43,7 +42,6 @@ class Command(Struct, frozen=True, kw_only=True):
     folder: int
     folder_path: str
     environ: Mapping[str, str]
-    extra: Mapping[str, str]
     timeout: float
 
 
@@ -82,7 +80,7 @@ async def run_command(command: Command, live: LiveOutput) -> CommandEnd:
         stderr=PIPE,
         # The folder that was opened, whatever its path leads to by now.
         cwd=f"{_OPEN_FILES}/{command.folder}" if _HAS_PROC else command.folder_path,
-        env=make_environment(command.environ, mark, command.extra),
+        env={**command.environ, COMMAND_MARK: mark},
         start_new_session=True,
     )
     outputs: dict[Stream, BoundedOutput] = {"stdout": BoundedOutput(), "stderr": BoundedOutput()}

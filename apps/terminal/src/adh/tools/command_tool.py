@@ -14,10 +14,12 @@ from msgspec import Meta
 
 from adh.storage.call_context import CallContext
 from adh.storage.path_steps import open_folder, open_parent
+from adh.tools.command_environment import make_environment
 from adh.tools.command_runner import Command, CommandEnd, find_shell, run_command
 from adh.tools.failure_words import explain_failures
 from adh.tools.judged_paths import find_approval, find_judged_path
 from adh.tools.live_output import LiveOutput
+from adh.tools.safe_git import make_git_environment, only_reads_with_git
 from adh.tools.tools_context import ToolsContext
 from holdfast import tool
 from holdfast.tools import ToolContext, ToolError
@@ -64,16 +66,19 @@ class CommandTools:
         """
         words = _find_words(command, shell=shell)
         approval = find_approval(context)
+        environ = make_environment(self._context.environ, approval.environment)
         folder, path = self._open_folder(context, cwd)
         try:
             with explain_failures("command"):
+                programs = self._context.programs
+                if programs is not None and only_reads_with_git(command, path, self._context.home):
+                    environ = make_git_environment(environ, programs)
                 end = await run_command(
                     Command(
                         words=(*approval.command_prefix, *words),
                         folder=folder,
                         folder_path=path,
-                        environ=self._context.environ,
-                        extra=approval.environment,
+                        environ=environ,
                         timeout=timeout,
                     ),
                     LiveOutput(context.emit),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -32,6 +33,7 @@ class ToolsContext(Struct, frozen=True, kw_only=True):
         pending: the temporary files of writes in progress.
         environ: the environment that commands inherit, without its secrets.
         home: the person's home folder.
+        programs: where programs stand that stand in for others; None for none.
         now: the clock.
         resolve: finds the addresses of a host.
         new_file_mode: the permission bits of new files.
@@ -42,6 +44,7 @@ class ToolsContext(Struct, frozen=True, kw_only=True):
     pending: PendingWrites
     environ: Mapping[str, str]
     home: str
+    programs: Path | None = None
     now: Callable[[], datetime] = read_clock
     resolve: Resolve = resolve_host
     new_file_mode: int = 0o644
@@ -60,6 +63,7 @@ def make_tools_context(places: Places, environ: Mapping[str, str]) -> ToolsConte
         pending=PendingWrites(places.data / "pending"),
         environ=environ,
         home=str(places.home),
+        programs=places.data / "programs",
         new_file_mode=0o666 & ~read_umask(),
     )
 
