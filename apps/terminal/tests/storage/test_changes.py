@@ -1,5 +1,6 @@
+import os
 import stat
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,15 @@ def test_a_session_of_any_name_has_a_folder_of_its_own(tmp_path: Path, session: 
     project.store.delete_session(session)
     assert list_names(tmp_path / "changes") == []
     project.store.delete_session(session)
+
+
+def test_old_changes_are_deleted(project: Project, tmp_path: Path) -> None:
+    project.change(1, "a", "agent")
+    log = tmp_path / "changes" / "s" / "changes.jsonl"
+    os.utime(log, (AT.timestamp(), AT.timestamp()))
+    assert project.store.delete_before(AT) == 0
+    assert project.store.delete_before(AT + timedelta(seconds=1)) == 1
+    assert project.store.list_changes("s") == ()
 
 
 def test_a_torn_record_is_skipped(project: Project, tmp_path: Path) -> None:

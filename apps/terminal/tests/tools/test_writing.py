@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from adh.storage.approved_calls import ApprovedCall
 from adh.storage.changes import ChangeStore
 from adh.storage.content_digest import ABSENT, digest_bytes
-from adh.storage.storage_errors import StorageError
+from adh.storage.storage_errors import ProjectFileError, StorageError
 from adh.storage.undo import plan_undo, undo_changes
 from adh.tools.failure_words import describe_failure
 
@@ -198,5 +198,7 @@ def test_no_error_holds_the_path(number: int, path: str) -> None:
     words = describe_failure(OSError(number, "reason", path), "file_path")
     known = describe_failure(OSError(number, "reason", "another"), "file_path")
     assert words == known
+    told = describe_failure(ProjectFileError(path, "is wrong", "Do it"), "file_path")
+    assert told == "ProjectFileError: file_path is wrong. Do it."
     told = describe_failure(StorageError(path, "is wrong", "Do it"), "file_path")
-    assert told == "StorageError: file_path is wrong. Do it."
+    assert told == "StorageError: nothing was done, because a file of the program is wrong. Do it."

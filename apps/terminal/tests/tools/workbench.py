@@ -13,6 +13,7 @@ from adh.storage.changes import ChangeStore
 from adh.storage.pending_writes import PendingWrites
 from adh.storage.tool_notices import ToolOutput
 from adh.tools.all_tools import make_tools
+from adh.tools.running_commands import RunningCommands
 from adh.tools.tools_context import ToolsContext
 from adh.tools.web_addresses import Resolve, resolve_host
 from holdfast import Agent, Middleware, ToolCall, ToolResult
@@ -48,6 +49,7 @@ class Workbench:
         self.changes = ChangeStore(folder / "changes")
         self.backups = folder / "backups"
         self.pending = PendingWrites(folder / "pending")
+        self.running = RunningCommands(folder / "running")
         self.resolve: Resolve = resolve_host
         self.shown: list[ToolOutput] = []
 
@@ -59,6 +61,7 @@ class Workbench:
             pending=self.pending,
             environ=self.environ,
             home=str(self.root.parent),
+            running=self.running,
             programs=self.root.parent / "programs",
             now=lambda: AT,
             resolve=self.resolve,

@@ -179,6 +179,27 @@ class ChangeStore:
         except OSError as error:
             raise StorageError(folder, *explain_os_error(error)) from error
 
+    def delete_before(self, time: datetime) -> int:
+        """Delete what is stored of conversations that changed nothing since, and return how many.
+
+        Args:
+            time: the time, with its zone.
+
+        Raises:
+            StorageError: something cannot be deleted.
+        """
+        deleted = 0
+        for log in sorted(self._folder.glob("*/changes.jsonl")):
+            try:
+                if log.stat().st_mtime < time.timestamp():
+                    shutil.rmtree(log.parent)
+                    deleted += 1
+            except FileNotFoundError:
+                continue  # another instance was faster
+            except OSError as error:
+                raise StorageError(log.parent, *explain_os_error(error)) from error
+        return deleted
+
     def _read(self, session: str) -> Iterator[FileChange | Undone]:
         decoder = msgspec.json.Decoder(FileChange | Undone)
         for _number, line in read_lines(self._find_log(session)):

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from adh.storage.storage_errors import LinkInPathError, StorageError
+from adh.storage.storage_errors import LinkInPathError, ProjectFileError
 
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP_FLAGS = _STEP | getattr(os, "O_PATH", os.O_RDONLY)
@@ -112,7 +112,7 @@ def open_regular_file(folder: int, name: str, path: str, flags: int = os.O_RDONL
 
     Raises:
         LinkInPathError: the entry is a symbolic link.
-        StorageError: the entry is not a regular file.
+        ProjectFileError: the entry is not a regular file.
         OSError: it does not exist or may not be opened.
     """
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -138,7 +138,7 @@ def _check_regular(mode: int, path: str) -> None:
     if not stat.S_ISREG(mode):
         kind = name_kind(mode)
         fix = "List it instead" if kind == "folder" else "Only regular files are read or written"
-        raise StorageError(path, f"is not a regular file but a {kind}", fix)
+        raise ProjectFileError(path, f"is not a regular file but a {kind}", fix)
 
 
 def open_folder(folder: int, name: str, path: str) -> int:

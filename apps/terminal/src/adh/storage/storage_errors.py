@@ -39,11 +39,15 @@ class StorageError(Exception):
         return f"{self.path} {self.problem}. {self.fix}."
 
 
-class LinkInPathError(StorageError):
+class ProjectFileError(StorageError):
+    """A file that a call works on cannot be used. Other storage errors are about the program's own files."""
+
+
+class LinkInPathError(ProjectFileError):
     """A part of the path is a symbolic link, which was not there when the path was approved."""
 
 
-class ChangedContentError(StorageError):
+class ChangedContentError(ProjectFileError):
     """A file is not what it was when its change was planned."""
 
 

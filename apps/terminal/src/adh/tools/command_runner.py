@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from msgspec import Struct
 from adh.tools.bounded_output import BoundedOutput
 from adh.tools.command_environment import COMMAND_MARK
 from adh.tools.live_output import LiveOutput, Stream
-from adh.tools.process_end import end_processes, kill_processes_now
+from adh.tools.process_end import NO_LEADER, end_processes, kill_processes_now
 
 _BLOCK = 1 << 16
 _OPEN_FILES = "/proc/self/fd"
@@ -35,6 +34,7 @@ class Command(Struct, frozen=True, kw_only=True):
         folder: a descriptor of its working folder.
         folder_path: its path, for a system without `/proc`.
         environ: its environment.
+        mark: the mark in the environment of its processes; unique.
         timeout: seconds.
     """
 
@@ -42,6 +42,7 @@ class Command(Struct, frozen=True, kw_only=True):
     folder: int
     folder_path: str
     environ: Mapping[str, str]
+    mark: str
     timeout: float
 
 
@@ -72,17 +73,8 @@ async def run_command(command: Command, live: LiveOutput) -> CommandEnd:
         OSError: the program cannot be started.
         CancelledError: the task was cancelled; the processes have ended.
     """
-    mark = secrets.token_hex(16)
-    process = await asyncio.create_subprocess_exec(
-        *command.words,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        # The folder that was opened, whatever its path leads to by now.
-        cwd=f"{_OPEN_FILES}/{command.folder}" if _HAS_PROC else command.folder_path,
-        env={**command.environ, COMMAND_MARK: mark},
-        start_new_session=True,
-    )
+    mark = command.mark
+    process = await _start(command)
     outputs: dict[Stream, BoundedOutput] = {"stdout": BoundedOutput(), "stderr": BoundedOutput()}
     readers = [
         asyncio.ensure_future(_read_stream(process, stream, outputs[stream], live))
@@ -108,6 +100,23 @@ async def run_command(command: Command, live: LiveOutput) -> CommandEnd:
         stderr=outputs["stderr"],
         left=left,
     )
+
+
+async def _start(command: Command) -> Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command.words,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            # The folder that was opened, whatever its path leads to by now.
+            cwd=f"{_OPEN_FILES}/{command.folder}" if _HAS_PROC else command.folder_path,
+            env={**command.environ, COMMAND_MARK: command.mark},
+            start_new_session=True,
+        )
+    except asyncio.CancelledError:
+        kill_processes_now(NO_LEADER, command.mark)
+        raise
 
 
 async def _wait_for_exit(process: Process, timeout: float) -> bool:

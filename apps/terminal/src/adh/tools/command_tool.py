@@ -6,8 +6,10 @@ It must never run a line in another shell than bash: the rules judged it as bash
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Annotated
 
 from msgspec import Meta
@@ -68,8 +70,10 @@ class CommandTools:
         approval = find_approval(context)
         environ = make_environment(self._context.environ, approval.environment)
         folder, path = self._open_folder(context, cwd)
+        mark = secrets.token_hex(16)
+        running = self._context.running
         try:
-            with explain_failures("command"):
+            with explain_failures("command"), running.note(mark) if running else nullcontext():
                 programs = self._context.programs
                 if programs is not None and only_reads_with_git(command, path, self._context.home):
                     environ = make_git_environment(environ, programs)
@@ -79,6 +83,7 @@ class CommandTools:
                         folder=folder,
                         folder_path=path,
                         environ=environ,
+                        mark=mark,
                         timeout=timeout,
                     ),
                     LiveOutput(context.emit),

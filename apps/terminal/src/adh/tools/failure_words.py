@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from adh.storage.storage_errors import ChangedContentError, StorageError, explain_os_error
+from adh.storage.storage_errors import (
+    ChangedContentError,
+    ProjectFileError,
+    StorageError,
+    explain_os_error,
+)
 from holdfast.errors import redact
 from holdfast.tools import ToolError
 
@@ -24,7 +29,10 @@ def describe_failure(error: Exception, argument: str) -> str:
     'FileNotFoundError: file_path does not exist. Check the path.'
     """
     kind = type(error).__name__
-    if isinstance(error, StorageError):
+    if isinstance(error, StorageError) and not isinstance(error, ProjectFileError):
+        reason = f"a file of the program {error.problem}. {error.fix}."
+        return redact(f"{kind}: nothing was done, because {reason}")
+    if isinstance(error, ProjectFileError):
         problem, fix = error.problem, error.fix
     elif isinstance(error, OSError):
         problem, fix = explain_os_error(error)

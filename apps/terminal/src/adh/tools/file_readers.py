@@ -22,7 +22,7 @@ from adh.storage.path_steps import (
     open_parent,
     open_regular_file,
 )
-from adh.storage.storage_errors import StorageError
+from adh.storage.storage_errors import ProjectFileError
 from adh.tools.failure_words import explain_failures
 from adh.tools.judged_paths import find_judged_path
 from adh.tools.text_content import cut_lines, decode_text, find_binary_kind
@@ -67,7 +67,7 @@ class FileReaders:
             path = find_judged_path(context, file_path, self._context.home)
             with open_parent(path) as (folder, name):
                 if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                    raise StorageError(path, "is a folder", "Use list_directory")
+                    raise ProjectFileError(path, "is a folder", "Use list_directory")
                 descriptor = open_regular_file(folder, name, path)
             content = _read_content(descriptor, path, max_lines)
         kind = find_binary_kind(content)
@@ -137,12 +137,12 @@ def _read_content(descriptor: int, path: str, max_lines: int | None) -> bytes:
         size = os.fstat(descriptor).st_size
         if size > MOST_BYTES and max_lines is None:
             problem = f"has {size:,} bytes, and at most {MOST_BYTES:,} are read"
-            raise StorageError(path, problem, "Pass max_lines to read its beginning")
+            raise ProjectFileError(path, problem, "Pass max_lines to read its beginning")
         # One byte more tells a file that grows meanwhile.
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         if max_lines is None:
-            raise StorageError(path, "grows while it is read", "Pass max_lines")
+            raise ProjectFileError(path, "grows while it is read", "Pass max_lines")
         content = content[:MOST_BYTES]
     return content
 

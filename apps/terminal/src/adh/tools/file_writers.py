@@ -18,7 +18,7 @@ from adh.storage.changes import FileChange, make_change_id
 from adh.storage.content_digest import ABSENT, digest_bytes
 from adh.storage.path_steps import open_parent, open_regular_file
 from adh.storage.replaced_files import Entry, read_mode, remove_file, replace_file
-from adh.storage.storage_errors import ChangedContentError, StorageError
+from adh.storage.storage_errors import ChangedContentError, ProjectFileError
 from adh.tools.failure_words import explain_failures
 from adh.tools.judged_paths import find_approval, find_judged_path, join_path
 from adh.tools.tools_context import ToolsContext
@@ -107,7 +107,9 @@ class FileWriters:
             path = find_judged_path(context, directory, self._context.home)
             parent = str(Path(path).parent)
             if not parents and _find_missing(parent):
-                raise StorageError(path, "has no parent folder", "Pass parents=true to create it")
+                raise ProjectFileError(
+                    path, "has no parent folder", "Pass parents=true to create it"
+                )
             created = self._create_folders(context, path)
         return "created" if created else "it is there already"
 
@@ -127,7 +129,7 @@ class FileWriters:
         with explain_failures("file_path"):
             path = find_judged_path(context, file_path, self._context.home)
             if os.path.islink(join_path(context.deps.folder, file_path, self._context.home)):  # noqa: PTH114  # REASON: a string
-                raise StorageError(path, "is a symbolic link", "Delete it with a command")
+                raise ProjectFileError(path, "is a symbolic link", "Delete it with a command")
             with open_parent(path) as (folder, name):
                 entry = Entry(folder=folder, name=name, path=path)
                 present = self._save_present(context, entry)

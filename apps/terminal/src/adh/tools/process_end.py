@@ -16,6 +16,8 @@ from pathlib import Path
 from adh.tools.command_environment import COMMAND_MARK
 
 _PROC = Path("/proc")
+NO_LEADER = -1
+"""Stands for the first process of a command when it is not known."""
 _GRACE = 1.0
 _STEP = 0.02
 _ROUNDS = 100
@@ -25,7 +27,7 @@ async def end_processes(leader: int, mark: str, *, grace: float = _GRACE) -> int
     """Ask all processes of a command to end, then kill those that are left.
 
     Args:
-        leader: the id of its first process, which leads its group and its session.
+        leader: the id of its first process, which leads its group and its session, or NO_LEADER.
         mark: the mark in the environment of its processes.
         grace: seconds between the two.
 
@@ -70,9 +72,11 @@ def find_processes(leader: int, mark: str) -> tuple[int, ...]:
 def _signal_all(leader: int, mark: str, number: signal.Signals) -> bool:
     """Send a signal to all processes of a command; whether there were any."""
     if not _PROC.joinpath("self").exists():
+        if not _group_exists(leader):
+            return False
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, number)
-        return _group_exists(leader)
+        return True
     wanted = f"{COMMAND_MARK}={mark}".encode()
     is_any = False
     for process in _list_processes():
@@ -110,6 +114,8 @@ def _belongs(process: int, leader: int, wanted: bytes) -> bool:
 
 
 def _group_exists(leader: int) -> bool:
+    if leader <= 1:
+        return False
     try:
         os.killpg(leader, 0)
     except ProcessLookupError:

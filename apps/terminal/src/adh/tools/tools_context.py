@@ -16,6 +16,7 @@ from adh.storage.backups import Backups
 from adh.storage.changes import ChangeStore
 from adh.storage.pending_writes import PendingWrites
 from adh.storage.places import Places
+from adh.tools.running_commands import RunningCommands
 from adh.tools.web_addresses import Resolve, resolve_host
 
 
@@ -33,6 +34,7 @@ class ToolsContext(Struct, frozen=True, kw_only=True):
         pending: the temporary files of writes in progress.
         environ: the environment that commands inherit, without its secrets.
         home: the person's home folder.
+        running: the notes of commands that run; None to leave none.
         programs: where programs stand that stand in for others; None for none.
         now: the clock.
         resolve: finds the addresses of a host.
@@ -44,6 +46,7 @@ class ToolsContext(Struct, frozen=True, kw_only=True):
     pending: PendingWrites
     environ: Mapping[str, str]
     home: str
+    running: RunningCommands | None = None
     programs: Path | None = None
     now: Callable[[], datetime] = read_clock
     resolve: Resolve = resolve_host
@@ -63,6 +66,7 @@ def make_tools_context(places: Places, environ: Mapping[str, str]) -> ToolsConte
         pending=PendingWrites(places.data / "pending"),
         environ=environ,
         home=str(places.home),
+        running=RunningCommands(places.data / "running"),
         programs=places.data / "programs",
         new_file_mode=0o666 & ~read_umask(),
     )
