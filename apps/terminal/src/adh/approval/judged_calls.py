@@ -23,6 +23,7 @@ class JudgedCall(Struct, frozen=True):
         preview: the change that the person was shown; empty if nobody was asked.
         allowed_by: "rule" if nobody need be asked, "person" if a person has approved this question,
             "remembered" if only an earlier answer can have allowed it.
+        private_hosts: hosts that the rule allows although they are private.
         must_type: the name that the person must have typed.
         denied: why it must not run; empty if it may.
     """
@@ -31,6 +32,7 @@ class JudgedCall(Struct, frozen=True):
     decision: Decision
     preview: FilePreview = FilePreview()
     allowed_by: str = "rule"
+    private_hosts: tuple[str, ...] = ()
     must_type: str = ""
     denied: str = ""
 

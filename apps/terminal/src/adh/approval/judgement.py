@@ -20,6 +20,7 @@ from adh.checks.protected_places import find_own_folder
 from adh.rules.decision import Decision
 from adh.rules.facts import CallFacts
 from adh.rules.levels import Level, Risk
+from adh.rules.restrictions import UrlScheme
 from adh.rules.rule_set import Moment, RuleSet
 
 _LONGEST_WINDOW = 31 * 86_400.0
@@ -85,7 +86,7 @@ class CallJudge:
             recent=self._make_recent(rules, folder, now, calls_before),
             safety=self._setup.switch.is_on,
         )
-        return _finish_judgement(facts, rules.decide(facts, moment))
+        return _finish_judgement(facts, rules.decide(facts, moment), rules)
 
     def _build_facts(self, tool: str, arguments: Mapping[str, object], folder: str) -> CallFacts:
         return build_facts(tool, arguments, self._setup.places, folder, self._setup.effects)
@@ -132,12 +133,25 @@ def _deny_call(facts: CallFacts, reason: str) -> JudgedCall:
     return JudgedCall(facts, decision, denied=reason)
 
 
-def _finish_judgement(facts: CallFacts, decision: Decision) -> JudgedCall:
+def _finish_judgement(facts: CallFacts, decision: Decision, rules: RuleSet) -> JudgedCall:
     denied = ""
     if decision.level is Level.DENY:
         reasons = [violation.reason for violation in decision.violations]
         denied = " ".join(reasons) or decision.reason or _name_rule(decision)
-    return JudgedCall(facts, decision, denied=denied)
+    hosts = _find_private_hosts(decision, rules)
+    return JudgedCall(facts, decision, private_hosts=hosts, denied=denied)
+
+
+def _find_private_hosts(decision: Decision, rules: RuleSet) -> tuple[str, ...]:
+    """Return the private hosts that the deciding rule names."""
+    deciding = [rule for rule in rules.rules if rule.origin == decision.rule]
+    return tuple(
+        host
+        for rule in deciding
+        for restriction in rule.restrictions
+        if isinstance(restriction, UrlScheme)
+        for host in restriction.private
+    )
 
 
 def _name_rule(decision: Decision) -> str:

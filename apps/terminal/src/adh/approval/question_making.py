@@ -118,6 +118,7 @@ async def check_call(
         typed=answer.typed if answer is not None else "",
         confinement=setup.confinement,
         preview=preview,
+        private_hosts=judged.private_hosts,
         most_bytes=MOST_BYTES if decision.max_bytes is None else decision.max_bytes,
         resolve_host=setup.resolve_host,
         wait=setup.wait,

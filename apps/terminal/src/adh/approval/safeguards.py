@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from adh.approval.approved_call import make_approved_call
 from adh.approval.call_history import CallHistory, GivenAnswer, fold_calls
 from adh.approval.file_preview import preview_change
 from adh.approval.judged_calls import JudgedCall, JudgedCalls
@@ -21,9 +22,8 @@ from adh.approval.notices import AuditBroken, CallJudged
 from adh.approval.question_making import check_call
 from adh.approval.setup import ApprovalSetup
 from adh.checks.check_outcome import CheckOutcome, explain_failures
-from adh.rules.facts import CallFacts
 from adh.rules.levels import Level
-from adh.storage.approved_calls import ApprovedCall, ApprovedCalls
+from adh.storage.approved_calls import ApprovedCalls
 from adh.storage.audit_log import AuditEntry, AuditError
 from adh.storage.call_context import CallContext
 from holdfast import Middleware, Text, ToolError, ToolResult
@@ -127,7 +127,7 @@ class Safeguards(Middleware[CallHistory]):
         if problem and not _is_automatic_read(judged):
             context.emit(make_notice(context, judged, "blocked", problem))
             return _refuse(context, AUDIT_TEXT.format(problem=problem))
-        context.shared(ApprovedCalls).approve(context.key, _make_approved_call(judged))
+        context.shared(ApprovedCalls).approve(context.key, make_approved_call(judged, self._setup))
         context.emit(make_notice(context, judged, "runs"))
         return await self._run(context, entry, call_next)
 
@@ -287,12 +287,3 @@ def _name_decider(judged: JudgedCall | None, answer: GivenAnswer | None) -> str:
     if judged.allowed_by == "person" and answer is not None:
         return answer.by
     return judged.allowed_by
-
-
-def _make_approved_call(judged: JudgedCall) -> ApprovedCall:
-    """Return what the tool acts on: the judged paths, and the content that the person saw."""
-    facts: CallFacts = judged.facts
-    content = {}
-    if judged.preview.digest and judged.allowed_by == "person":
-        content[judged.preview.path] = judged.preview.digest
-    return ApprovedCall(paths={use.written: use.path for use in facts.paths}, content=content)

@@ -33,7 +33,7 @@ class CheckContext(Struct, frozen=True, kw_only=True):
         typed: the name that the person typed.
         confinement: how commands are confined.
         preview: whether the call is only judged, so that a check must change nothing.
-        private_addresses: whether a rule allows private addresses.
+        private_hosts: hosts that a rule allows although they are private, each with or without a port.
         most_bytes: the largest file or content.
         resolve_host: returns the addresses of a host.
         wait: waits for this many seconds; a test passes its own clock.
@@ -46,7 +46,7 @@ class CheckContext(Struct, frozen=True, kw_only=True):
     typed: str = ""
     confinement: Confinement = NOT_CONFINED
     preview: bool = False
-    private_addresses: bool = False
+    private_hosts: tuple[str, ...] = ()
     most_bytes: int = MOST_BYTES
     resolve_host: Callable[[str], Awaitable[Sequence[str]]] = resolve_host
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
