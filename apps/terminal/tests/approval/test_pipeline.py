@@ -239,6 +239,7 @@ async def test_safety_off_frees_confirm_but_not_high_manual_or_denied_calls(desk
     ]
     assert texts(result)[3].startswith("Action blocked")
     assert desk.lines()[0].decision == "safety off"
+    assert "safety is off" in desk.lines()[1].reason
 
 
 async def test_nothing_but_automatic_reads_runs_when_the_audit_log_cannot_be_written(
@@ -343,9 +344,9 @@ async def test_delegated_agent_is_asked_about_with_its_name(desk: Desk) -> None:
     (question,) = desk.asked
     assert (question.agent, question.tool) == ("writer", "write_file")
     assert (desk.project / "a").read_text() == "x"
-    assert [(line.agent, line.tool, line.decision) for line in desk.lines()] == [
-        ("orchestrator", "writer", "allowed"),
-        ("writer", "write_file", "allowed"),
-        ("writer", "write_file", "success"),
-        ("orchestrator", "writer", "success"),
+    assert [(line.agent, line.tool, line.decision, line.decided_by) for line in desk.lines()] == [
+        ("orchestrator", "writer", "allowed", "rule"),
+        ("writer", "write_file", "allowed", "ada"),
+        ("writer", "write_file", "success", "ada"),
+        ("orchestrator", "writer", "success", "rule"),
     ]

@@ -205,6 +205,14 @@ async def test_url_validator(url: str, addresses: Sequence[str], problem: str) -
         assert problem in outcome.detail
 
 
+async def test_no_host_is_searched_before_the_approval() -> None:
+    async def resolve(host: str) -> Sequence[str]:
+        raise AssertionError(host)
+
+    facts = facts_of("/project/x", "read", urls=("https://what-i-found.evil.example/",))
+    assert (await run_one("url_validator", facts, resolve_host=resolve, preview=True)).passed
+
+
 async def test_private_host_that_a_rule_allows() -> None:
     facts = facts_of("/project/x", "read", urls=("http://localhost:1/",))
     assert (await run_one("url_validator", facts, private_hosts=("localhost:1",))).passed

@@ -5,15 +5,11 @@ It must never hold more than what was judged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from adh.approval.judged_calls import JudgedCall
 from adh.approval.setup import ApprovalSetup
 from adh.checks.confinement import confine_words
 from adh.checks.protected_places import list_hidden
 from adh.checks.url_check import is_allowed_host
-from adh.rules.facts import CallFacts
-from adh.shell.git_forms import SAFE_GIT_ENVIRONMENT
 from adh.storage.approved_calls import ApprovedCall
 
 
@@ -34,7 +30,6 @@ def make_approved_call(judged: JudgedCall, setup: ApprovalSetup) -> ApprovedCall
         private_addresses=bool(facts.urls)
         and all(is_allowed_host(url, hosts) for url in facts.urls),
         command_prefix=_find_prefix(judged, setup),
-        environment=_find_environment(facts),
     )
 
 
@@ -45,11 +40,3 @@ def _find_prefix(judged: JudgedCall, setup: ApprovalSetup) -> tuple[str, ...]:
         return ()
     hidden = list_hidden(facts.home, setup.own_folders)
     return confine_words(setup.confinement, facts.project, facts.folder, hidden)
-
-
-def _find_environment(facts: CallFacts) -> Mapping[str, str]:
-    """Return the variables that keep git from running what a repository names, for git that only reads."""
-    git = [command for command in facts.commands if command.program == "git"]
-    if git and all(command.read_only for command in git):
-        return SAFE_GIT_ENVIRONMENT
-    return {}

@@ -112,8 +112,9 @@ def _shift_range(numbers: str, begin: int) -> str:
 
 def _cut_line(line: str) -> str:
     text, newline, mark = line.partition("\n")
-    if len(text) > LONGEST_LINE:
-        text = f"{text[:LONGEST_LINE]}… ({len(text) - LONGEST_LINE:,} more characters)"
+    longest = LONGEST_LINE + 1  # with its sign
+    if len(text) > longest:
+        text = f"{text[:longest]}… ({len(text) - longest:,} more characters)"
     return text + newline + mark
 
 

@@ -5,10 +5,10 @@ It must never ask, run or write anything.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -16,6 +16,7 @@ from adh.approval.call_facts import FactsError, build_facts
 from adh.approval.call_history import PastCall
 from adh.approval.judged_calls import JudgedCall
 from adh.approval.setup import ApprovalSetup
+from adh.checks.daemon_thread import call_in_thread
 from adh.checks.protected_places import find_own_folder
 from adh.rules.decision import Decision
 from adh.rules.facts import CallFacts
@@ -59,8 +60,8 @@ class CallJudge:
             calls_before: the earlier calls of the session, for rates.
         """
         # The disk may be slow, and the screen must not wait for it.
-        return await asyncio.to_thread(
-            self._judge_call, tool, arguments, folder, now, tuple(calls_before)
+        return await call_in_thread(
+            partial(self._judge_call, tool, arguments, folder, now, tuple(calls_before))
         )
 
     def _judge_call(

@@ -5,8 +5,8 @@ It must never show more freedom than the call has: a check that fails is shown a
 
 from __future__ import annotations
 
-import asyncio
 import os
+from functools import partial
 
 import msgspec
 
@@ -17,6 +17,7 @@ from adh.approval.question import ApprovalQuestion
 from adh.approval.setup import ApprovalSetup
 from adh.checks.check_context import MOST_BYTES, CheckContext
 from adh.checks.check_outcome import CheckOutcome
+from adh.checks.daemon_thread import call_in_thread
 from adh.checks.protected_places import list_uses
 from adh.checks.run_checks import run_checks
 from adh.rules.levels import Level, Risk
@@ -38,7 +39,7 @@ async def make_question(
         setup: what the approval works with.
     """
     facts, decision = judged.facts, judged.decision
-    preview = await asyncio.to_thread(preview_change, facts)
+    preview = await call_in_thread(partial(preview_change, facts))
     must_type = find_name_to_type(judged)
     checks = await check_call(judged, setup, preview=True)
     at_risk = decision.risk >= Risk.HIGH

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from adh.approval.notices import AuditBroken, CallJudged
 from adh.approval.question_making import check_call
 from adh.approval.setup import ApprovalSetup
 from adh.checks.check_outcome import CheckOutcome, explain_failures
+from adh.checks.daemon_thread import call_in_thread
 from adh.rules.levels import Level
 from adh.storage.approved_calls import ApprovedCalls
 from adh.storage.audit_log import AuditEntry, AuditError
@@ -145,7 +147,7 @@ class Safeguards(Middleware[CallHistory]):
         if now.facts != judged.facts:
             return "what it touches"
         if judged.preview.path and judged.allowed_by == "person":
-            preview = await asyncio.to_thread(preview_change, now.facts)
+            preview = await call_in_thread(partial(preview_change, now.facts))
             if preview.digest != judged.preview.digest:
                 return judged.preview.path
         return ""
@@ -244,7 +246,7 @@ class Safeguards(Middleware[CallHistory]):
             risk=judged.decision.risk.word if judged is not None else "",
             decision="allowed",
             decided_by=_name_decider(judged, answer),
-            reason=judged.decision.reason if judged is not None else "",
+            reason=_name_reason(judged),
             checks=tuple(map(str, checks)),
         )
 
@@ -279,6 +281,14 @@ def _read_time(context: HookContext) -> datetime:
 def _is_automatic_read(judged: JudgedCall) -> bool:
     is_read = bool(judged.facts.effects) and judged.facts.effects <= _READS
     return is_read and judged.decision.level is Level.AUTOMATIC
+
+
+def _name_reason(judged: JudgedCall | None) -> str:
+    if judged is None:
+        return ""
+    if judged.decision.softened:
+        return "made freer by a preference of the person, or as safety is off"
+    return judged.decision.reason
 
 
 def _name_decider(judged: JudgedCall | None, answer: GivenAnswer | None) -> str:

@@ -7,14 +7,13 @@ an exception: it may hold a value of the call.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
 from adh.checks.check_context import CHECK_SECONDS, CheckContext
 from adh.checks.check_outcome import CheckOutcome
+from adh.checks.daemon_thread import call_in_thread
 from adh.checks.dangerous_commands import find_danger
 from adh.checks.file_checks import (
     check_disk_space,
@@ -130,7 +129,7 @@ def _begin_check(name: str, facts: CallFacts, context: CheckContext) -> Awaitabl
     if name in WAITING_CHECKS:
         return WAITING_CHECKS[name](facts, context)
     if name in BLOCKING_CHECKS:
-        return _call_in_thread(partial(BLOCKING_CHECKS[name], facts, context))
+        return call_in_thread(partial(BLOCKING_CHECKS[name], facts, context))
     return None
 
 
@@ -145,32 +144,3 @@ async def _end_tasks(*tasks: asyncio.Future[str] | asyncio.Future[None]) -> None
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _call_in_thread(function: Callable[[], str]) -> str:
-    """Call a function in a thread that the process does not wait for when it ends.
-
-    A disk that does not answer keeps the thread, but neither the call nor the program.
-    """
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[str] = loop.create_future()
-
-    def deliver(problem: str, error: Exception | None) -> None:
-        if ended.done():
-            return
-        if error is None:
-            ended.set_result(problem)
-        else:
-            ended.set_exception(error)
-
-    def work() -> None:
-        problem, failure = "", None
-        try:
-            problem = function()
-        except Exception as error:  # noqa: BLE001  # REASON: it is raised where it is awaited
-            failure = error
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
-            loop.call_soon_threadsafe(deliver, problem, failure)
-
-    threading.Thread(target=work, name="adh-check", daemon=True).start()
-    return await ended

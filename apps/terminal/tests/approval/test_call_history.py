@@ -1,0 +1,69 @@
+"""Who answered and what ran, from the events alone; and the rates that rest on it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from apps.terminal.tests.approval.desk import Desk, approve, call, texts
+
+RULES = """
+own:
+  reads:
+    pattern: read_file
+    supervision: automatic
+    risk: low
+    priority: 5
+    restrictions:
+      rate_limit: {calls: 2, seconds: 60}
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path, RULES)
+    (desk.project / "a").write_text("hello")
+    return desk
+
+
+READ = call("read_file", file_path="a")
+
+
+def list_refused(found: list[str]) -> list[bool]:
+    return ["rate_limit" in text or "times" in text or text != "hello" for text in found]
+
+
+async def test_calls_over_the_rate_are_denied_until_time_has_passed(desk: Desk) -> None:
+    result = await desk.run(desk.agent(READ, READ, READ, "Ok."))
+    assert list_refused(texts(result)) == [False, False, True]
+    desk.clock.advance(61)
+    assert list_refused(texts(await desk.run(desk.agent(READ, "Ok.")))) == [False]
+
+
+async def test_calls_of_one_reply_count_each_other(desk: Desk) -> None:
+    result = await desk.run(desk.agent([READ, READ, READ], "Ok."))
+    assert list_refused(texts(result)) == [False, False, True]
+
+
+async def test_rate_survives_a_restart_and_a_rewind(desk: Desk) -> None:
+    with closing(desk.journal()) as journal:
+        agent = desk.agent(READ, READ, "Ok.", journal=journal)
+        await agent.run("Read.", session="s1", deps=desk.context())
+    with closing(desk.journal()) as journal:
+        agent = desk.agent(READ, "Ok.", READ, "Ok.", journal=journal)
+        result = await agent.run("Read.", session="s1", deps=desk.context())
+        assert list_refused(texts(result)[-1:]) == [True]
+        await agent.sessions.rewind("s1", 0)
+        result = await agent.run("Read.", session="s1", deps=desk.context())
+        assert list_refused(texts(result)[-1:]) == [True]
+
+
+async def test_denied_calls_do_not_count(desk: Desk) -> None:
+    desk.rules = desk.load(RULES.replace("automatic", "confirm"))
+    agent = desk.agent(READ, READ, READ, READ, "Ok.")
+    answers = iter([False, False, True, True])
+    result = await desk.run(
+        agent, lambda question: approve(question) if next(answers) else question.deny()
+    )
+    assert texts(result)[2:] == ["hello", "hello"]
