@@ -25,6 +25,7 @@ from holdfast import (
     Notice,
     Question,
     RetryScheduled,
+    Status,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -48,7 +49,7 @@ from holdfast.events import (
     TurnOpened,
     TurnStopped,
 )
-from holdfast.middleware import escape_invisible
+from holdfast.middleware import UsageLimits, escape_invisible
 
 Item: TypeAlias = Event | Notice | Question[Any]
 
@@ -127,11 +128,19 @@ class Transcript:
             self.status = SENDING
         return block
 
-    def withdraw(self, block: PersonBlock) -> None:
-        """Remove a message that was not sent to the model."""
-        if block in self._sent:
-            self._sent.remove(block)
-            self._list.remove(block)
+    def begin(self, block: PersonBlock) -> tuple[str, ...]:
+        """Record that the turn of a message begins: it waits no longer."""
+        if block.queued:
+            block.queued = False
+            self._list.add(block)
+        self.status = SENDING
+        return self._list.take_changed()
+
+    def give_up_sent(self) -> tuple[str, ...]:
+        """Record that no turn will come of the message that was sent. It stays to be read."""
+        self._sent = [block for block in self._sent if block.queued]
+        self.status = ""
+        return self._list.take_changed()
 
     def note(self, text: str, kind: OutcomeKind | None = None) -> NoteBlock:
         """Add a note of the program."""
@@ -141,8 +150,14 @@ class Transcript:
 
     def fail(self, info: ErrorInfo) -> tuple[str, ...]:
         """Record that a turn ended without a record of it, such as when the journal failed."""
-        self._end_turn(describe_failure(info, self._partial), f"failed.{self._count}")
+        self.give_up_sent()
         self._count += 1
+        self._end_turn(describe_failure(info, self._partial), f"failed.{self._count}")
+        return self._list.take_changed()
+
+    def pause(self) -> tuple[str, ...]:
+        """Record that the turn waits, and goes on when it is resumed."""
+        self._end_turn(describe_end(Status.WAITING, None, ""), f"waiting.{self._count}")
         return self._list.take_changed()
 
     def add_output(self, block_id: str, stream: Stream, text: str) -> tuple[str, ...]:
@@ -290,7 +305,8 @@ class Transcript:
         stopped = self._stopped
         info = event.error or (stopped.error if stopped is not None else None)
         text = escape_invisible(stopped.text or stopped.reason) if stopped else self._text
-        outcome = describe_end(event.status, info, text, self._partial)
+        by_limit = stopped is not None and stopped.by == UsageLimits.__name__
+        outcome = describe_end(event.status, info, text, self._partial, by_limit=by_limit)
         if outcome.kind is OutcomeKind.DONE and not text.strip() and self._last_tool:
             done = f"Analysis complete. Executed {self._last_tool} successfully."
             outcome = Outcome(kind=OutcomeKind.DONE, text=done)

@@ -63,6 +63,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
 STOPPED_TEXT = "Stopped. What was done until then stays."
 WAITING_TEXT = "The turn waits for an answer. It continues with `adh --resume`."
 
+LIMIT_ADVICE = "Begin another session, or raise session.token_limit in the settings."
+
 _STRUCTURE = re.compile(r"Invalid response structure: expected (.*), got (.*)", re.DOTALL)
 _BY_CODE: dict[str, type[ResponseError]] = {
     "truncated": TruncatedError,
@@ -125,7 +127,14 @@ def describe_failure(info: ErrorInfo, partial: str = "") -> Outcome:
     )
 
 
-def describe_end(status: Status, info: ErrorInfo | None, text: str, partial: str = "") -> Outcome:
+def describe_end(
+    status: Status,
+    info: ErrorInfo | None,
+    text: str,
+    partial: str = "",
+    *,
+    by_limit: bool = False,
+) -> Outcome:
     """Return the outcome of a turn with this status.
 
     Args:
@@ -133,7 +142,10 @@ def describe_end(status: Status, info: ErrorInfo | None, text: str, partial: str
         info: the failure that it was closed with.
         text: the text of its last reply, or of the middleware that stopped it.
         partial: the text of a reply that broke off.
+        by_limit: whether a limit of the session stopped it.
     """
+    if by_limit:
+        return Outcome(kind=OutcomeKind.LIMIT, text=f"{text} {LIMIT_ADVICE}", partial=partial)
     if status is Status.COMPLETED:
         return Outcome(kind=OutcomeKind.DONE, text=text)
     if status is Status.CANCELLED:

@@ -1,0 +1,216 @@
+"""The workspace of a person in a project: settings, agents, rules, stores; it opens conversations.
+
+It must never open two conversations with one journal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from adh.agents.agent_catalog import Catalog, load_catalog
+from adh.agents.build_agent import AgentKit, ChatAgent, build_agent
+from adh.storage.audit_log import AuditLog
+from adh.storage.call_context import CallContext
+from adh.storage.changes import ChangeStore
+from adh.storage.pending_writes import PendingWrites
+from adh.storage.places import Places
+from adh.storage.settings import Settings
+from adh.storage.trust import TrustedFolders
+from adh.workspace.open_session import OpenSession
+from adh.workspace.rule_book import RuleBook
+from adh.workspace.session_files import SessionFacts, SessionFiles
+from holdfast import MemoryJournal, OnQuestion, SqliteJournal
+
+NO_NAME = "user"
+
+
+class WorkspaceParts(Struct, frozen=True, kw_only=True):
+    """What a workspace is made of.
+
+    Args:
+        places: where everything is.
+        rules: the rules that hold.
+        files: the saved conversations.
+        audit: the audit log.
+        changes: the changes of files.
+        pending: the temporary files of writes.
+        trusted: the folders that the person trusts.
+        make_kit: returns what agents are made of, for these settings and agents.
+        user: the name of the person's account.
+        repository: the top folder of the git repository; empty without one.
+        now: the clock.
+    """
+
+    places: Places
+    rules: RuleBook
+    files: SessionFiles
+    audit: AuditLog
+    changes: ChangeStore
+    pending: PendingWrites
+    trusted: TrustedFolders
+    make_kit: Callable[[Settings, Catalog], AgentKit]
+    user: str = NO_NAME
+    repository: str = ""
+    now: Callable[[], datetime] = lambda: datetime.now().astimezone()
+
+
+class Workspace:
+    """What a conversation works with.
+
+    Args:
+        parts: what it is made of.
+        settings: what the person set.
+
+    Raises:
+        AgentFileError: a file of agents or aliases is wrong.
+        StorageError: a file cannot be read.
+    """
+
+    def __init__(self, parts: WorkspaceParts, settings: Settings) -> None:
+        self.parts = parts
+        self._settings = settings
+        self._catalog = self._load_catalog()
+        self._revision = 1
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold now."""
+        return self._settings
+
+    @property
+    def catalog(self) -> Catalog:
+        """The agents and models."""
+        return self._catalog
+
+    @property
+    def revision(self) -> int:
+        """A number that grows when agents have to be built again."""
+        return self._revision
+
+    def use_settings(self, settings: Settings) -> None:
+        """Let other settings hold from the next turn on.
+
+        Raises:
+            AgentFileError: the agent or the model is not there; the old settings hold.
+        """
+        self._catalog.find(settings.agent)
+        self._settings = settings
+        self._revision += 1
+
+    def trust_project(self) -> None:
+        """Trust the folder of the project, as the person said, and use what it has for agents.
+
+        Raises:
+            AgentFileError: a file of the project is wrong; nothing of it is used.
+            StorageError: the trust cannot be saved.
+        """
+        catalog = load_catalog(self.parts.places, trusted=True)
+        self.parts.trusted.trust(self.parts.places.project)
+        self._catalog = catalog
+        self._revision += 1
+
+    def _load_catalog(self) -> Catalog:
+        places = self.parts.places
+        return load_catalog(places, trusted=self.parts.trusted.is_trusted(places.project))
+
+    def build_agent(self, journal: SqliteJournal | MemoryJournal, ask: OnQuestion) -> ChatAgent:
+        """Build the person's agent with the settings that hold now.
+
+        Args:
+            journal: the records of the conversation.
+            ask: asks the person.
+
+        Raises:
+            AgentFileError: the agent, its model or a tool of it is not there.
+            ConfigurationError: the model cannot be used, such as without an API key.
+        """
+        kit = self.parts.make_kit(self._settings, self._catalog)
+        return build_agent(kit, self._settings.agent, journal, ask)
+
+    def open_session(self, session: str | None, ask: OnQuestion) -> OpenSession:
+        """Open a saved conversation, or begin another one.
+
+        Args:
+            session: its id; None begins another one.
+            ask: asks the person.
+
+        Raises:
+            SessionError: it cannot be opened.
+            AgentFileError: as for `build_agent`, as ConfigurationError is.
+            StorageError: it cannot be saved.
+        """
+        parts, saved = self.parts, self._settings.session.capture or session is not None
+        name = session or parts.files.make_id(parts.now())
+        journal: SqliteJournal | MemoryJournal
+        if session is not None:
+            journal = parts.files.open(session)
+        elif saved:
+            journal = parts.files.create(name, self._make_facts())
+        else:
+            journal = MemoryJournal()
+        close = journal.close if isinstance(journal, SqliteJournal) else lambda: None
+        try:
+            agent = self.build_agent(journal, ask)
+        except BaseException:
+            close()
+            raise
+        context = self._make_context(name)
+        return OpenSession(
+            id=name, journal=journal, agent=agent, context=context, saved=saved, close=close
+        )
+
+    def renew_agent(self, opened: OpenSession, ask: OnQuestion) -> OpenSession:
+        """Return an open conversation with an agent of the settings that hold now. Raises as `build_agent`."""
+        journal = opened.journal
+        if not isinstance(journal, SqliteJournal | MemoryJournal):
+            return opened
+        context = self._make_context(opened.id)
+        return msgspec.structs.replace(
+            opened, agent=self.build_agent(journal, ask), context=context
+        )
+
+    async def close_session(self, opened: OpenSession) -> None:
+        """Close a conversation; one without a word is not kept."""
+        opened.close()
+        if opened.saved:
+            await self.parts.files.discard_empty(opened.id)
+
+    async def prune(self) -> tuple[str, ...]:
+        """Delete the conversations that the person does not want to keep any longer; return their ids."""
+        days = self._settings.session.retention_days
+        if days is None:
+            return ()
+        deleted = await self.parts.files.prune(days, self.parts.now().timestamp())
+        for session in deleted:
+            self.parts.changes.delete_session(session)
+        return deleted
+
+    def _make_facts(self) -> SessionFacts:
+        return SessionFacts(
+            project=str(self.parts.places.project),
+            agent=self._settings.agent,
+            created_at=self.parts.now().timestamp(),
+        )
+
+    def _make_context(self, session: str) -> CallContext:
+        project = str(self.parts.places.project)
+        return CallContext(
+            user=self.parts.user,
+            session=session,
+            agent=self._settings.agent,
+            request_id="",
+            folder=project,
+            project=project,
+            repository=self.parts.repository,
+        )
+
+
+def find_user() -> str:
+    """Return the name of the person's account."""
+    names = (os.environ.get(name, "") for name in ("USER", "LOGNAME"))
+    return next((name for name in names if name), NO_NAME)
