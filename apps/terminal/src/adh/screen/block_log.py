@@ -28,7 +28,7 @@ from adh.screen.block_rows import (
 )
 from adh.screen.line_index import LineIndex
 from adh.screen.row_painter import RowPainter
-from adh.transcript.blocks import AnswerBlock, Block
+from adh.transcript.blocks import AnswerBlock, Block, ToolBlock, ToolState
 
 MOST_PAINTED = 400
 """The blocks whose rows stay in memory."""
@@ -64,6 +64,7 @@ class BlockLog(ScrollView, can_focus=True):
     def __init__(self, *, follows: bool = True, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.auto_follow = follows
+        self._agent = "agent"
         self._following = True
         self._blocks: list[Block] = []
         self._numbers: dict[str, int] = {}
@@ -93,6 +94,12 @@ class BlockLog(ScrollView, can_focus=True):
         else:
             self._arrange(blocks)
         self._place()
+
+    def is_executing(self, name: str) -> bool:
+        """Return whether this block is a tool that runs."""
+        number = self._numbers.get(name)
+        block = None if number is None else self._blocks[number]
+        return isinstance(block, ToolBlock) and block.state is ToolState.EXECUTING
 
     def _arrange(self, blocks: Sequence[Block]) -> None:
         """Take other blocks, and keep what is known of those that stay."""
@@ -131,6 +138,12 @@ class BlockLog(ScrollView, can_focus=True):
     def _is_folded(self, block: Block) -> bool:
         return self._folds.get(block.id, is_folded_at_first(block))
 
+    def name_agent(self, name: str) -> None:
+        """Head the answers of the conversation's own agent with this name."""
+        if name and name != self._agent:
+            self._agent = name
+            self.repaint_all()
+
     def repaint_all(self) -> None:
         """Paint everything again, as after a change of the theme or the width."""
         self._painter = None
@@ -145,7 +158,9 @@ class BlockLog(ScrollView, can_focus=True):
             return rows
         painter = self._painter
         if painter is None:
-            painter = self._painter = RowPainter(self._width, dark=self.app.current_theme.dark)
+            painter = self._painter = RowPainter(
+                self._width, dark=self.app.current_theme.dark, agent=self._agent
+            )
         answer = None
         if isinstance(block, AnswerBlock):
             answer = self._answers.setdefault(block.id, AnswerRows(painter))

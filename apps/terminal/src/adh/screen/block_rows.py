@@ -146,7 +146,7 @@ def _paint_answer(
 ) -> list[Strip]:
     colours = painter.colours
     states = {"streaming": " · writing", "unfinished": " · not finished", "done": ""}
-    head = Text(escape_invisible(block.agent or "agent"), style=f"bold {colours.accent}")
+    head = Text(escape_invisible(block.agent or painter.agent), style=f"bold {colours.accent}")
     head.append(states[block.state], style=colours.warning)
     if block.undone:
         head.append(" · undone", style=colours.faint)

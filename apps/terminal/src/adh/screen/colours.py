@@ -59,7 +59,7 @@ DARK_THEME = Theme(
     foreground="#d8dee6",
     background="#14181d",
     surface="#191e24",
-    panel="#222932",
+    panel="#2f3945",
     dark=True,
 )
 LIGHT_THEME = Theme(
@@ -73,7 +73,7 @@ LIGHT_THEME = Theme(
     foreground="#20262e",
     background="#fbfbfa",
     surface="#f2f2f0",
-    panel="#e6e7e6",
+    panel="#d2d5d6",
     dark=False,
 )
 

@@ -88,7 +88,7 @@ class UsageView(Protocol):
     """The tokens of a session."""
 
     @property
-    def total_tokens(self) -> int:
+    def total(self) -> int:
         """All tokens so far."""
         ...
 
@@ -139,12 +139,14 @@ class AskedQuestion(Protocol):
 class ConversationPort(Protocol):
     """A conversation, as the screen drives it.
 
-    The screen sets `on_change`, `on_question` and `on_notify` before `start`. They are called on the event
-    loop: with the ids of changed blocks; with a question; with a line to show for five seconds.
+    The screen sets these before `start`. They are called on the event loop: `on_change` with the ids of changed
+    blocks; `on_question` with a question; `on_question_closed` with one that needs no answer from here any
+    more, because its time is over or it was answered elsewhere; `on_notify` with a line to show for five seconds.
     """
 
     on_change: Callable[[tuple[str, ...]], None]
     on_question: Callable[[AskedQuestion], None]
+    on_question_closed: Callable[[AskedQuestion], None]
     on_notify: Callable[[str], None]
 
     @property
@@ -176,6 +178,10 @@ class ConversationPort(Protocol):
 
     def stop(self) -> None:
         """Stop the turn in progress, and the wait before a retry."""
+        ...
+
+    async def close(self) -> None:
+        """End, and leave an open question open."""
         ...
 
     async def undo_preview(self) -> UndoView | None:

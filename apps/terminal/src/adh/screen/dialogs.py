@@ -37,7 +37,7 @@ class Dialog(ModalScreen[T]):
     Dialog .body Static { height: auto; }
     Dialog .buttons { height: 1; margin-top: 1; }
     Dialog Button { width: auto; min-width: 0; margin-right: 1; padding: 0 1; }
-    Dialog Button:focus { text-style: bold reverse; }
+    Dialog Button:focus { text-style: bold underline; }
     Dialog Input { border: round $panel; background: $background; }
     Dialog Input:focus { border: round $primary; }
     Dialog .problem { color: $error; height: auto; }
@@ -49,7 +49,7 @@ class Dialog(ModalScreen[T]):
         self.dismiss(None)
 
 
-class ConfirmDialog(Dialog[bool]):
+class ConfirmDialog(Dialog[bool | None]):
     """Asks for a yes or a no.
 
     Args:
@@ -111,7 +111,7 @@ class TextDialog(Dialog[None]):
                 yield Static(self._body, markup=False)
 
 
-class ChoiceDialog(Dialog[str]):
+class ChoiceDialog(Dialog[str | None]):
     """Lets the person choose one of several things, or type one that is not listed.
 
     Args:
@@ -195,7 +195,7 @@ class ChoiceDialog(Dialog[str]):
         self.query_one(OptionList).focus()
 
 
-class ValueDialog(Dialog[str]):
+class ValueDialog(Dialog[str | None]):
     """Asks for one value, and says what is wrong with it before it closes.
 
     Args:

@@ -40,17 +40,21 @@ class _CodeBlock(markdown.CodeBlock):
         inner = options.update(width=max(1, options.max_width - 2))
         known = self.lexer_name != "text" and len(code) < _HIGHLIGHTED
         body = (
-            Syntax(
-                code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default"
-            )
+            Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True)
             if known
             else Text(code, style="markdown.code_block", overflow="fold")
         )
         bar = Segment("│ ", Style(dim=True))
         for line in console.render_lines(body, inner, pad=False):
             yield bar
-            yield from line
+            yield from (Segment(text, _without_background(style)) for text, style, _ in line)
             yield Segment.line()
+
+
+def _without_background(style: Style | None) -> Style | None:
+    if style is None:
+        return None
+    return Style(color=style.color, bold=style.bold, italic=style.italic)
 
 
 class ModelMarkdown(markdown.Markdown):

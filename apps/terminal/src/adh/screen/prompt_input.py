@@ -79,6 +79,7 @@ class PromptInput(TextArea):
         self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:
+        # Textual calls the handler of the base class after this one, unless it is prevented.
         if event.key == "enter":
             event.stop()
             event.prevent_default()
@@ -88,8 +89,7 @@ class PromptInput(TextArea):
             event.stop()
             event.prevent_default()
             return
-        await super()._on_key(event)
-        if event.is_printable:
+        if event.is_printable or event.key in ("backspace", "delete"):
             self._browsing = False
 
     async def _on_paste(self, event: events.Paste) -> None:

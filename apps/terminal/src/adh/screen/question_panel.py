@@ -7,8 +7,8 @@ never answer on its own: closing it leaves the question open.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal, Protocol, cast
 
 from rich.text import Text
 from textual import on
@@ -30,6 +30,14 @@ GUARD_SECONDS = 0.4
 
 Remember = Literal["once", "call", "tool"]
 _REMEMBER: tuple[Remember, ...] = ("once", "call", "tool")
+
+
+class _NamedQuestion(Protocol):
+    """A question whose yes has a name that the person typed."""
+
+    def approve(
+        self, *, remember: Remember, arguments: Mapping[str, object] | None, typed: str
+    ) -> object: ...
 
 
 class QuestionPanel(Vertical):
@@ -69,7 +77,7 @@ class QuestionPanel(Vertical):
     QuestionPanel TextArea { height: 10; }
     QuestionPanel #question-buttons { height: 1; }
     QuestionPanel Button { width: auto; min-width: 0; margin-right: 1; padding: 0 1; }
-    QuestionPanel Button:focus { text-style: bold reverse; }
+    QuestionPanel Button:focus { text-style: bold underline; }
     QuestionPanel .hidden { display: none; }
     """
 
@@ -97,8 +105,13 @@ class QuestionPanel(Vertical):
         self._remember = 0
         self._mode: Literal["ask", "reason", "edit"] = "ask"
         self.border_title = Text(self.view.title)
-        self.border_subtitle = Text(f"{position} of {total}" if total > 1 else "")
+        self.show_position(position, total)
         self.set_class(self.view.risk in ("high", "critical"), "danger")
+
+    def show_position(self, position: int, total: int) -> None:
+        """Show how many questions wait together."""
+        words = "No answer counts as no"
+        self.border_subtitle = Text(f"{position} of {total} · {words}" if total > 1 else words)
 
     @property
     def _question(self) -> object:
@@ -216,9 +229,19 @@ class QuestionPanel(Vertical):
     def _approve(self) -> None:
         question = self._question
         if isinstance(question, PermissionQuestion):
-            self._post(question.approve(remember=_REMEMBER[self._remember]))
+            self._post(self._make_yes(question, None))
         elif isinstance(question, ContinuationQuestion):
             self._post(question.approve())
+
+    def _make_yes(
+        self, question: PermissionQuestion, arguments: Mapping[str, object] | None
+    ) -> object:
+        remember = _REMEMBER[self._remember]
+        if not self.view.must_type:
+            return question.approve(remember=remember, arguments=arguments)
+        typed = self.query_one("#question-typed", Input).value.strip()
+        named = cast("_NamedQuestion", question)
+        return named.approve(remember=remember, arguments=arguments, typed=typed)
 
     def _answer_other(self, text: str) -> None:
         question = self._question
@@ -247,8 +270,9 @@ class QuestionPanel(Vertical):
     def _deny(self, reason: str) -> None:
         question = self._question
         if isinstance(question, PermissionQuestion):
-            said = reason or f"Tool '{question.tool}' execution cancelled by user"
-            self._post(question.deny(said))
+            # A question of the rules words its own no.
+            plain = f"Tool '{question.tool}' execution cancelled by user"
+            self._post(question.deny(reason if self.view.level else reason or plain))
         elif isinstance(question, ContinuationQuestion):
             self._post(question.deny())
         else:
@@ -301,7 +325,7 @@ class QuestionPanel(Vertical):
             self._say(str(error))
             return
         if self._has_typed_name():
-            self._post(question.approve(arguments=arguments))
+            self._post(self._make_yes(question, arguments))
 
     def action_scroll_body(self, step: int) -> None:
         """Scroll the text of the question."""

@@ -6,7 +6,7 @@ Every value of a question comes from a model or a tool: it must never be shown w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -39,7 +39,9 @@ class QuestionView(Struct, frozen=True, kw_only=True):
         level, risk, rule: what the rules said.
         agent: the agent that asks.
         folder: where a command runs.
+        reason: why the level is stricter than the rule says.
         commands: the simple commands of the line.
+        paths: what is done with which path.
         diff: what a write changes, as a unified diff.
         checks: the safety checks.
         restrictions: what else the rules demand.
@@ -58,7 +60,9 @@ class QuestionView(Struct, frozen=True, kw_only=True):
     rule: str = ""
     agent: str = ""
     folder: str = ""
+    reason: str = ""
     commands: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
     diff: str = ""
     checks: tuple[CheckView, ...] = ()
     restrictions: tuple[str, ...] = ()
@@ -96,10 +100,8 @@ def describe_question(view: QuestionView, colours: Colours, *, details: bool) ->
     body = Text(style=colours.text)
     for label, value in _list_facts(view, details=details):
         _add_fact(body, label, value, colours)
-    if view.commands:
-        _add_label(body, "Commands", colours)
-        for command in view.commands:
-            body.append(f"  $ {escape_invisible(command)}\n", style=colours.accent)
+    _add_lines(body, "Commands", [f"$ {one}" for one in view.commands], colours, colours.accent)
+    _add_lines(body, "Paths", view.paths, colours, colours.text)
     if view.diff:
         _add_label(body, "Changes", colours)
         _add_diff(body, view.diff, colours)
@@ -110,12 +112,16 @@ def describe_question(view: QuestionView, colours: Colours, *, details: bool) ->
         _add_label(body, "Safety checks", colours)
         for check in view.checks:
             _add_check(body, check, colours)
-    if view.restrictions:
-        _add_label(body, "Restrictions", colours)
-        for restriction in view.restrictions:
-            body.append(f"  {escape_invisible(restriction)}\n")
+    _add_lines(body, "Restrictions", view.restrictions, colours, colours.text)
     body.rstrip()
     return body
+
+
+def _add_lines(body: Text, label: str, lines: Sequence[str], colours: Colours, style: str) -> None:
+    if lines:
+        _add_label(body, label, colours)
+    for line in lines:
+        body.append(f"  {escape_invisible(line)}\n", style=style)
 
 
 def _list_facts(view: QuestionView, *, details: bool) -> list[tuple[str, str]]:
@@ -124,6 +130,7 @@ def _list_facts(view: QuestionView, *, details: bool) -> list[tuple[str, str]]:
         ("Risk", risk),
         ("Level", view.level),
         ("Rule", view.rule or ("no rule matches: asked to be safe" if view.level else "")),
+        ("Because", view.reason),
         ("Asked by", view.agent or view.source),
         ("Folder", view.folder),
     ]

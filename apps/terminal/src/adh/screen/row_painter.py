@@ -25,9 +25,11 @@ class RowPainter:
     Args:
         width: in cells.
         dark: whether the theme is dark.
+        agent: the name of the agent whose answers name none.
     """
 
-    def __init__(self, width: int, *, dark: bool) -> None:
+    def __init__(self, width: int, *, dark: bool, agent: str = "agent") -> None:
+        self.agent = agent
         self.width = max(width, 8)
         self.dark = dark
         self.colours = colours_of(dark=dark)
@@ -70,9 +72,8 @@ class RowPainter:
         """Return the rows of a Markdown text of a model."""
         markdown = ModelMarkdown(escape_invisible(text), self.colours.code_theme)
         rows = self.paint(markdown, indent, indent, style)
-        while rows and not rows[-1].text.strip():
-            rows.pop()
-        return rows
+        filled = [number for number, row in enumerate(rows) if row.text.strip()]
+        return rows[filled[0] : filled[-1] + 1] if filled else []
 
     def paint_text(
         self, text: str, first: Text | str = "", rest: str = "", style: str = ""

@@ -24,7 +24,16 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str], object], str]] = {
 }
 
 
-class SettingsDialog(Dialog[Mapping[str, object]]):
+class _MarkedCheckbox(Checkbox):
+    """A checkbox that shows without colour whether it is on."""
+
+    def watch_value(self) -> None:
+        super().watch_value()
+        self.BUTTON_INNER = "X" if self.value else " "
+        self.refresh()
+
+
+class SettingsDialog(Dialog[Mapping[str, object] | None]):
     """Edits settings. It closes with what changed, by the names of fields.
 
     Args:
@@ -54,8 +63,10 @@ class SettingsDialog(Dialog[Mapping[str, object]]):
                         yield Label(label)
                         shown = "" if value is None else str(value)
                         yield Input(shown, placeholder=hint, id=f"setting-{name}")
-                yield Checkbox("Light theme", self._settings.theme == "light", id="setting-light")
-                yield Checkbox(
+                yield _MarkedCheckbox(
+                    "Light theme", self._settings.theme == "light", id="setting-light"
+                )
+                yield _MarkedCheckbox(
                     "Follow the end of the chat", self._settings.auto_scroll, id="setting-scroll"
                 )
             yield Static(classes="problem", markup=False)

@@ -1,0 +1,260 @@
+"""The full-screen chat: its layout, its keys, and the prompt, which is there before the agent is.
+
+It must never import the agent or the library before the prompt is painted, and must never wait for a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from adh.screen.colours import DARK_THEME, LIGHT_THEME
+from adh.screen.conversation_port import ChatOpener
+from adh.screen.footer_text import describe_queue
+from adh.screen.key_table import PALETTE
+from adh.screen.prompt_input import PromptInput
+
+if TYPE_CHECKING:
+    from adh.screen.block_log import BlockLog
+    from adh.screen.chat_session import ChatSession
+
+INITIALIZING = "⏳ Initializing agent..."
+HINTS = "Enter sends · ^J new line · Esc stops · ^P commands · F1 keys"
+NOTICE_SECONDS = 5.0
+_MOST_NOTICES = 4
+_LEAVE_SECONDS = 3.0
+
+
+class ChatApp(App[None]):
+    """The chat.
+
+    Args:
+        opener: opens the conversation, once the prompt is there.
+        clock: returns seconds that only grow; the same as that of the transcript.
+        theme: "dark" or "light", until the settings are read.
+
+    The attribute `failure` is the exception that ended the chat, if one did.
+    """
+
+    TITLE = "Policy-Aware ADH Chat"
+    CSS = """
+    #chat { height: 1fr; border: round $panel; border-title-color: $primary; border-subtitle-color: $secondary;
+        padding: 0 0 0 1; }
+    #chat.busy { border: round $primary; }
+    #chat.unsafe { border: heavy $error; border-title-color: $error; }
+    #chat BlockLog { height: 1fr; }
+    #inline-question { height: auto; max-height: 60%; }
+    #notices, #queue { height: auto; padding: 0 2; display: none; }
+    #notices.shown, #queue.shown { display: block; }
+    #notices { color: $warning; }
+    #queue { color: $secondary; }
+    PromptInput { border-title-color: $secondary; border-subtitle-color: $secondary; }
+    #footer { height: 1; padding: 0 2; color: $secondary; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop_or_leave", "Stop", show=False),
+        Binding("ctrl+c", "interrupt", "Stop", show=False, priority=True),
+        Binding("ctrl+q", "ask_to_leave", "Leave", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
+        Binding("ctrl+l", "session('clear')", "Clear", show=False, priority=True),
+        Binding("ctrl+y", "session('copy_chat')", "Copy", show=False, priority=True),
+        Binding("ctrl+e", "session('export')", "Export", show=False, priority=True),
+        Binding(
+            "ctrl+slash,ctrl+underscore,f3",
+            "session('show_rules')",
+            "Rules",
+            show=False,
+            priority=True,
+        ),
+        Binding("ctrl+s,f4", "session('toggle_safety')", "Safety", show=False, priority=True),
+        Binding("ctrl+comma,f2", "session('edit_settings')", "Settings", show=False, priority=True),
+        Binding("f1", "session('show_keys')", "Keys", show=False, priority=True),
+    ]
+    _ONLY_WITHOUT_DIALOG: ClassVar[frozenset[str]] = frozenset({"session", "command_palette"})
+
+    def __init__(
+        self,
+        opener: ChatOpener,
+        clock: Callable[[], float] = time.monotonic,
+        theme: str = "dark",
+    ) -> None:
+        super().__init__()
+        self.clock = clock
+        self.failure: BaseException | None = None
+        self.session: ChatSession | None = None
+        self._opener = opener
+        self._leaving = asyncio.Event()
+        self._chat_task: asyncio.Task[None] | None = None
+        self._early: list[str] = []
+        self._notices: list[str] = []
+        self._leave_until = 0.0
+        for one in (DARK_THEME, LIGHT_THEME):
+            self.register_theme(one)
+        self.use_theme(theme)
+
+    def use_theme(self, name: str) -> None:
+        """Take the theme "dark" or "light"."""
+        self.theme = f"adh-{name}"
+
+    def compose(self) -> ComposeResult:
+        """Yield the parts of the screen, from the top."""
+        chat = Container(id="chat")
+        chat.border_title = self.TITLE
+        yield chat
+        yield Container(id="inline-question")
+        yield Static(id="notices", markup=False)
+        yield Static(id="queue", markup=False)
+        prompt = PromptInput(id="prompt")
+        prompt.border_title = INITIALIZING
+        prompt.border_subtitle = HINTS
+        yield prompt
+        yield Static(id="footer", markup=False)
+
+    @property
+    def prompt(self) -> PromptInput:
+        """The input."""
+        return self.screen_stack[0].query_one(PromptInput)
+
+    def on_mount(self) -> None:
+        """Open the conversation, once the prompt is painted."""
+        self.prompt.focus()
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self._chat_task = asyncio.create_task(self._hold_chat(), name="chat")
+
+    async def _hold_chat(self) -> None:
+        try:
+            module = await asyncio.to_thread(importlib.import_module, "adh.screen.chat_session")
+            async with self._opener() as chat:
+                self.session = module.ChatSession(self, chat)
+                await self.session.start()
+                self._send_early()
+                await self._leaving.wait()
+                await self.session.close()
+        except Exception as error:  # noqa: BLE001  # REASON: the program that runs the chat words it
+            self.failure = error
+            self.exit(return_code=1)
+        finally:
+            self.session = None
+
+    async def on_unmount(self) -> None:
+        """Close the conversation. A question that is open stays open in its journal."""
+        self._leaving.set()
+        if self._chat_task is not None:
+            await asyncio.wait([self._chat_task])
+
+    def _send_early(self) -> None:
+        early, self._early = self._early, []
+        for text in early:
+            self._send(text)
+
+    @on(PromptInput.Sent)
+    def _take_message(self, event: PromptInput.Sent) -> None:
+        self._send(event.text)
+
+    def _send(self, text: str) -> None:
+        if self.session is not None and self.session.is_ready:
+            self.session.send(text)
+        else:
+            self._early.append(text)
+            self.show_queue(self._early)
+
+    @on(PromptInput.UndoRequested)
+    def _undo(self) -> None:
+        self.action_session("undo")
+
+    @on(PromptInput.ChatScrolled)
+    def _scroll(self, event: PromptInput.ChatScrolled) -> None:
+        if self.session is not None:
+            self.session.scroll_chat(event.step)
+
+    def on_block_log_copy_requested(self, event: BlockLog.CopyRequested) -> None:
+        """Copy a block."""
+        if self.session is not None:
+            self.session.copy_block(event.block)
+
+    def show_queue(self, texts: list[str]) -> None:
+        """Show the messages that wait."""
+        line = self.screen_stack[0].query_one("#queue", Static)
+        line.update(describe_queue(texts, max(20, self.size.width - 4)))
+        line.set_class(bool(texts), "shown")
+
+    def show_notice(self, text: str, seconds: float = NOTICE_SECONDS) -> None:
+        """Show a line above the input for some seconds."""
+        line = "".join(one if one.isprintable() else " " for one in text)
+        self._notices = [*self._notices, line][-_MOST_NOTICES:]
+        self._show_notices()
+        self.set_timer(seconds, lambda: self._drop_notice(line))
+
+    def _drop_notice(self, line: str) -> None:
+        if line in self._notices:
+            self._notices.remove(line)
+            self._show_notices()
+
+    def _show_notices(self) -> None:
+        notices = self.screen_stack[0].query_one("#notices", Static)
+        notices.update(Text("\n".join(self._notices)))
+        notices.set_class(bool(self._notices), "shown")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether an action may run: most keys of the chat are quiet while a dialog is open."""
+        if action in self._ONLY_WITHOUT_DIALOG and isinstance(self.screen, ModalScreen):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_session(self, name: str) -> None:
+        """Do what a key or a command of the palette says."""
+        if self.session is None or not self.session.is_ready:
+            self.show_notice("The agent is not ready yet.")
+        else:
+            self.session.perform(name)
+
+    def action_interrupt(self) -> None:
+        """Copy what is selected; otherwise stop or leave."""
+        selected = self.screen.get_selected_text()
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+            self.show_notice("Copied the selection to the clipboard")
+        else:
+            self.action_stop_or_leave()
+
+    def action_stop_or_leave(self) -> None:
+        """Stop the turn; when none runs, leave at the second time."""
+        if self.session is not None and self.session.stop_turn():
+            return
+        if self.session is not None and self.session.is_running:
+            self.action_ask_to_leave()
+        elif self.clock() < self._leave_until:
+            self.exit()
+        else:
+            self._leave_until = self.clock() + _LEAVE_SECONDS
+            self.show_notice("Press Esc or Ctrl+C once more to leave.", _LEAVE_SECONDS)
+
+    def action_ask_to_leave(self) -> None:
+        """Leave; while a turn runs, ask before."""
+        if self.session is not None and self.session.is_running:
+            if not isinstance(self.screen, ModalScreen):
+                self.session.perform("ask_to_leave")
+            elif self.session.is_asking_to_leave:
+                self.exit()
+        else:
+            self.exit()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Yield the commands of the palette."""
+        del screen
+        for title, about, name in PALETTE:
+            yield SystemCommand(title, about, lambda name=name: self.action_session(name))

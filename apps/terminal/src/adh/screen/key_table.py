@@ -1,0 +1,37 @@
+"""The keys of the chat and the commands of its palette, as tables."""
+
+from __future__ import annotations
+
+KEYS: tuple[tuple[str, str], ...] = (
+    ("Enter", "send"),
+    ("Shift+Enter, Ctrl+J", "new line"),
+    ("Esc, Ctrl+C", "stop the turn; once more: leave"),
+    ("Up, Down", "in an empty input: earlier and later messages"),
+    ("PageUp, PageDown", "scroll the chat"),
+    ("Tab", "go to the chat: Up, Down select; Enter folds; c copies"),
+    ("Ctrl+U", "in an empty input: undo the last turn and its file changes"),
+    ("Ctrl+L", "begin another session; this one stays"),
+    ("Ctrl+Y", "copy the chat"),
+    ("Ctrl+E", "export the chat as Markdown and JSON lines"),
+    ("Ctrl+/ or F3", "show the rules"),
+    ("Ctrl+S or F4", "safety on and off"),
+    ("Ctrl+, or F2", "settings"),
+    ("Ctrl+P", "commands"),
+    ("Ctrl+Z", "suspend; fg brings it back"),
+    ("Ctrl+Q", "leave"),
+    ("F1", "these keys"),
+)
+"""Each key, and what it does."""
+
+PALETTE: tuple[tuple[str, str, str], ...] = (
+    ("Settings", "Model, agent, theme and limits", "edit_settings"),
+    ("Show Policies", "The rules that hold, in the order of decision", "show_rules"),
+    ("Toggle Safety", "Ask before calls that the rules confirm, or not", "toggle_safety"),
+    ("Clear Chat", "Close this session and begin another", "clear"),
+    ("Configure API Key", "Save a key in the system's keychain", "configure_key"),
+    ("Select Model", "Choose the model of the next turns", "select_model"),
+    ("Change Orchestrator Agent", "Choose the agent that you talk to", "select_agent"),
+    ("Adjust Temperature", "How freely the model chooses its words", "adjust_temperature"),
+    ("Configure Max Tokens", "The longest reply", "configure_max_tokens"),
+)
+"""Each command of the palette: its title, a line about it, and its name in `ChatSession.perform`."""
