@@ -8,8 +8,11 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from textual.geometry import Size
+from textual.pilot import Pilot
 
 from adh.screen.chat_app import ChatApp
+from adh.screen.chat_session import ChatSession
 from adh.screen.conversation_port import (
     AskedQuestion,
     ChatOpener,
@@ -312,3 +315,44 @@ class ScriptedChat:
             yield OpenChat(self.conversation, self.workspace)
 
         return opener
+
+    @asynccontextmanager
+    async def open(self, width: int = 80, height: int = 24) -> AsyncIterator[Pilot[None]]:
+        """Run the application until its agent is ready."""
+        async with self.app.run_test(size=(width, height)) as pilot:
+            await self.wait(pilot, lambda: "start" in self.conversation.calls)
+            await self.settle(pilot)
+            yield pilot
+        if self.app.failure is not None:
+            raise self.app.failure
+
+    async def wait(self, pilot: Pilot[None], is_done: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        for _ in range(500):
+            await pilot.pause()
+            if is_done():
+                return
+        raise AssertionError("It never became so.")
+
+    async def settle(self, pilot: Pilot[None]) -> None:
+        """Wait until everything that changed is on the screen."""
+        await self.wait(pilot, lambda: self.session.is_up_to_date)
+        await pilot.pause()
+
+    async def press(self, pilot: Pilot[None], *keys: str) -> None:
+        """Press keys, after the time in which a question takes none."""
+        self.clock.now += 1.0
+        await pilot.press(*keys)
+        await self.settle(pilot)
+
+    @property
+    def session(self) -> ChatSession:
+        assert self.app.session is not None
+        return self.app.session
+
+    def read(self) -> str:
+        """Return the screen as text."""
+        screen = self.app.screen
+        width, height = self.app.size
+        lines = screen._compositor.render_strips(Size(width, height))
+        return "\n".join(strip.text for strip in lines)

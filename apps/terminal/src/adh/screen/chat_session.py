@@ -91,6 +91,11 @@ class ChatSession:
         """Whether a turn is in progress."""
         return self.conversation.is_running
 
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether everything that changed is painted."""
+        return not self._flush_pending
+
     def _greet(self) -> None:
         facts = self.workspace.facts
         lines = [POLICIES_LINE, KEYS_LINE, facts.problem]

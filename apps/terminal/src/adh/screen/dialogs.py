@@ -37,7 +37,6 @@ class Dialog(ModalScreen[T]):
     Dialog .body Static { height: auto; }
     Dialog .buttons { height: 1; margin-top: 1; }
     Dialog Button { width: auto; min-width: 0; margin-right: 1; padding: 0 1; }
-    Dialog Button:focus { text-style: bold underline; }
     Dialog Input { border: round $panel; background: $background; }
     Dialog Input:focus { border: round $primary; }
     Dialog .problem { color: $error; height: auto; }

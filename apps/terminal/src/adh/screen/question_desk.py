@@ -28,7 +28,6 @@ class QuestionDialog(ModalScreen[None]):
     DEFAULT_CSS = """
     QuestionDialog { align: center middle; background: $background 70%; }
     QuestionDialog QuestionPanel { width: 100; max-width: 96%; max-height: 96%; }
-    QuestionDialog QuestionPanel #question-body { max-height: 65vh; }
     """
 
     def __init__(self, panel: QuestionPanel, answer: Answer) -> None:
@@ -43,6 +42,10 @@ class QuestionDialog(ModalScreen[None]):
     def on_mount(self) -> None:
         """Take the keys."""
         self.panel.focus_answer()
+
+    def on_resize(self) -> None:
+        """Fit the question into the screen."""
+        self.panel.fit(self.size.height)
 
     @on(QuestionPanel.Answered)
     def _pass_on(self, event: QuestionPanel.Answered) -> None:
@@ -63,6 +66,14 @@ class InlineQuestion(Container):
     def compose(self) -> ComposeResult:
         """Yield the question."""
         yield self.panel
+
+    def on_mount(self) -> None:
+        """Leave half of the screen to the chat."""
+        self.panel.fit(self.app.size.height // 2)
+
+    def on_resize(self) -> None:
+        """Leave half of the screen to the chat."""
+        self.panel.fit(self.app.size.height // 2)
 
     @on(QuestionPanel.Answered)
     def _pass_on(self, event: QuestionPanel.Answered) -> None:

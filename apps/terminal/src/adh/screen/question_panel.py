@@ -68,7 +68,7 @@ class QuestionPanel(Vertical):
     QuestionPanel { height: auto; max-height: 100%; border: round $warning; background: $surface; padding: 0 1;
         border-title-color: $warning; border-subtitle-color: $secondary; }
     QuestionPanel.danger { border: heavy $error; border-title-color: $error; }
-    QuestionPanel #question-body { height: auto; max-height: 14; scrollbar-size-vertical: 1; }
+    QuestionPanel #question-body { height: auto; scrollbar-size-vertical: 1; }
     QuestionPanel #question-text { height: auto; width: 100%; }
     QuestionPanel .question-line { height: auto; color: $secondary; }
     QuestionPanel #question-problem { color: $error; }
@@ -77,7 +77,6 @@ class QuestionPanel(Vertical):
     QuestionPanel TextArea { height: 10; }
     QuestionPanel #question-buttons { height: 1; }
     QuestionPanel Button { width: auto; min-width: 0; margin-right: 1; padding: 0 1; }
-    QuestionPanel Button:focus { text-style: bold underline; }
     QuestionPanel .hidden { display: none; }
     """
 
@@ -150,6 +149,15 @@ class QuestionPanel(Vertical):
         """Show the question, with the focus where Enter does nothing that cannot be taken back."""
         self._show_text()
         self._show_mode()
+
+    def fit(self, height: int) -> None:
+        """Take at most this many rows; what is longer scrolls.
+
+        Args:
+            height: in rows, with the frame.
+        """
+        used = 6 + 3 * bool(self.view.must_type) + 3 * (self._mode == "reason")
+        self.query_one("#question-body").styles.max_height = max(3, height - used)
 
     def focus_answer(self) -> None:
         """Take the keys."""
@@ -300,6 +308,7 @@ class QuestionPanel(Vertical):
     def _enter_mode(self, mode: Literal["ask", "reason", "edit"]) -> None:
         self._mode = mode
         self._say("")
+        self.fit(self.app.size.height)
         self._show_mode()
         if mode == "ask":
             self.focus_answer()
