@@ -9,10 +9,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from adh.agents.agent_errors import AgentFileError
+from adh.approval.call_facts import FactsError
 from adh.commands.exit_statuses import ExitStatus
 from adh.rules.problems import RulesError
 from adh.storage.settings import SettingsError
 from adh.storage.storage_errors import StorageError
+from adh.workspace.session_files import SessionError
 from holdfast import ConfigurationError, HoldfastError
 from holdfast.errors import redact
 from holdfast.middleware import escape_invisible
@@ -57,7 +59,7 @@ def describe_error(error: Exception) -> ErrorMessage:
         case CommandError():
             lines = [str(error), *([error.fix] if error.fix else [])]
             return _make_message(lines, error.status)
-        case AgentFileError() | RulesError() | SettingsError():
+        case AgentFileError() | FactsError() | RulesError() | SessionError() | SettingsError():
             return _make_message(str(error).splitlines(), ExitStatus.BLOCKED)
         case StorageError():
             return _make_message([str(error)], ExitStatus.FAILED)
