@@ -20,6 +20,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolCall, ToolResult, Usage
 from holdfast.core.model_request import ModelSettings, ToolSpec
 from holdfast.core.notices import Notice, add_origin
+from holdfast.core.outer_calls import OuterCall
 from holdfast.core.questions import AnyQuestion, Question, Timeout
 from holdfast.core.shared_objects import share_object
 
@@ -59,6 +60,7 @@ class RunFacts(Struct, frozen=True):
         pausable_timeout: pauses a timeout while a question is open.
         shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
         metadata: what was passed as `agent.run(metadata=...)`.
+        outer_calls: the calls that this agent works for, the outermost first.
     """
 
     agent: str
@@ -74,6 +76,7 @@ class RunFacts(Struct, frozen=True):
     pausable_timeout: Callable[[asyncio.Timeout], AbstractContextManager[object]]
     shared_objects: dict[type, object]
     metadata: Mapping[str, object] = {}
+    outer_calls: tuple[OuterCall, ...] = ()
 
     def state_of(self, middleware: Folding[S]) -> S:
         """Return the state of `middleware`: its fold over the events of this turn or session."""
@@ -125,6 +128,11 @@ class HookContext(Struct, Generic[D_co], frozen=True):
     def turn(self) -> int:
         """The number of the turn in its session, from 1."""
         return self.facts.turn
+
+    @property
+    def outer_calls(self) -> tuple[OuterCall, ...]:
+        """The calls that this agent works for, the outermost first; empty unless it is used as a tool."""
+        return self.facts.outer_calls
 
     def state_of(self, middleware: Folding[S]) -> S:
         """Return the state of `middleware`: its fold over the events of this turn or session."""

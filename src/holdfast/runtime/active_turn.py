@@ -39,6 +39,7 @@ from holdfast.runtime.turn_state.effect_table import EffectTable
 from holdfast.runtime.turn_state.emitting import NoticeEmitter
 from holdfast.runtime.turn_state.leaving_open import Recovery, TurnRecovery
 from holdfast.runtime.turn_state.turn_hooks import TurnHooks
+from holdfast.runtime.turn_state.turn_input import ParentCall
 from holdfast.runtime.turn_state.turn_log import TurnLog
 from holdfast.runtime.usage_meter import UsageMeter, count_remaining
 from holdfast.telemetry.observers import make_emitter, wait_for_nobody
@@ -82,7 +83,7 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     `channel` receives events and notices; None when there is no reader. `child_journal` saves the
     runs of subagents; None when they cannot be resumed. `history` holds the earlier messages if
     the journal of this run must save them. `limits` replace those of the agent for this turn.
-    `parent_meter` belongs to the tool call of the calling agent, if this turn runs a subagent.
+    `parent` is the tool call of the calling agent, if this turn runs a subagent.
     `recovery` is the recovery that resumes the turn. `request` is the idempotency key of a new turn.
     `options` are what the caller passed for this turn only.
     """
@@ -93,11 +94,16 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     deps: object = None
     history: Sequence[Message] = ()
     limits: Limits | None = None
-    parent_meter: UsageSink | None = None
+    parent: ParentCall | None = None
     child_journal: Journal | None = None
     recovery: Recovery | None = None
     request: str = ""
     options: TurnOptions = NO_OPTIONS
+
+    @property
+    def parent_meter(self) -> UsageSink | None:
+        """Counts the tokens of this turn for the calling agent; None when there is none."""
+        return self.parent.meter if self.parent is not None else None
 
 
 class ActiveTurn:
@@ -206,6 +212,7 @@ class ActiveTurn:
             pausable_timeout=PausableTimeout,
             shared_objects={},
             metadata=self.context.options.metadata,
+            outer_calls=self.context.parent.outer_calls if self.context.parent is not None else (),
         )
 
     def _make_emitter(self) -> Callable[[Notice], None]:

@@ -388,7 +388,7 @@ class Engine(Generic[T]):
             deps=turn.deps,
             history=turn.history if self.journal is not None else (),
             limits=turn.limits,
-            parent_meter=turn.parent_meter,
+            parent=turn.parent,
             child_journal=self.journal,
             request=turn.request or "",
             options=turn.options or NO_OPTIONS,
@@ -465,7 +465,7 @@ class Engine(Generic[T]):
             deps=turn.deps,
             limits=turn.limits,
             options=turn.options or NO_OPTIONS,
-            parent_meter=turn.parent_meter,
+            parent=turn.parent,
             child_journal=child_run.journal,
             recovery=child_run.recovery,
         )
@@ -473,8 +473,8 @@ class Engine(Generic[T]):
         for run_id in nested_run_ids(child_run.run_id):
             async with sessions.open_session(run_id) as opened:
                 run = ActiveTurn(plan, run_id, opened, context)
-                if turn.parent_meter is not None:
-                    turn.parent_meter.take_over(run_id, opened.machine.usage)
+                if context.parent_meter is not None:
+                    context.parent_meter.take_over(run_id, opened.machine.usage)
                 # A cancelled run was one attempt of the call; the next attempt has another run id.
                 if opened.machine.status is not Status.CANCELLED:
                     return await self._continue_turn(run, turn.message)

@@ -285,6 +285,7 @@ async def _use_tool(
         deps=run.context.deps,
         arguments_json=checked.text if isinstance(checked, CheckedCall) else "{}",
         metadata=run.context.options.metadata,
+        outer_calls=facts.outer_calls,
         remaining=run.time_left(),
         asker=run.questions.make_tool_asker(run),
         event_sink=make_event_sink(run.env, facts.emit),

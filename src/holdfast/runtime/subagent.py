@@ -37,6 +37,7 @@ from holdfast.core.errors import (
 from holdfast.core.events import Event, Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent, Notice
+from holdfast.core.outer_calls import OuterCall
 from holdfast.core.questions import Answer, AnyQuestion, Question
 from holdfast.core.turn_options import TurnOptions
 from holdfast.journal.journal_errors import JournalError
@@ -49,7 +50,7 @@ from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.result import Result
 from holdfast.runtime.turn_state.channel import Channel, Item
 from holdfast.runtime.turn_state.leaving_open import Recovery
-from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
+from holdfast.runtime.turn_state.turn_input import ParentCall, TurnInput, to_message
 from holdfast.tools.context import EventSink, ToolContext
 from holdfast.tools.tool import Tool, ToolEffect, tool
 from holdfast.tools.tool_failures import ToolError
@@ -203,16 +204,20 @@ async def _run_agent(
         message = to_message(task)
     except ConfigurationError as error:
         raise ToolError(f"Agent '{name}' was not run: its task is empty.") from error
+    caller = context.asker if isinstance(context.asker, TurnAsker) else None
+    name_of_caller = caller.run.plan.name if caller is not None else ""
+    this = OuterCall(name_of_caller, context.run_id, context.key, context.session)
     turn = TurnInput(
         message=message,
         session=None,
         history=(),
         limits=_cap_limits(agent.limits or agent.plan.limits, context.remaining),
         deps=context.deps,
-        parent_meter=None if agent.own_budget else context.usage_sink,
+        parent=ParentCall(
+            (*context.outer_calls, this), None if agent.own_budget else context.usage_sink
+        ),
         options=TurnOptions(metadata=context.metadata) if context.metadata else None,
     )
-    caller = context.asker if isinstance(context.asker, TurnAsker) else None
     channel = make_child_channel(context.event_sink, context.key, name)
     if channel is not None and caller is not None:
         channel.shutdown = caller.run.shutdown

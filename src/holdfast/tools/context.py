@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Usage
 from holdfast.core.notices import CustomNotice, Notice, add_origin
+from holdfast.core.outer_calls import OuterCall, turn_number
 from holdfast.core.questions import AnyQuestion, Question, Timeout
 from holdfast.core.shared_objects import share_object
 
@@ -87,6 +88,8 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         usage_sink: counts the tokens that the call uses; the run sets it.
         shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
         metadata: what was passed as `agent.run(metadata=...)`.
+        outer_calls: the calls that the agent of this call works for, the outermost first; empty for an
+            agent that is not used as a tool. `outer_calls[0]` has the session and turn of the person.
 
     >>> context = ToolContext(run_id="r1", key="t1.i0.tool.0", tool="pay", turn_opened_at=1.5)
     >>> context.idempotency_key
@@ -108,6 +111,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     usage_sink: UsageSink | None = None
     shared_objects: dict[type, object] = {}
     metadata: Mapping[str, object] = {}
+    outer_calls: tuple[OuterCall, ...] = ()
 
     @property
     def turn(self) -> int:
@@ -116,7 +120,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         >>> ToolContext(run_id="r1", key="t3.i0.tool.0").turn
         3
         """
-        return int(self.key[1 : self.key.index(".")])
+        return turn_number(self.key)
 
     @property
     def idempotency_key(self) -> str:

@@ -14,6 +14,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Part, Text, user
+from holdfast.core.outer_calls import OuterCall
 from holdfast.core.transcript import Transcript
 from holdfast.core.turn_options import TurnOptions
 from holdfast.core.type_checks import compile_check
@@ -32,6 +33,18 @@ _LIMITS_CHECK = compile_check(Limits | None)
 _HISTORY_CHECK = compile_check(Sequence[Message])
 
 
+class ParentCall(Struct, frozen=True):
+    """The call of a subagent, as its turn sees it.
+
+    Args:
+        outer_calls: this call and the calls around it, the outermost first.
+        meter: counts the tokens of the subagent for the caller; None with a budget of its own.
+    """
+
+    outer_calls: tuple[OuterCall, ...]
+    meter: UsageSink | None
+
+
 class TurnInput(Struct, frozen=True, kw_only=True):
     """The arguments of one turn; see `Agent.run` for their meaning."""
 
@@ -40,8 +53,8 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     history: Sequence[Message] = ()
     limits: Limits | None = None
     deps: object = None
-    parent_meter: UsageSink | None = None
-    """The usage meter of the call of another agent, if this turn belongs to a subagent."""
+    parent: ParentCall | None = None
+    """The call of another agent, if this turn belongs to a subagent."""
     request: str | None = None
     plan: AgentPlan | None = None
     """The plan of this turn; None for the one of the agent."""
