@@ -150,7 +150,9 @@ class PermissionMemory(Struct, frozen=True):
             changed_to: the arguments that a hook gave to the call; then only the questions about these
                 arguments count, and the approvals of them. None for the call as the model wrote it.
         """
-        found = self.inquiries.get(key, ())
+        found = self.inquiries.get(key)
+        if found is None:
+            return ()
         if changed_to is None:
             return tuple(one for one in found if is_about_written_call(one.fields.source))
         return tuple(

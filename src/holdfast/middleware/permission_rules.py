@@ -23,6 +23,7 @@ RULE_TEXT = "Execution of '{tool}' was denied by a rule."
 DEFAULT_TEXT = "Execution of '{tool}' was denied: no rule allows it."
 
 _MOST_TOOLS = 256
+_ALLOW, _ASK = Ruling(permission="allow"), Ruling(permission="ask")
 
 
 class Rule(Struct, frozen=True):
@@ -101,9 +102,7 @@ class RuleTable:
         if permission == "deny":
             text = RULE_TEXT if by_rule else DEFAULT_TEXT
             return Ruling(permission="deny", reason=text.format(tool=tool))
-        if permission == "ask" and answered is not None:
-            return Ruling(permission="allow")
-        return Ruling(permission=permission)
+        return _ASK if permission == "ask" and answered is None else _ALLOW
 
     def describe(self) -> Mapping[str, object]:
         """Return the rules as texts, and the default."""

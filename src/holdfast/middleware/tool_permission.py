@@ -110,6 +110,7 @@ class ToolPermission(Middleware[PermissionMemory]):
         if source is not None:
             _check_no_rules(table)
         self.source: PermissionSource = table if source is None else source
+        self._label = source_label("" if source is None else type(source).__name__)
         self._timeout = timeout
 
     @property
@@ -161,11 +162,6 @@ class ToolPermission(Middleware[PermissionMemory]):
     def fold(self, state: PermissionMemory, event: Event) -> PermissionMemory:
         """Remember questions and their answers."""
         return fold_answers(state, event, self._label)
-
-    @property
-    def _label(self) -> str:
-        is_table = isinstance(self.source, RuleTable)
-        return source_label("" if is_table else type(self.source).__name__)
 
     async def before_tool(self, context: BeforeTool) -> Deny | None:
         """Decide by the source, by remembered answers, or by asking a person."""
