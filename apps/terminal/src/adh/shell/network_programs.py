@@ -155,7 +155,7 @@ def take_transfer(found: Arguments) -> Reading:
     for word in addresses:
         if word.value is None:
             known = "://" in word.prefix and "/" in word.prefix.partition("://")[2]
-            reading.urls.append(word.prefix)
+            reading.urls.extend([word.prefix] if word.prefix else [])
             if not known:
                 reading.problems.append(f"the address {word.text!r} is known only when it runs")
         else:

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from adh.shell.parsed_line import Word
 
+READING = frozenset({"", "plain", "read", "list", "names", "pattern", "patternfile"})
+
 
 class Form(Struct, frozen=True):
     """The options of a program, and what its other words are.
@@ -57,10 +59,9 @@ class Described(Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether an option can do more than change the output."""
-        return any(
-            role not in ("", "plain") for role in (*self.short.values(), *self.long.values())
-        )
+        """Whether an option can do more than change the output or read another file."""
+        roles = (*self.short.values(), *self.long.values())
+        return any(role not in READING for role in roles)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adh.shell.parsed_line import Word
 from adh.shell.program_table import PROGRAMS
+from adh.shell.special_programs import READERS
 from adh.shell.wrappers import SPECIAL, WRAPPERS
 
 RESERVED = frozenset(
@@ -27,7 +28,6 @@ UNJUDGED_BUILTINS = {
     "fc": "runs lines of the history",
     "history": "reads or writes the history",
     "let": "evaluates the values of variables",
-    "set": "changes how lines are read",
     "caller": "is for a debugger",
     "dirs": "changes the stack of folders",
 }
@@ -56,7 +56,7 @@ def check_program(word: Word) -> list[str]:
     if name in RESERVED and word.text == name and name not in ("[[", "coproc"):
         return [f"{name!r} is a word of the shell's grammar here"]
     if "/" in name or word.home is not None:
-        is_known = base in PROGRAMS or base in WRAPPERS or base in SPECIAL
+        is_known = base in PROGRAMS or base in WRAPPERS or base in SPECIAL or base in READERS
         if is_known and not is_system_program(word):
             return [f"runs {name}, which is not the {base} of the system"]
         return []

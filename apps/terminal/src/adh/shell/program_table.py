@@ -171,8 +171,6 @@ QUIET = {
     "cal": Form("-13jmsyY", "plain"),
     "tr": Form("-cCdst --complement --delete --squeeze-repeats --truncate-set1", "plain"),
     "expr": Form("", "anything"),
-    "test": Form("", "test"),
-    "[": Form("", "test"),
     "[[": Form("", "anything"),
     "cd": Form("-LPe", "list"),
     "pushd": Form("-n", "list"),

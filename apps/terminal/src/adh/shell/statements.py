@@ -7,7 +7,6 @@ know: such a node is a problem of the line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from tree_sitter import Node
 
@@ -23,13 +22,16 @@ from adh.shell.parsed_line import (
 from adh.shell.quoting import QuotingError
 from adh.shell.tree_checks import (
     find_arithmetic_problem,
+    find_break_problem,
     find_expansion_problem,
     find_heredoc_problem,
     find_subscript_problem,
     find_test_problem,
     find_text_leaf_problem,
+    walk_nodes,
 )
 from adh.shell.word_nodes import get_text, group_words, is_word, read_words
+from adh.shell.wrappers import UNKNOWN_OPERANDS
 
 REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 FILE_OPERATORS = frozenset({"<", ">", ">>", "&>", "&>>", ">&", "<&", ">|", "<&-", ">&-"})
@@ -85,9 +87,12 @@ SEQUENCES = frozenset(
     ]
 )
 SUBSHELLS = frozenset({"subshell", "pipeline", "command_substitution", "process_substitution"})
+# Statements whose parts stand in one line, unless the line is continued.
+ONE_LINE = frozenset(
+    {"command", "redirected_statement", "declaration_command", "unset_command", "test_command"}
+)
 LOOPS = frozenset({"for_statement", "while_statement"})
 NAMED_TEXT = frozenset({"comment", "heredoc_start", "heredoc_end", "file_descriptor"})
-UNKNOWN_MANY: Final = Word("...", None, many=True)
 
 
 class StatementReader:
@@ -127,6 +132,8 @@ class StatementReader:
         self._read(root)
 
     def _read(self, node: Node) -> None:
+        if node.type in ONE_LINE:
+            self._note_problem(find_break_problem(node, self._source))
         handler = self._handlers.get(node.type)
         if handler is None:
             self._scan(node)
@@ -202,6 +209,8 @@ class StatementReader:
         for child in node.children:
             if node.type == "pipeline":
                 self._folders = before
+            if child.type == "`" and "\\" in get_text(node):
+                self._note_problem("a backslash within backquotes")
             if child.type in ("$(", "`", "<(", ">(", "|", "|&") or get_text(child).strip() == "`":
                 continue
             if node.type == "command_substitution" and child.type in ("file_redirect", "$"):
@@ -235,7 +244,10 @@ class StatementReader:
     def _read_function(self, node: Node) -> None:
         name = get_text(node.children[1 if node.children[0].type == "function" else 0])
         problem = f"the function {name} may stand for another program"
-        self._add(node, (), problems=(problem,))
+        calls = [get_text(inner) for inner in walk_nodes(node) if inner.type == "command_name"]
+        again = f"the function {name} runs itself" if name in calls else ""
+        words = (Word("function", "function"), Word(name, name))
+        self._add(node, words, problems=(problem, again))
         before = self._folders
         if may_change_folder(node):
             before = self._folders = self._folders | {None}
@@ -312,8 +324,8 @@ class StatementReader:
             extra.extend(groups[0])
             return
         targets, problem = self._read_word(groups[0])
-        if problem or len(targets) != 1:
-            problems.append(problem or "a redirection to several files")
+        if problem or len(targets) != 1 or targets[0].pattern:
+            problems.append(problem or "a redirection to a pattern")
             return
         target = targets[0]
         is_descriptor = operators[0] in (">&", "<&") and target.value is not None
@@ -409,7 +421,7 @@ class StatementReader:
         if extra:
             problems.append("words after a test")
         name = get_text(node.children[0])
-        words = (Word(name, name), UNKNOWN_MANY) if name in ("[", "[[") else ()
+        words = (Word(name, name), UNKNOWN_OPERANDS) if name in ("[", "[[") else ()
         self._add(node, words, redirections=tuple(files), problems=tuple(problems))
         self._scan_children(node)
         self._scan_redirects(redirects)

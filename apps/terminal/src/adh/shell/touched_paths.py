@@ -50,7 +50,8 @@ class PathResolver(Struct, frozen=True):
             access: what the command does there.
             touched: what is added to.
         """
-        if word.value == "" and word.home is None:
+        is_input = word.value == "-" and access == "read"
+        if (word.value == "" or is_input) and word.home is None:
             return
         if word.value is None and not self._is_bounded(word):
             if word.prefix.startswith("/dev/fd/"):

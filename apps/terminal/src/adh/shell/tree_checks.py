@@ -6,6 +6,7 @@ It reads nodes. It never lets an expansion pass that it does not know.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tree_sitter import Node
 
@@ -18,6 +19,7 @@ PLAIN_OPERATORS = frozenset(
 ARITHMETIC_TEST_OPERATORS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 NAME_TEST_OPERATORS = frozenset({"-v", "-R"})
 HARMLESS_SPECIALS = frozenset({"#", "?", "$", "!"})
+UNQUOTED = frozenset({"simple_expansion", "expansion", "command_substitution"})
 CODE = "bash evaluates the value of a variable as an expression there"
 
 
@@ -77,12 +79,21 @@ def find_test_problem(node: Node) -> str:
             operands = [child for child in inner.parent.children if child.id != inner.id]
             if any(find_arithmetic_problem(operand) for operand in operands):
                 return CODE
+        if single and inner.type in UNQUOTED and not is_harmless_in_test(inner):
+            return CODE
         # What is an operator in [[ is a redirection or another command in [.
         if single and inner.type in ("<", ">", "&&", "||", "(", ")", "<=", ">="):
             return f"{text!r} within [ ]"
     if single and "\n" in get_text(node):
         return "a line break within [ ]"
     return ""
+
+
+def is_harmless_in_test(node: Node) -> bool:
+    """Whether an expansion in `[ ]` makes exactly one word, or a number."""
+    if node.parent is not None and node.parent.type == "string":
+        return True
+    return get_text(node)[1:] in HARMLESS_SPECIALS
 
 
 def find_text_leaf_problem(node: Node) -> str:
@@ -106,6 +117,8 @@ def find_heredoc_problem(node: Node, source: bytes) -> str:
     """Return why a here-document does not end where the tree says, or runs something; or nothing."""
     parts = {child.type: child for child in node.children}
     start, end = parts.get("heredoc_start"), parts.get("heredoc_end")
+    if is_in_substitution(node):
+        return "a here-document within a substitution"
     if start is None or end is None:
         return "a here-document without its end"
     word = get_text(start)
@@ -126,6 +139,27 @@ def find_heredoc_problem(node: Node, source: bytes) -> str:
         return "a here-document that begins elsewhere"
     if not quoted and any(mark in body for mark in (b"`", b"$(", b"${", b"$[", b"\\\n")):
         return "a here-document with commands or expansions in it"
+    return ""
+
+
+def is_in_substitution(node: Node) -> bool:
+    """Whether a node is within `$(...)` or `<(...)`, whose text bash reads in its own way."""
+    above = node.parent
+    while above is not None:
+        if above.type in ("command_substitution", "process_substitution"):
+            return True
+        above = above.parent
+    return False
+
+
+def find_break_problem(node: Node, source: bytes) -> str:
+    """Return why the parts of a command do not belong together, or nothing."""
+    if node.type == "test_command" and node.children[0].type == "[[":
+        return ""
+    for before, after in pairwise(node.children):
+        gap = source[before.end_byte : after.start_byte].replace(b"\\\n", b"")
+        if b"\n" in gap or before.type == "comment":
+            return "a command that goes on after the end of its line"
     return ""
 
 

@@ -6,6 +6,7 @@ It reads quotes and expansions. It never decides what a command does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from tree_sitter import Node
 
@@ -62,6 +63,9 @@ def read_words(nodes: Sequence[Node]) -> tuple[Word, ...]:
     text = "".join(get_text(node) for node in nodes)
     if pieces and pieces[0].kind == "plain" and pieces[0].text.startswith("#"):
         raise QuotingError("a comment where a word was expected")
+    for piece, following in pairwise(pieces):
+        if piece.kind == "plain" and piece.text.endswith("$") and following.text[:1] != "/":
+            raise QuotingError("a dollar within a word")
     return make_words(text, pieces)
 
 
@@ -120,15 +124,17 @@ def read_string(node: Node) -> Iterable[Piece]:
     if len(source) < 2 or source[:1] != b'"' or source[-1:] != b'"':
         raise QuotingError("a string without its quotes")
     position = 1
-    yield Piece("quoted", "")
+    pieces: list[Piece] = []
     for child in node.children:
         if child.type not in DYNAMIC:
             continue
         start = child.start_byte - node.start_byte
-        yield Piece("quoted", read_double_quoted(source[position:start].decode()))
-        yield read_dynamic(child, quoted=True)
+        pieces.append(Piece("quoted", read_double_quoted(source[position:start].decode())))
+        pieces.append(read_dynamic(child, quoted=True))
         position = child.end_byte - node.start_byte
-    yield Piece("quoted", read_double_quoted(source[position:-1].decode()))
+    pieces.append(Piece("quoted", read_double_quoted(source[position:-1].decode())))
+    # An empty piece matters only where nothing else makes a word.
+    yield from [piece for piece in pieces if piece.text or piece.kind != "quoted"] or pieces[:1]
 
 
 def read_dynamic(node: Node, *, quoted: bool) -> Piece:

@@ -13,6 +13,7 @@ from adh.shell.option_forms import Arguments, Form, read_arguments
 from adh.shell.parsed_line import Word
 from adh.shell.reading import Reading
 
+UNKNOWN_OPERANDS: Final = Word("...", None, many=True)
 APPENDED: Final = Word("...", None, many=True, unknown=True)
 HELP = " --help --version"
 
@@ -28,7 +29,7 @@ WRAPPERS = {
     "chrt": Form("-abfimorRv -T:plain -P:plain -D:plain", skip=1),
     "taskset": Form("-a -c --all-tasks --cpu-list", skip=1),
     "builtin": Form(),
-    "exec": Form("-cl -a:plain"),
+    "exec": Form("-cl -a:code"),
     "coproc": Form(),
     "doas": Form("-nsL -C:read -u:plain"),
     "chroot": Form("--userspec=plain --groups=plain --skip-chdir", skip=1),
@@ -63,6 +64,9 @@ WRAPPERS = {
     "chpst": Form("-u:plain -n:plain"),
     "softlimit": Form("-m:plain"),
 }  # fmt: skip
+SET_LETTERS = frozenset("euxo")
+PIPE_OPTIONS = frozenset({"pipefail", "errexit", "nounset", "xtrace"})
+KEYWORDS = frozenset({"time", "coproc"})
 ENV = Form(
     "-i0v -u:plain -C:elsewhere -S:code --ignore-environment --null --unset=plain --chdir=elsewhere "
     "--split-string=code --block-signal?=plain --default-signal?=plain --ignore-signal?=plain "
@@ -112,7 +116,10 @@ def read_wrapper(name: str, words: Sequence[Word]) -> Reading | None:
     for word in found.operands[: form.skip]:
         if word.value is None:
             reading.problems.append(f"{word.text!r} is known only when it runs")
-    add_program(reading, found.operands[form.skip :])
+    program = found.operands[form.skip :]
+    if name in KEYWORDS:
+        program = take_keyword_assignments(reading, program)
+    add_program(reading, program)
     return reading
 
 
@@ -162,6 +169,19 @@ def take_assignments(reading: Reading, operands: Sequence[Word]) -> list[Word]:
     return rest
 
 
+def take_keyword_assignments(reading: Reading, operands: Sequence[Word]) -> list[Word]:
+    """Take the assignments that follow a word of the grammar, such as `time A=1 ls`."""
+    rest = list(operands)
+    while rest and "=" in rest[0].text:
+        name = rest[0].text.partition("=")[0].removesuffix("+")
+        if not name.isidentifier():
+            reading.problems.append(f"{rest[0].text!r} may set a variable")
+            break
+        reading.variables.append(name)
+        rest.pop(0)
+    return rest
+
+
 def read_env(words: Sequence[Word]) -> Reading:
     """Read `env`."""
     if words and words[0].value == "-":
@@ -194,7 +214,7 @@ def read_xargs(words: Sequence[Word]) -> Reading:
         if first.value is None or any(name and name in first.value for name in names):
             reading.problems.append("the program is known only when it runs")
         return reading
-    add_program(reading, [*found.operands, APPENDED] if found.operands else [])
+    add_program(reading, [*(found.operands or [Word("echo", "echo")]), APPENDED])
     return reading
 
 
@@ -250,6 +270,36 @@ def read_trap(words: Sequence[Word]) -> Reading:
     return reading
 
 
+def read_set(words: Sequence[Word]) -> Reading:
+    """Read `set`: only the options that make a line stricter or more talkative are known."""
+    values = [word.value for word in words]
+    if values and values[-1] in PIPE_OPTIONS and (values[-2:-1] or [""])[0] not in ("", None):
+        values.pop()
+    if all(
+        value is not None and value.lstrip("-+") and set(value[1:]) <= SET_LETTERS
+        for value in values
+    ):
+        return Reading()
+    return Reading(problems=["set changes how lines are read"])
+
+
+def is_operand(word: Word) -> bool:
+    """Whether a word stands for the operands of `[ ]`, which are read from the tree."""
+    return word is UNKNOWN_OPERANDS
+
+
+def read_test(words: Sequence[Word]) -> Reading:
+    """Read `test`: it evaluates the name of a variable as an expression."""
+    reading = Reading()
+    if any(word.many and not is_operand(word) for word in words) or any(
+        word.value in ("-v", "-R") for word in words
+    ):
+        reading.problems.append("test may evaluate the value of a variable as an expression")
+    if len(words) == 2 and words[0].value is None:
+        reading.problems.append("the operator of a test is known only when it runs")
+    return reading
+
+
 SPECIAL: dict[str, Callable[[Sequence[Word]], Reading]] = {
     "env": read_env,
     "sudo": read_sudo,
@@ -259,4 +309,7 @@ SPECIAL: dict[str, Callable[[Sequence[Word]], Reading]] = {
     "watch": read_watch,
     "eval": read_eval,
     "trap": read_trap,
+    "set": read_set,
+    "test": read_test,
+    "[": read_test,
 }
