@@ -5,7 +5,13 @@ command, read a file or the environment, or guess.
 """
 
 from adh.shell.command_line import parse_command_line
-from adh.shell.git_forms import SAFE_GIT_ENVIRONMENT, is_read_only_git, make_git_arguments
+from adh.shell.git_forms import (
+    LIST_GIT_SETTINGS,
+    SAFE_GIT_ENVIRONMENT,
+    is_read_only_git,
+    make_git_arguments,
+    make_git_environment,
+)
 from adh.shell.parsed_line import (
     Assignment,
     FolderStep,
@@ -17,6 +23,7 @@ from adh.shell.parsed_line import (
 from adh.shell.uses import find_uses
 
 __all__ = [
+    "LIST_GIT_SETTINGS",
     "SAFE_GIT_ENVIRONMENT",
     "Assignment",
     "FolderStep",
@@ -27,5 +34,6 @@ __all__ = [
     "find_uses",
     "is_read_only_git",
     "make_git_arguments",
+    "make_git_environment",
     "parse_command_line",
 ]

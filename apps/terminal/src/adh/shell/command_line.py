@@ -13,10 +13,13 @@ from tree_sitter import Language, Node, Parser
 
 from adh.shell.parsed_line import DEEPEST_LINE, LONGEST_LINE, ParsedLine
 from adh.shell.statements import StatementReader
+from adh.shell.word_nodes import get_text
 
 LANGUAGE = Language(tree_sitter_bash.language())
 HARMLESS_CONTROLS = "\t\n"
 HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"}
+# The parser needs time in the square of these.
+MOST_OPERATORS = {"|": 1_000, "=(": 1_000, "<<": 500}
 DEEPEST_TREE = DEEPEST_LINE * 5
 
 
@@ -52,6 +55,9 @@ def find_text_problem(text: str) -> str:
     """Return why the text of a line cannot be judged whatever it means, or nothing."""
     if len(text) > LONGEST_LINE or len(text.encode(errors="replace")) > LONGEST_LINE:
         return f"the line is longer than {LONGEST_LINE} bytes"
+    for operator, most in MOST_OPERATORS.items():
+        if text.count(operator) > most:
+            return f"the line has more than {most} times {operator!r}"
     for character in text:
         if character in HARMLESS_CONTROLS or " " <= character <= "~":
             continue
@@ -84,6 +90,8 @@ def find_gap(source: bytes, leaves: list[Node]) -> str:
         gap = source[end : leaf.start_byte].replace(b"\\\n", b"")
         if gap.strip(b" \t\n"):
             return f"{gap.decode(errors='replace').strip()!r} could not be parsed"
+        if not leaf.is_named and get_text(leaf).strip() != leaf.type.strip():
+            return f"{get_text(leaf)!r} could not be parsed"
         end = max(end, leaf.end_byte)
     return (
         f"{source[end:].decode(errors='replace')!r} could not be parsed"

@@ -6,7 +6,7 @@ of a short list with options that are listed too, and is run in an environment t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from adh.shell.option_forms import Form, read_arguments
@@ -32,7 +32,7 @@ READ_ONLY_FORMS: Mapping[str, Form] = MappingProxyType(
         "status": Form(
             "-sbuvz -u?:plain --short --branch --long --porcelain?=plain --show-stash --verbose "
             "--ahead-behind --no-ahead-behind --untracked-files?=plain --ignored?=plain "
-            "--ignore-submodules?=plain --renames --no-renames --find-renames?=plain --column?=plain "
+            "--renames --no-renames --find-renames?=plain --column?=plain "
             "--no-column"
         ),
         "log": Form(LOG_OPTIONS),
@@ -93,11 +93,48 @@ SAFE_GIT_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
         **{f"GIT_CONFIG_VALUE_{i}": value for i, (_, value) in enumerate(SAFE_GIT_SETTINGS)},
     }
 )
-"""The variables to add to the environment of a read-only form of git.
+"""The variables with which git runs none of the programs that have a fixed setting.
 
-The other variables that begin with `GIT_` are to be removed. The command is the one that
-`make_git_arguments` returns.
+Filters and drivers have names of their own: `make_git_environment` turns them off too.
 """
+
+LIST_GIT_SETTINGS = ("git", "config", "--includes", "--list", "--name-only", "-z")
+"""The command that prints the names of the settings of a repository, each with a NUL after it."""
+
+# Settings of a named filter or driver that are programs, or make a missing one an error.
+NAMED_PROGRAMS = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "diff": {"command": "", "textconv": ""},
+    "merge": {"driver": ""},
+}
+
+
+def make_git_environment(names: Iterable[str]) -> dict[str, str]:
+    """Return the variables with which a read-only form of git runs no program of the repository.
+
+    The other variables that begin with `GIT_` are to be removed from the environment, and the
+    command is the one that `make_git_arguments` returns.
+
+    Args:
+        names: what `LIST_GIT_SETTINGS` prints when it runs with `SAFE_GIT_ENVIRONMENT`.
+
+    >>> environment = make_git_environment(["filter.x.clean"])
+    >>> "filter.x.clean" in environment.values()
+    True
+    """
+    settings = list(SAFE_GIT_SETTINGS)
+    for name in sorted(set(names)):
+        section, _, rest = name.partition(".")
+        driver, _, key = rest.rpartition(".")
+        value = NAMED_PROGRAMS.get(section.lower(), {}).get(key.lower())
+        if driver and value is not None:
+            settings.append((name, value))
+    environment = dict(SAFE_GIT_ENVIRONMENT)
+    environment["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (name, value) in enumerate(settings):
+        environment[f"GIT_CONFIG_KEY_{number}"] = name
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    return environment
 
 
 def is_read_only_git(argv: Sequence[str | None]) -> bool:
@@ -138,8 +175,13 @@ def make_git_arguments(argv: Sequence[str]) -> tuple[str, ...]:
         argv: words for which `is_read_only_git` is true.
 
     >>> make_git_arguments(["git", "diff", "a.py"])
-    ('git', '--no-pager', 'diff', '--no-ext-diff', '--no-textconv', 'a.py')
+    ('git', '--no-pager', 'diff', '--no-ext-diff', '--no-textconv', '--ignore-submodules=all', 'a.py')
     """
     program, form, *rest = argv
-    options = ("--no-ext-diff", "--no-textconv") if form in ("log", "diff", "show") else ()
+    options: tuple[str, ...] = ()
+    if form in ("log", "diff", "show"):
+        options = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+    elif form == "status":
+        # A submodule has settings of its own.
+        options = ("--ignore-submodules=all",)
     return (program, "--no-pager", form, *options, *rest)

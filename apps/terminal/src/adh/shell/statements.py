@@ -286,8 +286,11 @@ class StatementReader:
         extra: list[Node] = []
         problems: list[str] = []
         for node in redirects:
-            if self._source[node.start_byte - 1 : node.start_byte] == b"}":
-                problems.append("a redirection that sets a variable")
+            before = self._source[max(0, node.start_byte - 1) : node.start_byte]
+            if before == b"}" or before.isdigit():
+                problems.append("a redirection of a descriptor that was not recognized")
+            if node.type != "heredoc_redirect":
+                problems.append(find_break_problem(node, self._source))
             if node.type == "heredoc_redirect":
                 problems.append(find_heredoc_problem(node, self._source))
                 nested = [child for child in node.children if child.type in REDIRECTS]

@@ -1,0 +1,133 @@
+"""The forms of git that only read, and a hostile repository in which they run nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from adh.shell import (
+    LIST_GIT_SETTINGS,
+    SAFE_GIT_ENVIRONMENT,
+    is_read_only_git,
+    make_git_arguments,
+    make_git_environment,
+)
+
+READ_ONLY = (
+    "git status", "git status --short --branch", "git log", "git log -p -3 --stat -- a.py", "git diff HEAD",
+    "git diff --cached", "git show HEAD", "git show --stat HEAD~1", "git branch", "git branch -a -v",
+    "git branch --list x", "git remote", "git remote -v", "git log --format=%H", "git log --no-ext-diff",
+)  # fmt: skip
+OTHERS = (
+    "git", "git commit", "git log --output=f", "git log --output f", "git log --ou=f", "git diff --ext-diff",
+    "git diff --textconv", "git diff --no-index a b", "git diff ../a", "git diff /a", "git show --textconv",
+    "git -c a=b status", "git -C a status", "git --exec-path=a status", "git -p log", "git --git-dir=a log",
+    "git branch x", "git branch -D x", "git branch -m x", "git branch --edit-description", "git branch -u x",
+    "git branch --set-upstream-to=x", "git branch -f x", "git branch -c x", "git remote add a b",
+    "git remote update", "git remote show a", "git remote -v update", "git status --unknown", "git stash",
+    "git log --show-signature", "git log -O f", "git diff -Of", "git log --config=x", "gitk", "git fetch",
+    "git branch --list -D x", "git status -x", "/bin/git status", "git log --remerge-diff",
+)  # fmt: skip
+SIGNED = "tree {tree}\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\nm\n"
+
+
+@pytest.mark.parametrize("line", READ_ONLY)
+def test_a_form_only_reads(line: str) -> None:
+    assert is_read_only_git(line.split())
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_other_forms_may_do_more(line: str) -> None:
+    assert not is_read_only_git(line.split())
+
+
+def test_an_unknown_word_may_be_any_option() -> None:
+    assert not is_read_only_git(["git", "log", None])
+    assert not is_read_only_git([None, "log"])
+
+
+def run_git(repository: Path, *arguments: str, text: str | None = None) -> str:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=repository, env=environment, input=text, text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A repository that has git run a program in every way that its settings know."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    program = repository / "evil"
+    program.write_text(f'#!/bin/sh\necho "$0 $*" >> {tmp_path}/ran\ncat 2>/dev/null\n')
+    program.chmod(0o755)
+    run_git(repository, "init", "-q", "-b", "main")
+    (repository / "a.txt").write_text("one\n")
+    (repository / ".gitattributes").write_text("*.txt diff=evil filter=evil\n")
+    run_git(repository, "add", "a.txt", ".gitattributes")
+    run_git(repository, "commit", "-q", "-m", "m")
+    tree = run_git(repository, "rev-parse", "HEAD^{tree}")
+    commit = run_git(
+        repository, "hash-object", "-t", "commit", "-w", "--stdin", text=SIGNED.format(tree=tree)
+    )
+    run_git(repository, "update-ref", "refs/heads/main", commit)
+    (repository / "a.txt").write_text("two\n")
+    hooks = repository / "hooks"
+    hooks.mkdir()
+    for name in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        (hooks / name).symlink_to(program)
+    for name in SETTINGS:
+        run_git(repository, "config", name, str(program))
+    run_git(repository, "config", "core.hooksPath", str(hooks))
+    run_git(repository, "config", "log.showSignature", "true")
+    run_git(repository, "config", "alias.st", f"!{program}")
+    return repository
+
+
+SETTINGS = (
+    "core.fsmonitor", "core.pager", "pager.log", "pager.status", "pager.diff", "pager.show", "pager.branch",
+    "diff.external", "diff.evil.command", "diff.evil.textconv", "filter.evil.process", "gpg.program",
+    "core.editor", "core.askPass", "core.sshCommand", "credential.helper", "interactive.diffFilter",
+    "core.alternateRefsCommand", "sequence.editor", "trailer.x.command",
+)  # fmt: skip
+
+
+def run_safely(repository: Path, line: str) -> subprocess.CompletedProcess[str]:
+    base = {"PATH": os.environ["PATH"], "HOME": str(repository)}
+    listed = subprocess.run(
+        LIST_GIT_SETTINGS, cwd=repository, env=base | SAFE_GIT_ENVIRONMENT, text=True,
+        capture_output=True, check=True, timeout=30,
+    ).stdout  # fmt: skip
+    environment = base | make_git_environment(listed.split("\0"))
+    return subprocess.run(
+        make_git_arguments(line.split()), cwd=repository, env=environment, text=True,
+        capture_output=True, check=False, timeout=30,
+    )  # fmt: skip
+
+
+def test_the_repository_is_hostile(hostile: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(hostile)}
+    for line in ("git status", "git diff", "git log -1"):
+        subprocess.run(
+            line.split(), cwd=hostile, env=environment, capture_output=True, check=False, timeout=30
+        )
+    assert (hostile.parent / "ran").exists()
+
+
+def test_a_read_only_form_runs_nothing_of_a_hostile_repository(hostile: Path) -> None:
+    before = {path: path.read_bytes() for path in hostile.rglob("*") if path.is_file()}
+    for line in READ_ONLY:
+        run_safely(hostile, line)
+    assert not (hostile.parent / "ran").exists(), (hostile.parent / "ran").read_text()
+    assert {path: path.read_bytes() for path in hostile.rglob("*") if path.is_file()} == before
+
+
+def test_a_read_only_form_still_answers(hostile: Path) -> None:
+    assert "m\n" in run_safely(hostile, "git log").stdout
+    assert "main" in run_safely(hostile, "git branch").stdout
