@@ -31,7 +31,7 @@ WRAPPERS = {
     "builtin": Form(),
     "exec": Form("-cl -a:code"),
     "coproc": Form(),
-    "doas": Form("-nsL -C:read -u:plain"),
+    "doas": Form("-nL -C:read -u:plain"),
     "chroot": Form("--userspec=plain --groups=plain --skip-chdir", skip=1),
     "unshare": Form("-imnpuUCTrfc --map-root-user --fork --mount --net --pid --user"),
     "fakeroot": Form("-lhv -s:write -i:read"),
@@ -66,6 +66,19 @@ WRAPPERS = {
 }  # fmt: skip
 SET_LETTERS = frozenset("euxo")
 PIPE_OPTIONS = frozenset({"pipefail", "errexit", "nounset", "xtrace"})
+OPENS_SHELL = frozenset(
+    {
+        "chroot",
+        "unshare",
+        "fakeroot",
+        "setarch",
+        "linux32",
+        "linux64",
+        "runuser",
+        "firejail",
+        "doas",
+    }
+)
 KEYWORDS = frozenset({"time", "coproc"})
 ENV = Form(
     "-i0v -u:plain -C:elsewhere -S:code --ignore-environment --null --unset=plain --chdir=elsewhere "
@@ -117,6 +130,8 @@ def read_wrapper(name: str, words: Sequence[Word]) -> Reading | None:
         if word.value is None:
             reading.problems.append(f"{word.text!r} is known only when it runs")
     program = found.operands[form.skip :]
+    if not program and name in OPENS_SHELL:
+        reading.problems.append(f"{name} opens a shell that runs the lines of its input")
     if name in KEYWORDS:
         program = take_keyword_assignments(reading, program)
     add_program(reading, program)
