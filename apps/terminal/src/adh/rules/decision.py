@@ -64,7 +64,8 @@ class Decision(Struct, frozen=True, kw_only=True):
         level: its supervision.
         risk: its risk.
         rule: the rule that decided; None if none matched.
-        reason: why the level is stricter than the rule says, or why it is denied; may be empty.
+        reason: why the level is stricter than the rule says, what else asks for it, or why it is
+            denied; may be empty.
         checks: the names of the safety checks that must pass, in order.
         restrictions: the restrictions that hold, in words for the person.
         violations: the restrictions that the call breaks. With any, the level is deny.

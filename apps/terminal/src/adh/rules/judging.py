@@ -36,7 +36,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         level: the supervision.
         risk: the risk.
         rule: the rule that decided; None if none matched.
-        reason: why it is stricter than the rule says.
+        reason: why it is stricter than the rule says, or what else asks for this level.
         floor: the level that no preference goes below.
         checks: safety checks that must pass.
         restrictions: restrictions that hold, in words.
@@ -101,7 +101,9 @@ def judge_subject(rules: Sequence[Rule], subject: Subject, moment: Moment) -> Ju
 
 def combine_judgements(judgements: Sequence[Judgement]) -> Judgement:
     """Return the strictest of several judgements, with the checks and restrictions of all."""
-    strictest = max(judgements, key=lambda one: (one.level, one.risk, one.rule is not None))
+    strictest = max(
+        judgements, key=lambda one: (one.level, one.risk, one.rule is not None, one.reason != "")
+    )
     sizes = [one.max_bytes for one in judgements if one.max_bytes is not None]
     return Judgement(
         level=strictest.level,
@@ -198,12 +200,13 @@ def _reaches_outside(subject: Subject) -> bool:
 
 
 def _raise_to_floor(judged: Judgement, floor: Floor) -> Judgement:
-    raised = floor.level > judged.level
+    reasons = [judged.reason] if floor.level <= judged.level else []
+    reasons += [floor.reason] if floor.level >= judged.level else []
     return Judgement(
         level=max(judged.level, floor.level),
         risk=max(judged.risk, floor.risk),
         rule=judged.rule,
-        reason=floor.reason if raised else judged.reason,
+        reason="; ".join(reason for reason in reasons if reason),
         floor=max(judged.floor, floor.level),
         checks=judged.checks,
         restrictions=judged.restrictions,
