@@ -14,7 +14,7 @@ from adh.rules.facts import CallFacts
 from adh.rules.judging import describe_restriction, judge_subject, select_deciding
 from adh.rules.levels import Level
 from adh.rules.restrictions import Moment
-from adh.rules.rule import Rule
+from adh.rules.rule import Conditions, Rule
 from adh.rules.rule_set import RuleSet
 from adh.rules.subject import Subject, list_call_subjects, list_command_subjects
 
@@ -123,14 +123,26 @@ def format_rules(rules: RuleSet, tool: str = "") -> Iterator[str]:
         yield f"{one.origin}: {one.pattern} is not asked, but for what is denied or critical"
 
 
+def format_conditions(conditions: Conditions) -> tuple[str, ...]:
+    """Return each condition that is set in words.
+
+    Args:
+        conditions: the conditions of a rule.
+
+    >>> format_conditions(Conditions(command_starts_with=("ls", "cat"), read_only=True))
+    ('command_starts_with: ls, cat', 'read_only: true')
+    """
+    values = ((name, getattr(conditions, name)) for name in conditions.__struct_fields__)
+    return tuple(
+        f"{name}: {_format_value(value)}" for name, value in values if value not in (None, ())
+    )
+
+
 def _format_rule(rule: Rule) -> Iterator[str]:
     state = "" if rule.enabled else " (disabled)"
     yield f"{rule.origin}{state}: {', '.join(rule.pattern)}: {_format_weight(rule)}"
-    conditions = rule.conditions
-    for name in conditions.__struct_fields__:
-        value = getattr(conditions, name)
-        if value is not None and value != ():
-            yield f"  when {name}: {_format_value(value)}"
+    for condition in format_conditions(rule.conditions):
+        yield f"  when {condition}"
     if rule.checks:
         yield f"  checks: {', '.join(rule.checks)}"
     for restriction in rule.restrictions:
