@@ -11,7 +11,7 @@ from apps.terminal.tests.rules.calls import (
     words,
 )
 
-from adh.rules.facts import Access, CallFacts
+from adh.rules.facts import Access, CallFacts, PathUse
 from adh.rules.levels import Level, Risk
 from adh.rules.rule_set import RuleSet
 
@@ -261,3 +261,30 @@ def test_safety_off_leaves_out_questions_of_low_and_medium_risk(
     on = held.decide(facts, moment())
     assert off.level is level
     assert off.softened is (off.level is not on.level)
+
+
+def test_a_rule_that_restricts_also_sees_a_path_as_it_is_written() -> None:
+    named = ", conditions: {path_matches: [/var/secrets/, conf/]}"
+    for written in ("/var/secrets/a", "/var/./x/../secrets/a", "conf/a", "'conf/a'"):
+        linked = PathUse("/srv/elsewhere/a", "read", written)
+        denies = rules(f"a: {{x: {one_rule('read_file', 'deny', 0, named)}}}")
+        assert decide(call("read_file", linked), denies).level is Level.DENY
+        assert decide(line(words("cat", linked)), denies).level is Level.DENY
+        frees = rules(f"a: {{x: {one_rule('read_file', 'automatic', 20, named)}}}")
+        assert decide(call("read_file", linked), frees).level is Level.CONFIRM
+
+
+def test_a_link_to_a_harmless_name_hides_no_secret_and_a_secret_name_stays_one() -> None:
+    for path, written in (("/p/.env", "notes.txt"), ("/p/notes.txt", ".env")):
+        read = PathUse(path, "read", written)
+        assert strictness(decide(line(words("cat", read)))) == (Level.CONFIRM, Risk.HIGH)
+        write = PathUse(path, "write", written)
+        assert decide(call("write_file", write)).level is Level.DENY
+
+
+def test_a_word_that_only_a_run_can_tell_evades_no_rule_that_denies() -> None:
+    denied = ", conditions: {command_starts_with: git push}"
+    held = rules(f"a: {{x: {one_rule('execute_command', 'deny', 0, denied)}}}")
+    assert decide(line(command("git", None)), held).level is Level.DENY
+    assert decide(line(command("git")), held).level is Level.CONFIRM
+    assert decide(line(command("git", "pull", None)), held).level is Level.CONFIRM

@@ -56,6 +56,13 @@ def test_only_the_rules_of_a_tool_are_shown() -> None:
     assert [text.split(" ")[0] for text in shown] == ["network.fetch_url"]
 
 
+def test_a_rule_that_replaces_a_built_in_one_says_so() -> None:
+    body = "{pattern: execute_command, supervision: notify, risk: low, enabled: false}"
+    shown = list(format_rules(rules(f"commands: {{find: {body}}}")))
+    at = next(at for at, text in enumerate(shown) if text.startswith("commands.find (policies/"))
+    assert shown[at + 1].startswith("  replaces commands.find (built-in/commands.yaml:")
+
+
 def test_an_explanation_says_why_each_rule_decides_or_does_not() -> None:
     explained = explain(line(words("make test")), rules(OWN))
     assert explained[0] == "`make test`: automatic"

@@ -143,6 +143,8 @@ def _format_rule(rule: Rule) -> Iterator[str]:
     yield f"{rule.origin}{state}: {', '.join(rule.pattern)}: {_format_weight(rule)}"
     for condition in format_conditions(rule.conditions):
         yield f"  when {condition}"
+    if rule.replaces is not None:
+        yield f"  replaces {rule.replaces}"
     if rule.checks:
         yield f"  checks: {', '.join(rule.checks)}"
     for restriction in rule.restrictions:

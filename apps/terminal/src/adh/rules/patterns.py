@@ -77,6 +77,29 @@ def match_path(pattern: str, path: str, project: str, home: str = "") -> bool:
     return any(fnmatchcase(candidate, form) for candidate in candidates for form in _forms(pattern))
 
 
+def normalize_path(folder: str, written: str, home: str = "") -> str:
+    """Return a path as it is written, absolute and without `.` and `..`; links are not followed.
+
+    Args:
+        folder: the folder that a relative path begins in, absolute.
+        written: the path, with or without quotes around it.
+        home: the home folder, for `~`.
+
+    >>> normalize_path("/p", "a/../b"), normalize_path("/p", "~/c", "/h")
+    ('/p/b', '/h/c')
+    """
+    plain = written.strip("'\"")
+    if plain == "~" or plain.startswith("~/"):
+        plain = home + plain[1:]
+    names: list[str] = []
+    for name in (plain if plain.startswith("/") else f"{folder}/{plain}").split("/"):
+        if name == "..":
+            del names[-1:]
+        elif name not in ("", "."):
+            names.append(name)
+    return "/" + "/".join(names)
+
+
 def reaches_outside(pattern: str) -> bool:
     """Return whether a pattern names a place outside of any project: it begins with `/` or `~/`."""
     return pattern.startswith(("/", "~/"))
@@ -115,14 +138,23 @@ def match_words(pattern: str, words: Sequence[str]) -> bool:
     return fnmatchcase(" ".join(words), " ".join(pattern.split()))
 
 
-def starts_with_words(beginning: str, words: Sequence[str]) -> bool:
+def starts_with_words(beginning: str, words: Sequence[str], *, strict: bool = False) -> bool:
     """Return whether the words begin with these words.
+
+    Args:
+        beginning: the words to begin with, apart by spaces.
+        words: the words of a command.
+        strict: whether a word after the program that only a run can tell counts as the one that is
+            asked for.
 
     >>> starts_with_words("git push", ["git", "push", "-f"]), starts_with_words("ls", ["lsof"])
     (True, False)
     """
     wanted = beginning.split()
-    return list(words[: len(wanted)]) == wanted
+    return len(words) >= len(wanted) and all(
+        word == one or (strict and at > 0 and word == UNKNOWN_WORD)
+        for at, (word, one) in enumerate(zip(words, wanted, strict=False))
+    )
 
 
 def list_word_forms(command: CommandUse, *, strict: bool) -> tuple[tuple[str, ...], ...]:

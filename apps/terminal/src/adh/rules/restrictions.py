@@ -52,8 +52,9 @@ class PathPattern(Struct, frozen=True, tag="path_pattern"):
             return ""
         path, facts = subject.path.path, subject.facts
         for pattern in self.deny:
-            if match_path(pattern, path, facts.project, facts.home):
-                return f'{path} fits the denied pattern "{pattern}"'
+            for form in subject.list_path_forms(strict=True):
+                if match_path(pattern, form, facts.project, facts.home):
+                    return f'{form} fits the denied pattern "{pattern}"'
         fits = any(match_path(one, path, facts.project, facts.home) for one in self.allow)
         return "" if fits or not self.allow else f"{path} fits none of: {', '.join(self.allow)}"
 

@@ -59,6 +59,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         restrictions: what the call must keep within.
         enabled: whether it counts at all.
         built_in: whether it comes with the application.
+        replaces: the built-in rule that it stands for; None for none.
     """
 
     origin: RuleOrigin
@@ -71,6 +72,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     restrictions: tuple[Restriction, ...] = ()
     enabled: bool = True
     built_in: bool = False
+    replaces: RuleOrigin | None = None
 
     @property
     def key(self) -> str:
@@ -98,29 +100,31 @@ class Rule(Struct, frozen=True, kw_only=True):
             return "fork_bomb"
         return self._find_command_mismatch(subject)
 
+    @property
+    def strict(self) -> bool:
+        """Whether it asks or denies, so that no other form of a path or a program may evade it."""
+        return self.level >= Level.CONFIRM
+
     def frees_path(self, subject: Subject) -> bool:
         """Return whether it names a place outside of the project that holds the path."""
-        return subject.path is not None and any(
-            reaches_outside(pattern) and self._fits_pattern(pattern, subject)
+        return any(
+            reaches_outside(pattern) and self._fits_pattern(pattern, subject, strict=False)
             for pattern in self.conditions.path_matches
         )
 
     def _fits_path(self, subject: Subject) -> bool:
-        if subject.path is None:
-            return False
         patterns = self.conditions.path_matches
         excluded = [one[1:] for one in patterns if one.startswith("!")]
-        if any(self._fits_pattern(pattern, subject) for pattern in excluded):
+        if any(self._fits_pattern(pattern, subject, strict=False) for pattern in excluded):
             return False
         included = [one for one in patterns if not one.startswith("!")]
-        return any(self._fits_pattern(pattern, subject) for pattern in included)
+        return any(self._fits_pattern(one, subject, strict=self.strict) for one in included)
 
     @staticmethod
-    def _fits_pattern(pattern: str, subject: Subject) -> bool:
-        if subject.path is None:
-            return False
+    def _fits_pattern(pattern: str, subject: Subject, *, strict: bool) -> bool:
         facts = subject.facts
-        return match_path(pattern, subject.path.path, facts.project, facts.home)
+        forms = subject.list_path_forms(strict=strict)
+        return any(match_path(pattern, form, facts.project, facts.home) for form in forms)
 
     def _find_command_mismatch(self, subject: Subject) -> str:
         conditions, command = self.conditions, subject.command
@@ -133,13 +137,13 @@ class Rule(Struct, frozen=True, kw_only=True):
             return "it needs a command"
         if conditions.read_only is not None and command.read_only is not conditions.read_only:
             return "read_only"
-        forms = list_word_forms(command, strict=self.level >= Level.CONFIRM)
+        forms = list_word_forms(command, strict=self.strict)
         if conditions.command_matches and not any(
             match_words(pattern, words) for pattern in conditions.command_matches for words in forms
         ):
             return "command_matches"
         if conditions.command_starts_with and not any(
-            starts_with_words(one, words)
+            starts_with_words(one, words, strict=self.strict)
             for one in conditions.command_starts_with
             for words in forms
         ):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files as package_files
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from adh.rules.fields import FieldReader
 from adh.rules.preferences import Preferences, read_preferences
@@ -82,8 +83,17 @@ def load_rules(files: Sequence[RuleFile], preferences: RuleFile | None = None) -
         order = {file.name: at for at, file in enumerate(files)}
         last = len(order)
         raise RulesError(sorted(problems, key=lambda one: (order.get(one.file, last), one.line)))
-    own = {rule.key for rule in found if not rule.built_in}
-    return RuleSet((rule for rule in found if not (rule.built_in and rule.key in own)), wishes)
+    return RuleSet(_replace_built_in(found), wishes)
+
+
+def _replace_built_in(rules: Sequence[Rule]) -> list[Rule]:
+    own = {rule.key for rule in rules if not rule.built_in}
+    replaced = {rule.key: rule.origin for rule in rules if rule.built_in and rule.key in own}
+    return [
+        rule if rule.built_in else replace(rule, replaces=replaced.get(rule.key))
+        for rule in rules
+        if not (rule.built_in and rule.key in own)
+    ]
 
 
 def _find_repeated(rules: Iterable[Rule]) -> list[RuleProblem]:

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from adh.rules.facts import Access, CallFacts, CommandUse, PathUse
+from adh.rules.patterns import normalize_path
 
 COMMAND_TOOL = "execute_command"
 FILE_TOOLS: Mapping[Access, str] = {
@@ -52,6 +53,19 @@ class Subject(Struct, frozen=True, kw_only=True):
     def command_call(self) -> bool:
         """Whether it is about a command line."""
         return self.tool.casefold() == COMMAND_TOOL
+
+    def list_path_forms(self, *, strict: bool) -> tuple[str, ...]:
+        """Return the forms of the path that a pattern is compared with.
+
+        What frees a path sees where it leads. What restricts one also sees it as it is written, since a
+        pattern may name a link.
+        """
+        if self.path is None:
+            return ()
+        if not strict or not self.path.written:
+            return (self.path.path,)
+        facts = self.facts
+        return (self.path.path, normalize_path(facts.folder, self.path.written, facts.home))
 
     @property
     def urls(self) -> tuple[str, ...]:
