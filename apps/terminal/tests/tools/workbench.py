@@ -36,12 +36,13 @@ class Workbench:
     """A project with tools.
 
     Args:
-        folder: an empty folder for the project and the stores.
+        folder: a folder for the project and the stores.
+        exist_ok: whether the project may be there.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, exist_ok: bool = False) -> None:
         self.root = folder / "project"
-        self.root.mkdir()
+        self.root.mkdir(exist_ok=exist_ok)
         self.environ: dict[str, str] = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "PROJECT_OF_THE_TEST": str(self.root),

@@ -139,7 +139,8 @@ def _read_content(descriptor: int, path: str, max_lines: int | None) -> bytes:
             problem = f"has {size:,} bytes, and at most {MOST_BYTES:,} are read"
             raise ProjectFileError(path, problem, "Pass max_lines to read its beginning")
         # One byte more tells a file that grows meanwhile.
-        content = file.read(MOST_BYTES + 1)
+        # A file of /proc that would wait has nothing to read.
+        content = file.read(MOST_BYTES + 1) or b""
     if len(content) > MOST_BYTES:
         if max_lines is None:
             raise ProjectFileError(path, "grows while it is read", "Pass max_lines")
