@@ -96,6 +96,17 @@ def test_a_file_is_replaced_only_if_it_is_what_was_expected(tmp_path: Path) -> N
     assert list_names(tmp_path) == ["a"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to another user")
+def test_a_replaced_file_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    os.chown(path, 12_345, 54_321)
+    with open_parent(str(path)) as (folder, name):
+        entry = Entry(folder=folder, name=name, path=str(path))
+        replace_file(entry, [b"two"], ".new", expected=None, mode=0o644)
+    assert (path.stat().st_uid, path.stat().st_gid) == (12_345, 54_321)
+
+
 def test_a_file_that_changes_while_it_is_written_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"one")

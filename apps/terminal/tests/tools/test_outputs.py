@@ -1,3 +1,6 @@
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +27,13 @@ def test_no_control_character_is_left(text: str) -> None:
     cleaned = clean_output(text)
     assert not any(ord(character) < 32 and character not in "\n\t" for character in cleaned)
     assert "\x1b" not in cleaned
+
+
+@pytest.mark.parametrize("piece", ["x", "\r", "x\r", "\x1b[0", "\x1b]0", "\x1b", "\n", "\u200b"])
+def test_a_hostile_output_takes_little_time(piece: str) -> None:
+    begun = time.process_time()
+    clean_output(piece * (200_000 // len(piece)))
+    assert time.process_time() - begun < 2
 
 
 @given(st.text(alphabet="ab\n\té€"))

@@ -73,6 +73,7 @@ def replace_file(
         try:
             for block in content:
                 write_all(descriptor, block)
+            _keep_owner(entry, descriptor)
             os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         finally:
@@ -85,6 +86,15 @@ def replace_file(
             os.unlink(temporary, dir_fd=entry.folder)
         raise
     sync_open_folder(entry.folder)
+
+
+def _keep_owner(entry: Entry, descriptor: int) -> None:
+    """Give the new file the owner and group of the present one, as far as the system allows it."""
+    with suppress(FileNotFoundError, PermissionError):
+        found = os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False)
+        made = os.fstat(descriptor)
+        if (found.st_uid, found.st_gid) != (made.st_uid, made.st_gid):
+            os.fchown(descriptor, found.st_uid, found.st_gid)
 
 
 def _give_name(entry: Entry, temporary: str, expected: str | None) -> None:

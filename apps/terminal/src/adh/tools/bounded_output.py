@@ -16,7 +16,6 @@ KEPT_BYTES = 20_000
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])?"
 )
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n|$)")
 _BINARY_SHARE = 0.3
 
 
@@ -90,5 +89,12 @@ def clean_output(text: str) -> str:
     >>> clean_output("10%\r100%\n\x1b[31mred\x1b[0m\x07")
     '100%\nred\\x07'
     """
-    plain = _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n"))
-    return escape_invisible(_OVERWRITTEN.sub("", plain))
+    plain = _ESCAPE_SEQUENCE.sub("", text)
+    if "\r" in plain:
+        plain = "\n".join(map(_drop_overwritten, plain.split("\n")))
+    return escape_invisible(plain)
+
+
+def _drop_overwritten(line: str) -> str:
+    """Return what a line shows after its last carriage return, as a progress bar leaves it."""
+    return line.rstrip("\r").rpartition("\r")[2]
