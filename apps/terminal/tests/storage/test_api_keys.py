@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adh.storage.api_keys import ApiKeyError, ApiKeys, list_key_variables
+from adh.storage.api_keys import ApiKeyError, ApiKeys, list_key_variables, open_keychain
 from holdfast.errors import ConfigurationError
 
 
@@ -87,6 +87,18 @@ def test_known_keys_are_removed_from_texts(tmp_path: Path) -> None:
     keys = ApiKeys({"OPENAI_API_KEY": "openai-value-1234567"}, [tmp_path / ".env"])
     text = keys.find_secrets().remove_from("a groq-value-1234567 b openai-value-1234567")
     assert text == "a [redacted] b [redacted]"
+
+
+def test_a_system_without_a_keychain_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    import keyring
+    from keyring.backends import fail, null
+
+    for backend in (fail.Keyring(), null.Keyring()):
+        monkeypatch.setattr(keyring, "get_keyring", lambda backend=backend: backend)
+        assert open_keychain() is None
+    working = FakeKeychain()
+    monkeypatch.setattr(keyring, "get_keyring", lambda: working)
+    assert open_keychain() is working
 
 
 def test_an_unknown_provider_is_an_error() -> None:

@@ -160,6 +160,13 @@ async def test_a_flood_takes_bounded_memory_and_its_ends_are_shown(bench: Workbe
     assert sum(len(notice.text) for notice in bench.shown) < 1_000_000
 
 
+async def test_the_longest_outputs_are_still_json(bench: Workbench) -> None:
+    command = "yes '' | head -c 1000000; yes $'\\a' | head -c 1000000 >&2"
+    ended = await bench.call_json("execute_command", command=command)
+    assert "bytes are not shown" in ended["stdout"]
+    assert "\\x07" in ended["stderr"]
+
+
 async def test_binary_output_is_counted_and_not_shown(bench: Workbench) -> None:
     ended = await bench.call_json("execute_command", command="head -c 5000 /dev/urandom")
     assert ended["stdout"] == "[binary output: 5,000 bytes are not shown]"

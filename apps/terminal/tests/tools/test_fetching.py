@@ -1,10 +1,14 @@
 import asyncio
 import base64
 import gzip
+import shutil
+import ssl
+import subprocess
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,6 +237,50 @@ async def test_a_long_page_is_cut_and_the_rest_is_not_read(bench: Workbench) -> 
     assert page["text"] == "x" * 1_000
     assert page["truncated"] is True
     assert sent < 100_000_000
+
+
+async def test_a_page_of_the_default_length_is_shown_whole(bench: Workbench) -> None:
+    async with serve(answer(text='"\n' * 250_000)) as url:
+        page = await bench.call_json("fetch_url", PRIVATE, url=url)
+    assert len(page["text"]) == 500_000
+    assert page["truncated"] is False
+
+
+@pytest.fixture
+def self_signed(tmp_path: Path) -> ssl.SSLContext:
+    """What a server needs whose certificate nobody signed."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl is not installed")
+    key, certificate = tmp_path / "key", tmp_path / "certificate"
+    words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=127.0.0.1",
+    ]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([program, *words, *files], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_a_certificate_that_nobody_signed_is_refused(
+    bench: Workbench, self_signed: ssl.SSLContext
+) -> None:
+    served = await asyncio.start_server(
+        lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=self_signed
+    )
+    port = served.sockets[0].getsockname()[1]
+    text = await bench.call("fetch_url", PRIVATE, url=f"https://127.0.0.1:{port}/")
+    served.close()
+    assert text.endswith("url has no certificate that can be trusted.")
 
 
 async def test_a_page_that_unpacks_to_gigabytes_is_cut(bench: Workbench) -> None:

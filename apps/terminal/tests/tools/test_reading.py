@@ -182,6 +182,16 @@ async def test_the_facts_of_a_file_are_told(bench: Workbench) -> None:
     assert (await bench.call_json("get_file_info", file_path="."))["kind"] == "folder"
 
 
+async def test_a_time_beyond_the_calendar_is_told(bench: Workbench) -> None:
+    (bench.root / "a").touch()
+    try:
+        os.utime(bench.root / "a", (0, 10**12))
+    except OSError:
+        pytest.skip("this disk has no such times")
+    found = await bench.call_json("get_file_info", file_path="a")
+    assert found["kind"] == "file"
+
+
 async def test_a_link_inside_that_leads_outside_is_outside(bench: Workbench) -> None:
     (bench.root / "link").symlink_to("/etc")
     text = await bench.call("read_file", file_path="link/passwd")

@@ -29,6 +29,9 @@ from holdfast.tools import ToolContext, ToolError
 LONGEST_SECONDS = 3_600.0
 """The longest timeout of a command."""
 
+_LONGEST_RESULT = 1_000_000
+"""Characters: the bounded outputs always fit, as a result that is cut is no JSON."""
+
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
 
 
@@ -47,7 +50,7 @@ class CommandTools:
         return (self.execute_command,)
 
     # The command's own timeout comes first, and its processes are ended after it.
-    @tool(effect="write", timeout=LONGEST_SECONDS + 60)
+    @tool(effect="write", timeout=LONGEST_SECONDS + 60, result_limit=_LONGEST_RESULT)
     async def execute_command(
         self,
         context: ToolContext[CallContext],

@@ -26,6 +26,8 @@ from holdfast.tools import ToolError
 
 MOST_BYTES = 10_000_000
 MOST_REDIRECTS = 5
+_LONGEST_RESULT = 2 * MOST_BYTES
+"""Characters: what `max_bytes` lets in is shown, as a result that is cut is no JSON."""
 _BLOCK = 1 << 15
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
@@ -76,7 +78,7 @@ class FetchTools:
         """Return the tool."""
         return (self.fetch_url,)
 
-    @tool(effect="read", timeout=130.0)
+    @tool(effect="read", timeout=130.0, result_limit=_LONGEST_RESULT)
     async def fetch_url(
         self,
         url: str,

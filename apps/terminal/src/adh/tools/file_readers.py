@@ -168,4 +168,7 @@ def _list_entries(descriptor: int, *, show_hidden: bool) -> tuple[list[dict[str,
 
 
 def _format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.0f} seconds after 1970"  # a year that the calendar does not have
