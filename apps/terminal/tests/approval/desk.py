@@ -102,7 +102,8 @@ class Desk:
         options.setdefault("middleware", [pipeline.permission, pipeline.safeguards])
         options.setdefault("clock", self.clock)
         options.setdefault("on_question", self.answer_question)
-        return Agent(ScriptedModel(*script), name="orchestrator", **options)
+        options.setdefault("name", "orchestrator")
+        return Agent(ScriptedModel(*script), **options)
 
     def pipeline(self) -> ApprovalPipeline:
         return make_pipeline(self.setup())

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from apps.terminal.tests.approval.desk import Desk, approve, call, texts
+
+from adh.approval.call_history import CallHistory, fold_calls
+from holdfast import Reply, ToolCall, tool
+from holdfast.events import ModelReplied, QuestionAnswered
 
 RULES = """
 own:
@@ -67,3 +73,51 @@ async def test_denied_calls_do_not_count(desk: Desk) -> None:
         agent, lambda question: approve(question) if next(answers) else question.deny()
     )
     assert texts(result)[2:] == ["hello", "hello"]
+
+
+async def test_call_that_was_cancelled_while_it_ran_counts(desk: Desk) -> None:
+    started = asyncio.Event()
+
+    @tool(effect="write")
+    async def read_file(file_path: str) -> str:
+        """Read."""
+        started.set()
+        await asyncio.Event().wait()
+        return file_path
+
+    with closing(desk.journal()) as journal:
+        for _ in range(2):
+            started.clear()
+            agent = desk.agent(READ, "Ok.", journal=journal, tools=[read_file])
+            async with agent.stream("Read.", session="s1", deps=desk.context()) as run:
+                waiting = asyncio.ensure_future(run.wait())
+                await started.wait()
+                run.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+        agent = desk.agent(READ, "Ok.", journal=journal)
+        result = await agent.run("Read.", session="s1", deps=desk.context())
+    assert list_refused(texts(result)[-1:]) == [True]
+
+
+def test_long_texts_of_arguments_are_not_kept() -> None:
+    written = json.dumps({"file_path": "a", "content": "x" * 1_000_000, "deep": [1]})
+    for arguments, kept in (
+        (written, {"file_path": "a", "content": "x" * 1_000, "deep": [1]}),
+        ("[" * 10_000, {}),
+        (json.dumps(["x" * 10_000]), {}),
+    ):
+        reply = Reply((ToolCall("c", "write_file", arguments),))
+        history = fold_calls(CallHistory(), ModelReplied("t1.i0.model", 1.0, reply))
+        (call_,) = history.open_calls.values()
+        assert json.loads(call_.arguments) == kept
+
+
+def test_answers_of_any_shape_are_folded() -> None:
+    reply = Reply((ToolCall("c", "pay", "{}"),))
+    history = fold_calls(CallHistory(), ModelReplied("t1.i0.model", 1.0, reply))
+    for answer in (None, "yes", 3, [], {"type": "approved", "typed": 3}, {"arguments": "x"}):
+        event = QuestionAnswered("t1.i0.tool.0.ask.0", 2.0, answer)
+        folded = fold_calls(history, event)
+        assert folded.answers["t1.i0.tool.0"].typed == ""
+    assert fold_calls(history, QuestionAnswered("t1.ask.0", 2.0, {})) == history

@@ -204,7 +204,12 @@ async def test_killed_at_every_record_no_write_runs_twice_or_unasked(desk: Desk)
 
 
 async def test_notices_tell_the_screen_what_happens(desk: Desk) -> None:
-    script = [WRITE, call("write_file", file_path="/etc/x", content="")]
+    (desk.project / "sub").mkdir()
+    script = [
+        WRITE,
+        call("write_file", file_path="/etc/x", content=""),
+        call("execute_command", command="ls sub"),
+    ]
     agent = desk.agent(*script, "Ok.")
     desk.answering = approve
     async with agent.stream("Do it.", deps=desk.context()) as run:
@@ -217,6 +222,7 @@ async def test_notices_tell_the_screen_what_happens(desk: Desk) -> None:
         ("t1.i0.tool.0", "asks", "confirm"),
         ("t1.i0.tool.0", "runs", "confirm"),
         ("t1.i1.tool.0", "blocked", "deny"),
+        ("t1.i2.tool.0", "runs", "notify"),
     ]
 
 
@@ -239,3 +245,41 @@ async def test_cancelled_call_is_in_the_audit_log(desk: Desk) -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert [line.decision for line in desk.lines()] == ["allowed", "cancelled"]
+
+
+async def test_question_of_a_delegated_agent_outlives_the_process(desk: Desk) -> None:
+    desk.rules = desk.load(
+        "own: {delegate: {pattern: writer, supervision: automatic, risk: low, priority: 5}}"
+    )
+
+    def open_both(journal: SqliteJournal, *script: Any) -> Agent[str]:
+        pipeline = desk.pipeline()
+        child = desk.agent(
+            *([WRITE, "Written."] if script[0] != "Ok." else ["Written."]),
+            name="writer",
+            middleware=[pipeline.safeguards],
+            journal=journal,
+            on_wait="suspend",
+            on_question=None,
+        )
+        return desk.agent(
+            *script,
+            tools=[child.as_tool()],
+            middleware=[pipeline.permission, pipeline.safeguards],
+            journal=journal,
+            on_wait="suspend",
+            on_question=None,
+        )
+
+    with closing(desk.journal()) as journal:
+        agent = open_both(journal, call("writer", task="Write."), "Ok.")
+        result = await agent.run("Do it.", session="s1", deps=desk.context())
+        assert result.status is Status.WAITING
+    with closing(desk.journal()) as journal:
+        agent = open_both(journal, "Ok.")
+        (question,) = await agent.questions("s1")
+        assert isinstance(question, ApprovalQuestion)
+        assert (question.agent, question.tool) == ("writer", "write_file")
+        assert await agent.answer("s1", question.approve(by="ada"))
+        assert (await agent.resume("s1", deps=desk.context())).output == "Ok."
+    assert (desk.project / "a.txt").read_text() == "new\n"

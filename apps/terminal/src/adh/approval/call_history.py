@@ -17,6 +17,7 @@ from holdfast.events import (
     QuestionAnswered,
     QuestionUnanswered,
     ToolFinished,
+    TurnInterrupted,
 )
 
 MOST_CALLS = 1_000
@@ -87,6 +88,8 @@ def fold_calls(history: CallHistory, event: Event) -> CallHistory:
         return _add_answer(history, event)
     if isinstance(event, ToolFinished) and event.key in history.open_calls:
         return _end_call(history, event)
+    if isinstance(event, TurnInterrupted):
+        return _end_turn(history, event)
     return history
 
 
@@ -106,7 +109,7 @@ def _shorten(arguments: str) -> str:
         return arguments
     try:
         decoded = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return "{}"
     if not isinstance(decoded, dict):
         return "{}"
@@ -151,3 +154,13 @@ def _end_call(history: CallHistory, event: ToolFinished) -> CallHistory:
     open_calls = {key: one for key, one in history.open_calls.items() if key != event.key}
     answers = {key: one for key, one in history.answers.items() if key != event.key}
     return CallHistory(answers, open_calls, past)
+
+
+def _end_turn(history: CallHistory, event: TurnInterrupted) -> CallHistory:
+    """Count the calls that had begun when the turn was stopped: they may have taken effect."""
+    begun = [
+        msgspec.structs.replace(call, at=event.at)
+        for key, call in history.open_calls.items()
+        if key in event.started
+    ]
+    return CallHistory(past_calls=(*history.past_calls, *begun)[-MOST_CALLS:])

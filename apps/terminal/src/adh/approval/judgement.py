@@ -121,7 +121,7 @@ class CallJudge:
         try:
             arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, object])
             facts = self._build_facts(call.tool, arguments, folder)
-        except (FactsError, msgspec.MsgspecError):
+        except (FactsError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return frozenset()
         moment = Moment(at=datetime.now(UTC), recent=lambda _: ())
         decision = rules.decide(facts, moment)

@@ -35,6 +35,7 @@ from holdfast.events import (
     QuestionAnswered,
     QuestionUnanswered,
     ToolFinished,
+    TurnInterrupted,
 )
 from holdfast.middleware import AfterTool, BeforeTool, HookContext, ToolUse
 
@@ -88,7 +89,7 @@ class Safeguards(Middleware[CallHistory]):
     """
 
     scope: Literal["turn", "session"] = "session"
-    events = (ModelReplied, QuestionAnswered, QuestionUnanswered, ToolFinished)
+    events = (ModelReplied, QuestionAnswered, QuestionUnanswered, ToolFinished, TurnInterrupted)
     rewinds = False
 
     def __init__(self, setup: ApprovalSetup) -> None:
