@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,30 @@ async def test_remembered_for_equal_calls_and_for_the_tool(desk: Desk) -> None:
     assert [question.arguments["file_path"] for question in desk.asked] == ["a", "b"]
     deciders = [line.decided_by for line in desk.lines() if line.event == "decision"]
     assert deciders == ["ada", "remembered", "ada", "remembered", "remembered"]
+
+
+async def test_remembered_no(desk: Desk) -> None:
+    write = call("write_file", file_path="a", content="x")
+    agent = desk.agent(write, write, "Ok.")
+    await desk.run(agent, lambda question: question.deny(remember="call", by="ada"))
+    assert len(desk.asked) == 1
+    assert desk.decisions() == [
+        ("write_file", "denied", "ada"),
+        ("write_file", "denied", "remembered"),
+    ]
+
+
+async def test_question_on_an_open_screen_is_a_no_after_300_seconds(desk: Desk) -> None:
+    agent = desk.agent(call("write_file", file_path="a", content="x"), "Ok.", on_question=None)
+    async with agent.stream("Do it.", deps=desk.context()) as run:
+        async for item in run:
+            if isinstance(item, ApprovalQuestion):
+                for _ in range(20):  # until the question waits for its answer
+                    await asyncio.sleep(0)
+                desk.clock.advance(300)
+    text = "Tool 'write_file' was not executed: nobody answered within 300 seconds"
+    assert texts(run.result) == [text]
+    assert desk.decisions() == [("write_file", "denied", "timeout")]
 
 
 async def test_high_risk_is_never_remembered(desk: Desk) -> None:

@@ -217,7 +217,7 @@ class Safeguards(Middleware[CallHistory]):
         return msgspec.structs.replace(
             entry,
             decision="blocked" if by_rule else word,
-            decided_by="rule" if by_rule or answer is None else answer.by,
+            decided_by=_name_refuser(judged, answer),
             reason=context.result.text,
         )
 
@@ -282,6 +282,12 @@ def _read_time(context: HookContext) -> datetime:
 def _is_automatic_read(judged: JudgedCall) -> bool:
     is_read = bool(judged.facts.effects) and judged.facts.effects <= _READS
     return is_read and judged.decision.level is Level.AUTOMATIC
+
+
+def _name_refuser(judged: JudgedCall | None, answer: GivenAnswer | None) -> str:
+    if judged is None or judged.denied:
+        return "rule"
+    return answer.by if answer is not None else "remembered"
 
 
 def _name_reason(judged: JudgedCall | None) -> str:
