@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from adh.agents.agent_catalog import Catalog
-from adh.agents.agent_file import AgentFile
+from adh.agents.agent_file import ALL_TOOLS, AgentFile
 from adh.agents.delegation import DELEGATE_TOOL, make_delegate_tool
 from adh.agents.instructions import MessageTemplate, make_instructions
 from adh.agents.model_aliases import ModelAlias, resolve_model
@@ -22,7 +22,7 @@ from adh.storage.settings import Settings
 from holdfast import Agent, Limits, ModelAt, ModelSettings, OnQuestion, Skills, Tool
 from holdfast.journal import Journal
 from holdfast.middleware import AnyMiddleware
-from holdfast.models import Model
+from holdfast.models import HostedTool, Model
 from holdfast.resilience import Clock
 
 AnyModel: TypeAlias = str | ModelAt | Model
@@ -30,6 +30,9 @@ ChatAgent: TypeAlias = Agent[str, CallContext]
 
 LIMITS = Limits(iterations=100, seconds=3_600.0)
 """The limits of one turn."""
+
+HOSTED_TOOLS = frozenset({"web_search", "web_fetch"})
+"""The tools that a provider runs itself. An agent has one if its file names it and its provider has it."""
 
 
 class AgentKit(Struct, frozen=True, kw_only=True):
@@ -43,6 +46,7 @@ class AgentKit(Struct, frozen=True, kw_only=True):
         guards: the middlewares that every agent has of its own, such as checks and the audit.
         session_rules: further middlewares of the person's agent, such as the limit of the session.
         open_model: returns the model of an alias, with its key; by default the library finds it.
+        find_hosted: returns the tools that the provider of a model runs itself.
         today: returns the date.
         clock: the clock of the agents, for tests.
     """
@@ -55,6 +59,7 @@ class AgentKit(Struct, frozen=True, kw_only=True):
     guards: tuple[AnyMiddleware, ...] = ()
     session_rules: tuple[AnyMiddleware, ...] = ()
     open_model: Callable[[ModelAlias], AnyModel] = lambda alias: alias.model_id
+    find_hosted: Callable[[ModelAlias], tuple[HostedTool, ...]] = lambda _alias: ()
     clock: Clock | None = None
 
 
@@ -86,8 +91,12 @@ def build_agent(
 
 
 def list_tools(kit: AgentKit, agent: AgentFile) -> tuple[str, ...]:
-    """Return the names of an agent's tools. Raises AgentFileError for one that is not there."""
-    return agent.choose_tools(frozenset((*(one.name for one in kit.tools), DELEGATE_TOOL)))
+    """Return the names of an agent's tools. Raises AgentFileError for one that is not there.
+
+    Tools that a provider runs are not judged by rules, so `*` does not mean them.
+    """
+    own = frozenset((*(one.name for one in kit.tools), DELEGATE_TOOL))
+    return agent.choose_tools(own if agent.tools == (ALL_TOOLS,) else own | HOSTED_TOOLS)
 
 
 def _build(  # noqa: PLR0917  # REASON: private; each argument is another part of one agent
@@ -99,9 +108,11 @@ def _build(  # noqa: PLR0917  # REASON: private; each argument is another part o
     on_question: OnQuestion | None = None,
 ) -> ChatAgent:
     by_name: Mapping[str, Tool] = {one.name: one for one in (*kit.tools, delegate)}
-    tools = [by_name[name] for name in list_tools(kit, agent)]
+    names = list_tools(kit, agent)
+    tools = [by_name[name] for name in names if name in by_name]
     wanted = agent.model or kit.settings.model
     alias = resolve_model(wanted, kit.catalog.aliases, agent.file if agent.model else "")
+    hosted = [one for one in kit.find_hosted(alias) if one.name in names]
     template = [MessageTemplate(agent, tools, kit.today)] if agent.user_prompt else []
     own = ModelSettings(temperature=kit.settings.temperature, max_tokens=kit.settings.max_tokens)
     skills = [Skills(*kit.catalog.skill_folders)] if kit.catalog.skill_folders else []
@@ -109,7 +120,7 @@ def _build(  # noqa: PLR0917  # REASON: private; each argument is another part o
         kit.open_model(alias),
         name=agent.name,
         instructions=make_instructions(agent, tools, kit.catalog.project_instructions, kit.today),
-        tools=tools,
+        tools=[*tools, *hosted],
         toolsets=skills,
         deps_type=CallContext,
         settings=alias.to_settings(own),

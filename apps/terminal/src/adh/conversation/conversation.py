@@ -19,7 +19,7 @@ import msgspec
 from adh.agents.agent_errors import AgentFileError
 from adh.conversation.export import ExportPaths, write_export
 from adh.conversation.history import load_history
-from adh.conversation.notices import apply_item
+from adh.conversation.notices import apply_item, describe_notice
 from adh.conversation.question_desk import OpenQuestion, QuestionDesk
 from adh.conversation.undo import UndoPlan
 from adh.conversation.undo_turn import UndoTurn
@@ -67,6 +67,7 @@ class Conversation:
         """Why no message can be answered; empty if one can."""
         self._workspace = workspace
         self._wanted = session
+        self._id = session or ""
         self._monotonic = monotonic
         self._desk = QuestionDesk(wait)
         self._queue: deque[PersonBlock] = deque()
@@ -79,8 +80,8 @@ class Conversation:
 
     @property
     def session(self) -> str:
-        """The id of the conversation; empty before `start`."""
-        return self._opened.id if self._opened is not None else self._wanted or ""
+        """The id of the conversation; empty before `start`, unless it was asked for."""
+        return self._id
 
     @property
     def queue(self) -> Sequence[str]:
@@ -113,6 +114,9 @@ class Conversation:
             SessionError: the session that was asked for cannot be opened.
         """
         is_open = await self._open_session()
+        for text in self._workspace.start_notes:
+            self._note(text)
+        self._workspace.on_note = self._note
         self._worker = asyncio.create_task(self._work(resume=is_open), name="adh-conversation")
 
     async def _open_session(self) -> bool:
@@ -124,14 +128,18 @@ class Conversation:
         except UnableError as error:
             self._explain(error)
             return False
-        self._opened, self._revision, self.problem = opened, self._workspace.revision, ""
+        self._opened, self._id = opened, opened.id
+        self._revision, self.problem = self._workspace.revision, ""
         is_open = await load_history(opened.journal, opened.id, self.transcript)
         self.on_change(tuple(block.id for block in self.transcript.blocks))
         return is_open
 
     def _explain(self, error: Exception) -> None:
         self.problem = str(error)
-        self.transcript.note(self.problem)
+        self._note(self.problem)
+
+    def _note(self, text: str) -> None:
+        self.transcript.note(text)
         self._tell()
 
     def send(self, text: str) -> None:
@@ -296,6 +304,8 @@ class Conversation:
             async with stream as run:
                 async for item in run:
                     self._show(apply_item(self.transcript, item, self._monotonic()))
+                    if line := describe_notice(item):
+                        self.on_notify(line)
         except HoldfastError as error:
             begun = was_running or self.transcript.turn != last
             if self.transcript.running or not begun:

@@ -62,7 +62,7 @@ class QuestionDesk:
             UnansweredError: this kind of question has no "no".
         """
         if self.on_question is None:
-            return question.answer(question.default_answer("nobody"))
+            return question.answer(question.default_answer("nobody"), by="nobody")
         opened = OpenQuestion(question, len(self._open) + 1)
         self._open[question.key] = opened
         try:
@@ -71,7 +71,7 @@ class QuestionDesk:
                 return None
         finally:
             self._open.pop(question.key, None)
-        return question.answer(question.default_answer("timeout"))
+        return question.answer(question.default_answer("timeout"), by="timeout")
 
     async def _wait_for_end(self) -> bool:
         """Wait until the time is over; return whether the questions were left before."""

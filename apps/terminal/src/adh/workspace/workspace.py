@@ -5,8 +5,7 @@ It must never open two conversations with one journal.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -14,12 +13,15 @@ from msgspec import Struct
 
 from adh.agents.agent_catalog import Catalog, load_catalog
 from adh.agents.build_agent import AgentKit, ChatAgent, build_agent
+from adh.agents.model_aliases import resolve_model
+from adh.approval.setup import SafetySwitch
+from adh.storage.api_keys import ApiKeys
 from adh.storage.audit_log import AuditLog
 from adh.storage.call_context import CallContext
 from adh.storage.changes import ChangeStore
 from adh.storage.pending_writes import PendingWrites
 from adh.storage.places import Places
-from adh.storage.settings import Settings
+from adh.storage.settings import Settings, change_settings
 from adh.storage.trust import TrustedFolders
 from adh.workspace.open_session import OpenSession
 from adh.workspace.rule_book import RuleBook
@@ -40,6 +42,8 @@ class WorkspaceParts(Struct, frozen=True, kw_only=True):
         changes: the changes of files.
         pending: the temporary files of writes.
         trusted: the folders that the person trusts.
+        keys: the API keys; None without any.
+        switch: whether questions are asked; None in a workspace without approval.
         make_kit: returns what agents are made of, for these settings and agents.
         user: the name of the person's account.
         repository: the top folder of the git repository; empty without one.
@@ -54,9 +58,16 @@ class WorkspaceParts(Struct, frozen=True, kw_only=True):
     pending: PendingWrites
     trusted: TrustedFolders
     make_kit: Callable[[Settings, Catalog], AgentKit]
+    keys: ApiKeys | None = None
+    switch: SafetySwitch | None = None
     user: str = NO_NAME
     repository: str = ""
     now: Callable[[], datetime] = lambda: datetime.now().astimezone()
+
+    @property
+    def switch_is_on(self) -> bool:
+        """Whether questions are asked."""
+        return self.switch is None or self.switch.is_on
 
 
 class Workspace:
@@ -76,6 +87,10 @@ class Workspace:
         self._settings = settings
         self._catalog = self._load_catalog()
         self._revision = 1
+        self.start_notes: tuple[str, ...] = ()
+        """What the person must know at the start."""
+        self.on_note: Callable[[str], None] = lambda _text: None
+        """Called with what the person must know later, such as a file of rules that is broken."""
 
     @property
     def settings(self) -> Settings:
@@ -91,6 +106,52 @@ class Workspace:
     def revision(self) -> int:
         """A number that grows when agents have to be built again."""
         return self._revision
+
+    def change_settings(self, changes: Mapping[str, object]) -> None:
+        """Change some settings, save them, and let them hold from the next turn on.
+
+        Args:
+            changes: new values by the names of fields.
+
+        Raises:
+            SettingsError: a field is unknown, a value is wrong, or the file cannot be written.
+            AgentFileError: as for `use_settings`; nothing is changed.
+        """
+        agent = changes.get("agent")
+        if isinstance(agent, str):
+            self._catalog.find(agent)
+        model = changes.get("model")
+        if isinstance(model, str):
+            resolve_model(model, self._catalog.aliases)
+        saved = change_settings(self.parts.places, changes)
+        fields = {name: getattr(saved, name) for name in changes}
+        self.use_settings(msgspec.structs.replace(self._settings, **fields))
+
+    def set_safety(self, *, on: bool, session: str) -> None:
+        """Ask again, or ask no more, at the level "confirm". Raises AuditError; then nothing changes."""
+        if self.parts.switch is not None:
+            self.parts.switch.turn(on=on, session=session, at=self.parts.now())
+
+    def save_key(self, provider: str, key: str) -> None:
+        """Save an API key in the system's keychain, and use it from the next turn on.
+
+        Raises:
+            ApiKeyError: there is no keychain that can be used, or the provider needs no key.
+        """
+        if self.parts.keys is not None:
+            self.parts.keys.save_key(provider, key)
+            self._revision += 1
+
+    def tell_rules(self, problem: str) -> None:
+        """Tell the person that a file of rules has changed.
+
+        Args:
+            problem: what is wrong with it; empty if the new rules hold.
+        """
+        if problem:
+            self.on_note(f"The rules before this change still hold. {problem}")
+        else:
+            self.on_note("The rules have changed, and hold from now on.")
 
     def use_settings(self, settings: Settings) -> None:
         """Let other settings hold from the next turn on.
@@ -210,7 +271,11 @@ class Workspace:
         )
 
 
-def find_user() -> str:
-    """Return the name of the person's account."""
-    names = (os.environ.get(name, "") for name in ("USER", "LOGNAME"))
+def find_user(environ: Mapping[str, str]) -> str:
+    """Return the name of the person's account.
+
+    >>> find_user({"LOGNAME": "ann"}), find_user({})
+    ('ann', 'user')
+    """
+    names = (environ.get(name, "") for name in ("USER", "LOGNAME"))
     return next((name for name in names if name), NO_NAME)

@@ -1,0 +1,234 @@
+"""Opens a workspace: settings, rules, stores, tools and the approval pipeline, and what watches the rules.
+
+It must never open one without the approval pipeline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from adh.agents.agent_catalog import Catalog
+from adh.agents.build_agent import AgentKit, AnyModel
+from adh.agents.model_aliases import ModelAlias
+from adh.approval.pipeline import make_pipeline
+from adh.approval.setup import ApprovalSetup, SafetySwitch
+from adh.checks.confinement import find_confinement
+from adh.storage.api_keys import ApiKeys, explain_missing_key, open_keychain
+from adh.storage.audit_log import AuditLog
+from adh.storage.places import Places, find_places
+from adh.storage.settings import Settings, load_settings
+from adh.storage.storage_errors import StorageError
+from adh.storage.trust import TrustedFolders
+from adh.tools.all_tools import make_tools
+from adh.tools.hosted_tools import find_hosted_tools
+from adh.tools.tool_registry import TOOL_EFFECTS
+from adh.tools.tools_context import ToolsContext, make_tools_context
+from adh.workspace.redaction import RedactPatterns
+from adh.workspace.rule_book import RuleBook
+from adh.workspace.session_files import SessionFiles
+from adh.workspace.workspace import Workspace, WorkspaceParts, find_user
+from holdfast import ConfigurationError, ModelAt
+from holdfast.middleware import AnyMiddleware, UsageLimits
+from holdfast.models import find_preset
+
+CAPTURE_NOTE = (
+    "Conversations are saved on this computer, in {folder}. `session.capture: false` in {settings} "
+    "switches this off; `session.redact_patterns` keeps texts out."
+)
+UNSAFE_NOTE = "⚠️  WARNING: Running with safety checks disabled!"
+UNTRUSTED_NOTE = "This project has {files}, which are not used: its folder is not trusted."
+
+
+class WorkspaceOptions(Struct, frozen=True, kw_only=True):
+    """How a workspace is opened.
+
+    Args:
+        project: the folder of the project.
+        environ: the environment of the program.
+        policy_folder: a further folder of rules.
+        policy_file: a further file of rules.
+        safety: whether questions of the level "confirm" are asked.
+        model: a model or an alias in place of that of the settings; empty for the settings.
+        agent: an agent in place of that of the settings; empty for the settings.
+        keychain: whether the system's keychain is asked for API keys.
+        open_model: opens a model in place of a provider; for a demonstration or a test.
+        now: the clock.
+    """
+
+    project: Path
+    environ: Mapping[str, str]
+    policy_folder: Path | None = None
+    policy_file: Path | None = None
+    safety: bool = True
+    model: str = ""
+    agent: str = ""
+    keychain: bool = True
+    open_model: Callable[[ModelAlias], AnyModel] | None = None
+    now: Callable[[], datetime] = lambda: datetime.now().astimezone()
+
+
+@asynccontextmanager
+async def open_workspace(options: WorkspaceOptions) -> AsyncIterator[Workspace]:
+    """Open a workspace, and close it again.
+
+    Args:
+        options: how.
+
+    Raises:
+        RulesError: a file of rules is wrong; the program does not start with fewer rules.
+        SettingsError: the settings are wrong.
+        AgentFileError: a file of agents or aliases is wrong.
+        StorageError: another file or folder cannot be used.
+    """
+    places = find_places(options.environ, options.project)
+    settings = _choose_settings(load_settings(places), options)
+    first_start = not places.data.exists()
+    trusted = TrustedFolders(places.trust_file)
+    keys = _find_keys(places, options, is_trusted=trusted.is_trusted(places.project))
+    rules = RuleBook(places, options.policy_folder, options.policy_file)
+    audit = AuditLog(
+        places.audit_file,
+        redact_patterns=settings.session.redact_patterns,
+        secrets=keys.find_secrets(),
+    )
+    tools = make_tools_context(places, options.environ)
+    switch = SafetySwitch(audit, is_on=options.safety)
+    setup = ApprovalSetup(
+        places=places,
+        read_rules=lambda: rules.rules,
+        effects=TOOL_EFFECTS,
+        audit=audit,
+        switch=switch,
+        save_backup=tools.backups.save,
+        confinement=await asyncio.to_thread(find_confinement, options.environ.get("PATH")),
+    )
+    parts = WorkspaceParts(
+        places=places,
+        rules=rules,
+        files=SessionFiles(places.journals),
+        audit=audit,
+        changes=tools.changes,
+        pending=tools.pending,
+        trusted=trusted,
+        keys=keys,
+        switch=switch,
+        make_kit=_KitMaker(setup, tools, keys, options).make_kit,
+        user=find_user(options.environ),
+        repository=find_repository(places.project),
+        now=options.now,
+    )
+    workspace = Workspace(parts, settings)
+    workspace.start_notes = tuple(_list_notes(workspace, first_start=first_start))
+    async with _maintain(workspace, tools):
+        yield workspace
+
+
+def _choose_settings(settings: Settings, options: WorkspaceOptions) -> Settings:
+    return replace(
+        settings,
+        model=options.model or settings.model,
+        agent=options.agent or settings.agent,
+    )
+
+
+def _find_keys(places: Places, options: WorkspaceOptions, *, is_trusted: bool) -> ApiKeys:
+    files = [places.env_file, *([places.project / ".env"] if is_trusted else [])]
+    return ApiKeys(options.environ, files, open_keychain() if options.keychain else None)
+
+
+def _list_notes(workspace: Workspace, *, first_start: bool) -> list[str]:
+    places = workspace.parts.places
+    notes = []
+    if first_start and workspace.settings.session.capture:
+        notes.append(CAPTURE_NOTE.format(folder=places.journals, settings=places.settings_file))
+    if not workspace.parts.switch_is_on:
+        notes.append(UNSAFE_NOTE)
+    if workspace.catalog.untrusted:
+        notes.append(UNTRUSTED_NOTE.format(files=", ".join(workspace.catalog.untrusted)))
+    return notes
+
+
+@asynccontextmanager
+async def _maintain(workspace: Workspace, tools: ToolsContext) -> AsyncIterator[None]:
+    """Watch the rules, and delete what is too old, while the workspace is open."""
+    stop = asyncio.Event()
+    watching = asyncio.create_task(
+        workspace.parts.rules.watch(workspace.tell_rules, stop), name="adh-rules"
+    )
+    cleaning = asyncio.create_task(_clean_up(workspace, tools), name="adh-clean-up")
+    try:
+        yield
+    finally:
+        stop.set()
+        cleaning.cancel()
+        await asyncio.gather(watching, cleaning, return_exceptions=True)
+
+
+async def _clean_up(workspace: Workspace, tools: ToolsContext) -> None:
+    with suppress(StorageError):
+        await asyncio.to_thread(tools.pending.remove_leftovers)
+        await asyncio.to_thread(tools.backups.prune)
+        await workspace.prune()
+
+
+class _KitMaker:
+    """Makes what the agents of a conversation are made of.
+
+    Args:
+        setup: what the approval works with.
+        tools: what the tools work with.
+        keys: the API keys.
+        options: how the workspace was opened.
+    """
+
+    def __init__(
+        self, setup: ApprovalSetup, tools: ToolsContext, keys: ApiKeys, options: WorkspaceOptions
+    ) -> None:
+        self._setup = setup
+        self._tools = make_tools(tools)
+        self._keys = keys
+        self._options = options
+
+    def make_kit(self, settings: Settings, catalog: Catalog) -> AgentKit:
+        """Return what agents are made of, with an approval pipeline of its own."""
+        pipeline = make_pipeline(self._setup)
+        patterns = settings.session.redact_patterns
+        redaction: tuple[AnyMiddleware, ...] = (RedactPatterns(patterns),) if patterns else ()
+        limit = settings.session.token_limit
+        limits = (UsageLimits(tokens=limit, per="session"),) if limit is not None else ()
+        return AgentKit(
+            catalog=catalog,
+            settings=settings,
+            tools=self._tools,
+            today=lambda: self._options.now().date(),
+            rules=(pipeline.permission,),
+            guards=(*redaction, pipeline.safeguards),
+            session_rules=limits,
+            open_model=self._options.open_model or self._open_model,
+            find_hosted=lambda alias: find_hosted_tools(alias.model_id.partition(":")[0]),
+        )
+
+    def _open_model(self, alias: ModelAlias) -> AnyModel:
+        provider = alias.model_id.partition(":")[0]
+        key = self._keys.find_key(provider)
+        if key is not None:
+            return ModelAt(alias.model_id, api_key=key.value)
+        if find_preset(provider).key_env:
+            fix = explain_missing_key(provider)
+            raise ConfigurationError("model", f"there is no API key for {provider}", fix=fix)
+        return alias.model_id
+
+
+def find_repository(project: Path) -> str:
+    """Return the top folder of the git repository that a folder is in; empty if there is none."""
+    for folder in (project, *project.parents):
+        if (folder / ".git").exists():
+            return str(folder)
+    return ""
