@@ -92,7 +92,9 @@ def test_a_question_waits_for_its_answer_and_the_call_runs_once(tmp_path: Path) 
     async def talk() -> None:
         workspace = make_workspace(tmp_path, ScriptedModel(ERASE, "Done."), (_make_erase(ran),))
         async with talking(workspace) as conversation:
+            closed: list[OpenQuestion] = []
             conversation.on_question = shown.append
+            conversation.on_question_closed = closed.append
             conversation.send("Erase a.")
             await until(lambda: bool(shown))
             assert _tool(conversation).state is ToolState.CONFIRMING
@@ -105,7 +107,7 @@ def test_a_question_waits_for_its_answer_and_the_call_runs_once(tmp_path: Path) 
             assert not conversation.answer(shown[0], question.deny())
             await conversation.wait_until_idle()
 
-            assert conversation.questions == ()
+            assert (conversation.questions, closed) == ((), shown)
             assert _tool(conversation).state is ToolState.SUCCESS
 
     asyncio.run(talk())

@@ -107,6 +107,15 @@ class Conversation:
     def on_question(self, show: Callable[[OpenQuestion], None] | None) -> None:
         self._desk.on_question = show
 
+    @property
+    def on_question_closed(self) -> Callable[[OpenQuestion], None]:
+        """Called with each question that waits no longer, however it ended."""
+        return self._desk.on_closed
+
+    @on_question_closed.setter
+    def on_question_closed(self, close: Callable[[OpenQuestion], None]) -> None:
+        self._desk.on_closed = close
+
     async def start(self) -> None:
         """Open the session, and continue the turn that a crash or an exit left open.
 

@@ -42,6 +42,8 @@ class QuestionDesk:
         self._left = asyncio.Event()
         self.on_question: Callable[[OpenQuestion], None] | None = None
         """Shows a question. Without it nobody is there to answer."""
+        self.on_closed: Callable[[OpenQuestion], None] = lambda _opened: None
+        """Called with each question that waits no longer, however it ended."""
 
     @property
     def questions(self) -> tuple[OpenQuestion, ...]:
@@ -71,6 +73,7 @@ class QuestionDesk:
                 return None
         finally:
             self._open.pop(question.key, None)
+            self.on_closed(opened)
         return question.answer(question.default_answer("timeout"), by="timeout")
 
     async def _wait_for_end(self) -> bool:
