@@ -136,6 +136,44 @@ def test_an_undo_gives_a_file_back_as_it_was(tmp_path: Path) -> None:
     assert file.read_text() == "old\n"
 
 
+def test_an_undo_takes_back_what_a_delegated_agent_wrote_in_its_turn(tmp_path: Path) -> None:
+    file = tmp_path / "project" / "a.txt"
+
+    def reply(request: Any) -> Any:
+        results = sum(1 for message in request.messages if message.role == "tool")
+        text = request.messages[-1].text
+        if text == "Hello.":
+            return "Hi."
+        if text == "Delegate.":
+            return _call("delegate_to_agent", agent="tester", task="Write it.")
+        if text == "Write it.":
+            return _call("write_file", file_path="a.txt", content="new\n")
+        return f"Done after {results}."
+
+    async def talk() -> list[str]:
+        options = _options(tmp_path, *[reply] * 5)
+        async with open_workspace(options) as workspace:
+            conversation = Conversation(workspace)
+            conversation.on_question = lambda asked: _approve(conversation, asked) and None
+            await conversation.start()
+            for text in ("Hello.", "Delegate."):
+                conversation.send(text)
+            await conversation.wait_until_idle()
+            assert file.read_text() == "new\n"
+            plan = await conversation.undo_preview()
+            assert plan is not None
+            assert (plan.turn, plan.files[0].action) == (2, "deleted")
+            await conversation.undo(plan)
+            await conversation.close()
+            return [block.header for block in _tools(conversation)]
+
+    headers = asyncio.run(talk())
+
+    assert not file.exists()
+    assert "write_file" in headers[1]
+    assert "(via tester)" in headers[1]
+
+
 def test_the_output_of_a_command_is_in_its_block_and_a_line_says_that_it_ran(
     tmp_path: Path,
 ) -> None:

@@ -7,6 +7,7 @@ is not as it was when the call was approved.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,9 @@ from adh.tools.judged_paths import find_approval, find_judged_path, join_path
 from adh.tools.tools_context import ToolsContext
 from holdfast import tool
 from holdfast.tools import ToolContext, ToolError
+
+_OUTER_TURN = re.compile(r"/t(\d+)\.i\d+\.tool\.\d+")
+"""The place of a nested run in the conversation: the run of an agent is saved under the call that it works for."""
 
 _AGAIN = "Read it again, then decide anew"
 
@@ -197,7 +201,7 @@ class FileWriters:
             id=make_change_id(),
             at=self._context.now(),
             session=context.deps.session,
-            turn=context.turn,
+            turn=find_turn(context),
             call=context.key,
             tool=context.tool,
             path=path,
@@ -206,6 +210,17 @@ class FileWriters:
             after=after,
             mode=present.mode,
         )
+
+
+def find_turn(context: ToolContext[CallContext]) -> int:
+    """Return the number of the turn in the conversation, also for a call of an agent that works for a tool.
+
+    >>> nested = ToolContext(run_id="s/t3.i0.tool.0", key="t1.i2.tool.0", tool="write_file")
+    >>> find_turn(nested), find_turn(ToolContext(run_id="s", key="t2.i0.tool.0", tool="write_file"))
+    (3, 2)
+    """
+    outer = _OUTER_TURN.search(context.run_id)
+    return int(outer[1]) if outer else context.turn
 
 
 def _encode_content(content: str) -> bytes:
