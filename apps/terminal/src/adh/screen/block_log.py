@@ -76,6 +76,7 @@ class BlockLog(ScrollView, can_focus=True):
         self._selected = ""
         self._painter: RowPainter | None = None
         self._placing = False
+        self._laid_out_for = 0
 
     @property
     def painted_count(self) -> int:
@@ -114,6 +115,7 @@ class BlockLog(ScrollView, can_focus=True):
         self._lines.replace([heights.get(block.id) or self._estimate(block) for block in blocks])
 
     def _forget_all_rows(self) -> None:
+        self._laid_out_for = self._width
         self._painted.clear()
         self._answers.clear()
         self._measured.clear()
@@ -245,7 +247,7 @@ class BlockLog(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Paint everything again when the width is another one."""
-        if self._painter is None or self._painter.width != self._width:
+        if self._laid_out_for != self._width:
             self.repaint_all()
         else:
             self._place()

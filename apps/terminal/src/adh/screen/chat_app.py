@@ -245,13 +245,11 @@ class ChatApp(App[None]):
 
     def action_ask_to_leave(self) -> None:
         """Leave; while a turn runs, ask before."""
-        if self.session is not None and self.session.is_running:
-            if not isinstance(self.screen, ModalScreen):
-                self.session.perform("ask_to_leave")
-            elif self.session.is_asking_to_leave:
-                self.exit()
-        else:
+        session = self.session
+        if session is None or not session.is_running or session.is_asking_to_leave:
             self.exit()
+        else:
+            session.perform("ask_to_leave")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Yield the commands of the palette."""

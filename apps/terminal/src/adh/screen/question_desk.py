@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 
 from adh.screen.conversation_port import AskedQuestion
 from adh.screen.question_panel import QuestionPanel
+from adh.screen.question_view import read_question
 
 if TYPE_CHECKING:
     from adh.screen.chat_app import ChatApp
@@ -38,10 +39,6 @@ class QuestionDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Yield the question."""
         yield self.panel
-
-    def on_mount(self) -> None:
-        """Take the keys."""
-        self.panel.focus_answer()
 
     def on_resize(self) -> None:
         """Fit the question into the screen."""
@@ -98,81 +95,60 @@ class QuestionDesk:
 
     def add(self, asked: AskedQuestion) -> None:
         """Show a question, after those that wait already."""
-        if any(_is_same(asked, one) for one in self._waiting):
-            return
-        self._waiting.append(asked)
-        if self._shown is None:
-            self._show()
-        else:
-            self._shown.panel.show_position(*self._position)
-
-    @property
-    def _position(self) -> tuple[int, int]:
-        return self._answered + 1, self._answered + len(self._waiting)
+        if not any(_is_same(asked, one) for one in self._waiting):
+            self._waiting.append(asked)
+            self._app.call_later(self._refresh)
 
     def close(self, asked: AskedQuestion) -> None:
         """Take back a question that needs no answer from here any more."""
-        found = [one for one in self._waiting if _is_same(asked, one)]
-        for one in found:
-            self._remove(one)
+        self._waiting = [one for one in self._waiting if not _is_same(asked, one)]
+        self._app.call_later(self._refresh)
 
     def _take(self, asked: AskedQuestion, answer: object) -> None:
-        self._answered += 1
-        self._remove(asked)
-        self._answer(asked, answer)
-
-    def _remove(self, asked: AskedQuestion) -> None:
         if asked not in self._waiting:
             return
-        is_shown = self._waiting[0] is asked
         self._waiting.remove(asked)
-        if not self._waiting:
+        self._answered += 1
+        self._app.call_later(self._refresh)
+        self._answer(asked, answer)
+
+    async def _refresh(self) -> None:
+        """Show the first question that waits, and nothing else."""
+        wanted = self._waiting[0] if self._waiting else None
+        if self._shown is not None and self._shown.panel.asked is not wanted:
+            await self._hide(self._shown)
+            self._shown = None
+        if wanted is None:
             self._answered = 0
-        if is_shown:
-            self._hide()
-            if self._waiting:
-                self._show()
-        elif self._shown is not None:
-            self._shown.panel.show_position(*self._position)
-
-    def _show(self) -> None:
-        asked = self._waiting[0]
-        position, total = self._position
-        panel = QuestionPanel(asked, position, total, self._app.clock)
-        if panel.view.inline:
-            self._show_inline(InlineQuestion(panel, self._take))
+            return
+        position, total = self._answered + 1, self._answered + len(self._waiting)
+        if self._shown is not None:
+            self._shown.panel.show_position(position, total)
         else:
-            dialog = QuestionDialog(panel, self._take)
-            self._shown = dialog
-            self._app.push_screen(dialog)
+            await self._show(wanted, position, total)
 
-    def _show_inline(self, inline: InlineQuestion) -> None:
-        self._shown = inline
+    async def _show(self, asked: AskedQuestion, position: int, total: int) -> None:
         app = self._app
-        app.screen_stack[0].query_one("#inline-question", Container).mount(inline)
-        if not app.prompt.text:
-            # What the person is writing keeps the keys; Tab goes to the question.
-            app.call_after_refresh(inline.panel.focus_answer)
+        inline = read_question(asked.question).inline
+        # What the person is writing keeps the keys, if the question leaves room for it; Tab goes to the question.
+        takes_keys = not (inline and app.prompt.text)
+        panel = QuestionPanel(asked, position, total, app.clock, takes_keys=takes_keys)
+        if inline:
+            self._shown = InlineQuestion(panel, self._take)
+            await app.screen_stack[0].query_one("#inline-question", Container).mount(self._shown)
+        else:
+            self._shown = QuestionDialog(panel, self._take)
+            await app.push_screen(self._shown)
 
-    def _hide(self) -> None:
-        shown, self._shown = self._shown, None
-        if isinstance(shown, QuestionDialog):
-            self._app.call_later(_dismiss, shown)
-        elif shown is not None:
-            shown.remove()
-            self._app.prompt.focus()
-
-
-async def _dismiss(dialog: QuestionDialog) -> None:
-    """Close a dialog, wherever it lies among the others."""
-    if dialog.is_current:
-        dialog.dismiss()
-    elif dialog in dialog.app.screen_stack:
-        stack = dialog.app.screen_stack
-        above = stack[stack.index(dialog) + 1 :]
-        for screen in reversed(above):
-            screen.dismiss()
-        dialog.dismiss()
+    async def _hide(self, shown: QuestionDialog | InlineQuestion) -> None:
+        app = self._app
+        if isinstance(shown, InlineQuestion):
+            await shown.remove()
+            app.prompt.focus()
+            return
+        while shown in app.screen_stack:
+            # What lies above it is closed without a change. Whoever waits for a dialog is told by dismiss alone.
+            await app.screen.dismiss(None)
 
 
 def _is_same(one: AskedQuestion, other: AskedQuestion) -> bool:

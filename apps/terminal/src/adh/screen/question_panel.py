@@ -21,7 +21,12 @@ from textual.widgets import Button, Input, Static, TextArea
 from adh.screen.argument_editor import ArgumentsError, read_arguments, write_arguments
 from adh.screen.colours import colours_of
 from adh.screen.conversation_port import AskedQuestion
-from adh.screen.question_view import describe_question, read_question
+from adh.screen.question_view import (
+    describe_arguments,
+    describe_question,
+    read_fields,
+    read_question,
+)
 from holdfast import ContinuationQuestion, PermissionQuestion
 from holdfast.errors import AnswerTypeError
 
@@ -48,6 +53,7 @@ class QuestionPanel(Vertical):
         position: its number among those that wait together, from 1.
         total: how many they are.
         clock: returns seconds that only grow.
+        takes_keys: whether the keys go to it as soon as it is shown.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -94,6 +100,8 @@ class QuestionPanel(Vertical):
         position: int = 1,
         total: int = 1,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        takes_keys: bool = True,
     ) -> None:
         super().__init__()
         self.asked = asked
@@ -102,6 +110,8 @@ class QuestionPanel(Vertical):
         self._shown_at = clock()
         self._details = False
         self._remember = 0
+        self._takes_keys = takes_keys
+        self._height = 0
         self._mode: Literal["ask", "reason", "edit"] = "ask"
         self.border_title = Text(self.view.title)
         self.show_position(position, total)
@@ -149,6 +159,9 @@ class QuestionPanel(Vertical):
         """Show the question, with the focus where Enter does nothing that cannot be taken back."""
         self._show_text()
         self._show_mode()
+        self.fit(self._height or self.app.size.height)
+        if self._takes_keys:
+            self.focus_answer()
 
     def fit(self, height: int) -> None:
         """Take at most this many rows; what is longer scrolls.
@@ -156,12 +169,16 @@ class QuestionPanel(Vertical):
         Args:
             height: in rows, with the frame.
         """
+        self._height = height
         used = 6 + 3 * bool(self.view.must_type) + 3 * (self._mode == "reason")
-        self.query_one("#question-body").styles.max_height = max(3, height - used)
+        for body in self.query("#question-body"):  # none before it is composed
+            body.styles.max_height = max(3, height - used)
 
     def focus_answer(self) -> None:
         """Take the keys."""
         target = "#question-typed" if self.view.must_type else "#cancel"
+        if not self._is_yes_or_no:
+            target = "#question-reason"
         self.query_one(target).focus()
 
     def _show_text(self) -> None:
@@ -181,7 +198,9 @@ class QuestionPanel(Vertical):
                 f"The turn has made {question.limit} model calls, which is its limit. "
                 f"May it make up to {question.extension} more?"
             )
-        return None
+        if isinstance(question, PermissionQuestion):
+            return None
+        return Text(describe_arguments(read_fields(question), whole=True))
 
     def _describe_remember(self) -> str:
         words = {
@@ -308,7 +327,7 @@ class QuestionPanel(Vertical):
     def _enter_mode(self, mode: Literal["ask", "reason", "edit"]) -> None:
         self._mode = mode
         self._say("")
-        self.fit(self.app.size.height)
+        self.fit(self._height or self.app.size.height)
         self._show_mode()
         if mode == "ask":
             self.focus_answer()

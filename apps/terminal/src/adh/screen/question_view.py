@@ -89,6 +89,12 @@ def read_question(question: object) -> QuestionView:
     return msgspec.convert(msgspec.to_builtins(question), QuestionView)
 
 
+def read_fields(question: object) -> dict[str, object]:
+    """Return the fields of a question that is not about a call, without those that only name it."""
+    fields = msgspec.to_builtins(question)
+    return {name: value for name, value in fields.items() if name not in ("key", "binding", "type")}
+
+
 def describe_question(view: QuestionView, colours: Colours, *, details: bool) -> Text:
     """Return the body of a question.
 

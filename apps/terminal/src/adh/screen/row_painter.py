@@ -63,9 +63,13 @@ class RowPainter:
             what, options, style=self._console.get_style(style), pad=False
         )
         rows = []
+        # A text without spans renders without its own style.
+        head = Segment.apply_style(
+            start.render(self._console), self._console.get_style(start.style)
+        )
+        before = list(head)
         for number, line in enumerate(lines):
-            before = start.render(self._console, end="") if number == 0 else [Segment(rest)]
-            rows.append(make_strip([*before, *line]))
+            rows.append(make_strip([*(before if number == 0 else [Segment(rest)]), *line]))
         return rows
 
     def paint_markdown(self, text: str, indent: str = "", style: str = "") -> list[Strip]:
