@@ -10,7 +10,7 @@ import json
 import sys
 
 from holdfast.client import Client, ReplyText
-from holdfast.server.event_log.stream_items import EventItem
+from holdfast.event_log.stream_items import EventItem
 
 
 async def main(address: str, key: str, message: str, session: str) -> None:

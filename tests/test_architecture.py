@@ -193,7 +193,7 @@ def test_the_tree_has_a_line_for_every_room() -> None:
 
 def test_the_architecture_document_is_short_and_names_files_that_exist() -> None:
     written = tree.DOCUMENT.read_text("utf-8")
-    assert len(written.encode()) <= 15 * 1024
+    assert len(written.encode()) <= 17 * 1024
     named = set(re.findall(r"[\w/]*/\w+\.py\b", written))
     assert named, "the document names no file"
     missing = [

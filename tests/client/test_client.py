@@ -25,8 +25,8 @@ from holdfast.client import (
 )
 from holdfast.core.errors import SessionBusyError, TransportError
 from holdfast.core.messages import Reply, ToolCall
+from holdfast.event_log.stream_items import EventItem, StreamItem, TextItem, WithdrawnItem
 from holdfast.server import create_app
-from holdfast.server.event_log.stream_items import EventItem, StreamItem, TextItem, WithdrawnItem
 from holdfast.testing import ScriptedModel
 
 CALL = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))

@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 from holdfast import Agent, ToolPermission, tool
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.positions import START
+from holdfast.event_log.stream_items import TextItem
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 from holdfast.resilience.retry.options import RetryOptions
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.positions import START
-from holdfast.server.event_log.stream_items import TextItem
-from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import DropAfter, EmulatedRequest, ErrorResponse, Fault, Pace, call
 from holdfast.testing.emulator.script import Replies

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.console.record import TEXT, make_tenant
 
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.positions import START
-from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.positions import START
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import (
     DropAfter,

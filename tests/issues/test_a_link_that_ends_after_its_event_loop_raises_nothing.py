@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from holdfast.event_log.live.process_exchange import LiveExchange
 from holdfast.journal.live_link import LiveLink
-from holdfast.server.live.process_exchange import LiveExchange
 
 
 class Journal:

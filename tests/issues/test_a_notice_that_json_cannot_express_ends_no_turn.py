@@ -8,10 +8,10 @@ import pytest
 
 from holdfast import Agent, ToolContext, tool
 from holdfast.core.messages import Reply, ToolCall
+from holdfast.event_log.live.reading import ReadingEnd
+from holdfast.event_log.stream_items import EventItem, NoticeItem
 from holdfast.events import CustomNotice, ToolsBegun
-from holdfast.server.event_log.stream_items import EventItem, NoticeItem
-from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.service import ServiceTenants
+from holdfast.hosting.tenant_service import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from holdfast import Agent
-from holdfast.server.event_log.stream_items import EndItem, EventItem
-from holdfast.server.service import ServiceTenants, TenantService
+from holdfast.event_log.stream_items import EndItem, EventItem
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 from holdfast.testing import ScriptedModel
 
 

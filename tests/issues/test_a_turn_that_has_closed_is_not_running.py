@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from holdfast import Agent
+from holdfast.hosting.tenant_service import ServiceTenants
 from holdfast.server.api.session_reading import read_turn
-from holdfast.server.service import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 

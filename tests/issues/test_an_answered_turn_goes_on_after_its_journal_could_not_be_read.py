@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.messages import Reply, ToolCall
+from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.turns import turn_runner
 from holdfast.journal.journal_errors import JournalStorageError
-from holdfast.server.service import ServiceTenants
-from holdfast.server.turns import turn_runner
 from holdfast.testing import FakeClock, ScriptedModel
 
 

@@ -12,10 +12,10 @@ import pytest
 from msgspec.json import decode
 
 from holdfast import Agent
+from holdfast.event_log.live.reading import ReadingEnd
+from holdfast.event_log.positions import START
+from holdfast.hosting.tenant_service import ServiceTenants
 from holdfast.server.api.event_stream import EventStreamResponse
-from holdfast.server.event_log.positions import START
-from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.service import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -9,13 +9,13 @@ import msgspec
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.events import ModelReplied
 from holdfast.core.messages import Reply, Text, ToolCall
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.positions import START, Position, TextDigest, parse_position
+from holdfast.event_log.stream_items import StatusItem, StreamItem, TextItem, WithdrawnItem
+from holdfast.event_log.text_fold import TextFold
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 from holdfast.server.access.redacted_reading import redact_view
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.positions import START, Position, TextDigest, parse_position
-from holdfast.server.event_log.stream_items import StatusItem, StreamItem, TextItem, WithdrawnItem
-from holdfast.server.event_log.text_fold import TextFold
-from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import cited, hosted_call
 from holdfast.testing.emulator.hosted_parts import expand_hosted

@@ -21,12 +21,12 @@ from holdfast.core.events import (
     TurnOpened,
 )
 from holdfast.core.messages import Reply, ToolCall
+from holdfast.event_log.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.turns.question_deadlines import QuestionDeadlines
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.port import Journal, Record
 from holdfast.journal.postgres import PostgresJournal
-from holdfast.server.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
-from holdfast.server.service import ServiceTenants, TenantService
-from holdfast.server.turns.question_deadlines import QuestionDeadlines
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import Emulator
 

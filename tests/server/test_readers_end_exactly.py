@@ -42,14 +42,14 @@ from holdfast.core.notices import (
     ReplyReplaced,
     RetryScheduled,
 )
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.live_run import LiveRun
+from holdfast.event_log.live.reading import SessionReader
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.event_log.positions import START, Position, parse_position
+from holdfast.event_log.stream_items import EventItem, StreamItem, TextItem, WithdrawnItem
+from holdfast.event_log.text_fold import TextFold, find_text, is_event
 from holdfast.journal.memory import MemoryJournal
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.positions import START, Position, parse_position
-from holdfast.server.event_log.stream_items import EventItem, StreamItem, TextItem, WithdrawnItem
-from holdfast.server.event_log.text_fold import TextFold, find_text, is_event
-from holdfast.server.live.live_run import LiveRun
-from holdfast.server.live.reading import SessionReader
-from holdfast.server.live.session_watch import SessionWatch
 from holdfast.sessions.session_index import to_index
 
 CRASH = "the process dies"

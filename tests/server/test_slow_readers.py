@@ -11,12 +11,12 @@ from holdfast.core.deltas import ReasoningDelta
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import user
 from holdfast.core.notices import AttemptStarted
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.positions import START
-from holdfast.server.event_log.stream_items import EndItem, EventItem, StreamItem, TextItem
-from holdfast.server.live.live_run import LARGEST_BUFFER, LiveRun
-from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.service import ServiceTenants
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.live_run import LARGEST_BUFFER, LiveRun
+from holdfast.event_log.live.reading import ReadingEnd
+from holdfast.event_log.positions import START
+from holdfast.event_log.stream_items import EndItem, EventItem, StreamItem, TextItem
+from holdfast.hosting.tenant_service import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from holdfast.client.service_errors import UnavailableError as UnavailableError
     from holdfast.client.start_request import StartKeywords as StartKeywords
     from holdfast.client.sync_client import SyncClient as SyncClient
+    from holdfast.event_log.stream_items import EndItem as EndItem
+    from holdfast.event_log.stream_items import EventItem as EventItem
+    from holdfast.event_log.stream_items import NoticeItem as NoticeItem
+    from holdfast.event_log.stream_items import ReasoningItem as ReasoningItem
+    from holdfast.event_log.stream_items import StatusItem as StatusItem
+    from holdfast.event_log.stream_items import StreamItem as StreamItem
+    from holdfast.event_log.stream_items import TextItem as TextItem
+    from holdfast.event_log.stream_items import WithdrawnItem as WithdrawnItem
     from holdfast.server.api.views import AgentView as AgentView
     from holdfast.server.api.views import AnswerView as AnswerView
     from holdfast.server.api.views import HistoryView as HistoryView
@@ -34,14 +42,6 @@ if TYPE_CHECKING:
     from holdfast.server.api.views import TurnView as TurnView
     from holdfast.server.api.views import UsageTotal as UsageTotal
     from holdfast.server.api.views import UsageView as UsageView
-    from holdfast.server.event_log.stream_items import EndItem as EndItem
-    from holdfast.server.event_log.stream_items import EventItem as EventItem
-    from holdfast.server.event_log.stream_items import NoticeItem as NoticeItem
-    from holdfast.server.event_log.stream_items import ReasoningItem as ReasoningItem
-    from holdfast.server.event_log.stream_items import StatusItem as StatusItem
-    from holdfast.server.event_log.stream_items import StreamItem as StreamItem
-    from holdfast.server.event_log.stream_items import TextItem as TextItem
-    from holdfast.server.event_log.stream_items import WithdrawnItem as WithdrawnItem
     from holdfast.server.problem_body import ProblemBody as ProblemBody
 
 _HOME: dict[str, str] = {
@@ -50,34 +50,34 @@ _HOME: dict[str, str] = {
     "AnswerView": "holdfast.server.api.views",
     "BusyError": "holdfast.client.service_errors",
     "Client": "holdfast.client.client",
-    "EndItem": "holdfast.server.event_log.stream_items",
-    "EventItem": "holdfast.server.event_log.stream_items",
+    "EndItem": "holdfast.event_log.stream_items",
+    "EventItem": "holdfast.event_log.stream_items",
     "HistoryView": "holdfast.server.api.views",
     "InvalidRequestError": "holdfast.client.service_errors",
     "MediaView": "holdfast.server.api.views",
     "NotFoundError": "holdfast.client.service_errors",
-    "NoticeItem": "holdfast.server.event_log.stream_items",
+    "NoticeItem": "holdfast.event_log.stream_items",
     "ProblemBody": "holdfast.server.problem_body",
     "QuestionView": "holdfast.server.api.views",
     "RateLimitedError": "holdfast.client.service_errors",
-    "ReasoningItem": "holdfast.server.event_log.stream_items",
+    "ReasoningItem": "holdfast.event_log.stream_items",
     "ReplyText": "holdfast.client.reply_text",
     "ServiceConflictError": "holdfast.client.service_errors",
     "ServiceError": "holdfast.client.service_errors",
     "SessionPage": "holdfast.server.api.views",
     "SessionSummary": "holdfast.server.api.views",
     "StartKeywords": "holdfast.client.start_request",
-    "StatusItem": "holdfast.server.event_log.stream_items",
-    "StreamItem": "holdfast.server.event_log.stream_items",
+    "StatusItem": "holdfast.event_log.stream_items",
+    "StreamItem": "holdfast.event_log.stream_items",
     "SyncClient": "holdfast.client.sync_client",
-    "TextItem": "holdfast.server.event_log.stream_items",
+    "TextItem": "holdfast.event_log.stream_items",
     "ToolView": "holdfast.server.api.views",
     "TurnState": "holdfast.server.api.views",
     "TurnView": "holdfast.server.api.views",
     "UnavailableError": "holdfast.client.service_errors",
     "UsageTotal": "holdfast.server.api.views",
     "UsageView": "holdfast.server.api.views",
-    "WithdrawnItem": "holdfast.server.event_log.stream_items",
+    "WithdrawnItem": "holdfast.event_log.stream_items",
 }
 """Public name -> the module that defines it. Sorted."""
 

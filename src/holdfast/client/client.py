@@ -17,8 +17,8 @@ from holdfast.client.start_request import MessageParts, StartKeywords
 from holdfast.client.turn_calls import TurnCalls
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveFloat
+from holdfast.event_log.stream_items import StreamItem
 from holdfast.server.api.views import AgentList, TurnView, UsageView
-from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.transport.port import Transport
 
 

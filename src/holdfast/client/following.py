@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.client.service_connection import Sending, ServiceConnection, Waits, with_key
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, TransportError
 from holdfast.core.events import TurnClosed
-from holdfast.server.event_log.stream_items import (
+from holdfast.event_log.stream_items import (
     EndItem,
     EventItem,
     NoticeItem,

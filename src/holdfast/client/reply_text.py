@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.server.event_log.stream_items import StreamItem, TextItem, WithdrawnItem
+from holdfast.event_log.stream_items import StreamItem, TextItem, WithdrawnItem
 
 
 class ReplyText:
     """The text of the latest reply: `reply.add(item)` for each item of a stream.
 
-    >>> from holdfast.server.event_log.stream_items import TextItem, WithdrawnItem
+    >>> from holdfast.event_log.stream_items import TextItem, WithdrawnItem
     >>> reply = ReplyText()
     >>> reply.add(TextItem("1.3.00", "t1.i0.model", 0, "Hal"))
     'Hal'

@@ -28,8 +28,8 @@ from holdfast.client.service_errors import (
 )
 from holdfast.codecs.sse import SseDecoder
 from holdfast.core.errors import ConfigurationError, HoldfastError, TransportError
+from holdfast.event_log.stream_items import StreamItem
 from holdfast.journal.encoding import to_json
-from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
 

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from holdfast.client.service_connection import Sending, ServiceConnection, decode, encode
 from holdfast.client.start_request import MessageParts, make_message
+from holdfast.event_log.stream_items import SessionState
 from holdfast.server.api.request_bodies import (
     Compact,
     Fork,
@@ -26,7 +27,6 @@ from holdfast.server.api.views import (
     SessionPage,
     SessionSummary,
 )
-from holdfast.server.event_log.stream_items import SessionState
 
 T = TypeVar("T")
 

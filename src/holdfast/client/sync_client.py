@@ -10,6 +10,7 @@ from holdfast.client.client import Client
 from holdfast.client.start_request import MessageParts, StartKeywords
 from holdfast.core.constraints import NonEmptyText, PositiveFloat
 from holdfast.core.questions import Remember
+from holdfast.event_log.stream_items import SessionState, StreamItem
 from holdfast.runtime.sync_bridge import run_blocking
 from holdfast.server.api.views import (
     AgentList,
@@ -25,7 +26,6 @@ from holdfast.server.api.views import (
     TurnView,
     UsageView,
 )
-from holdfast.server.event_log.stream_items import SessionState, StreamItem
 from holdfast.transport.port import Transport
 
 T = TypeVar("T")

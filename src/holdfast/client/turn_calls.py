@@ -11,8 +11,8 @@ from holdfast.client.following import Following, StreamBeginning
 from holdfast.client.service_connection import ServiceConnection
 from holdfast.client.session_calls import call, get, post, session_path
 from holdfast.client.start_request import MessageParts, StartKeywords, make_start
+from holdfast.event_log.stream_items import SessionState, StreamItem
 from holdfast.server.api.views import TurnState, TurnView
-from holdfast.server.event_log.stream_items import SessionState, StreamItem
 
 _WAIT = 30.0  # seconds for which one request is held open
 _RESTS: frozenset[SessionState] = frozenset(

@@ -11,6 +11,7 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.console.page_files import PageFiles as PageFiles
+    from holdfast.hosting.turns.turn_runner import AcceptedTurn as AcceptedTurn
     from holdfast.server.access.connections import ConnectionBounds as ConnectionBounds
     from holdfast.server.access.connections import make_server_config as make_server_config
     from holdfast.server.access.options import AccessLimits as AccessLimits
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
     from holdfast.server.api.event_stream import keep_alive as keep_alive
     from holdfast.server.app import create_app as create_app
     from holdfast.server.background_service import Service as Service
-    from holdfast.server.turns.turn_runner import AcceptedTurn as AcceptedTurn
 
 _HOME: dict[str, str] = {
-    "AcceptedTurn": "holdfast.server.turns.turn_runner",
+    "AcceptedTurn": "holdfast.hosting.turns.turn_runner",
     "AccessLimits": "holdfast.server.access.options",
     "AccessOptions": "holdfast.server.access.options",
     "ConnectionBounds": "holdfast.server.access.connections",

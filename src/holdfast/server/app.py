@@ -16,20 +16,20 @@ from starlette.routing import Mount, Route
 
 from holdfast.console.console_routes import console_routes, redirect_to_console
 from holdfast.core.errors import HoldfastError
+from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.lifetime import ServiceLifetime
+from holdfast.hosting.tenant_service import ServiceTenants
 from holdfast.journal.port import Journal
 from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
-from holdfast.server.bound_agents import AnyAgent
 from holdfast.server.health.turn_counts import TurnCounts
-from holdfast.server.lifetime import ServiceLifetime
 from holdfast.server.problem_responses import ProblemError, respond_problem, to_problem
 from holdfast.server.protocols.agui import routes as agui
 from holdfast.server.protocols.openai_errors import OpenAIErrors
 from holdfast.server.protocols.openai_routes import make_openai_api
 from holdfast.server.protocols.vercel import routes as vercel
-from holdfast.server.service import ServiceTenants
 
 
 def create_app(

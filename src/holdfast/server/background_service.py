@@ -16,19 +16,19 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.questions import AnyAnswer, AnyQuestion
+from holdfast.event_log.live.reading import ReadingEnd
+from holdfast.event_log.positions import START, parse_position
+from holdfast.event_log.stream_items import StreamItem
+from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.lifetime import ServiceLifetime
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.journal.port import Journal
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.server.api.session_reading import read_turn
 from holdfast.server.api.views import TurnView
-from holdfast.server.bound_agents import AnyAgent
-from holdfast.server.event_log.positions import START, parse_position
-from holdfast.server.event_log.stream_items import StreamItem
-from holdfast.server.lifetime import ServiceLifetime
-from holdfast.server.live.reading import ReadingEnd
-from holdfast.server.service import ServiceTenants, TenantService
-from holdfast.server.turns.turn_runner import AcceptedTurn
 from holdfast.sessions.sessions import Sessions
 
 

@@ -22,10 +22,10 @@ from holdfast.core.errors import (
     SessionBusyError,
     WaitingError,
 )
+from holdfast.hosting.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
 from holdfast.journal.encoding import to_json
 from holdfast.journal.journal_errors import JournalError
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
 
 _log = logging.getLogger("holdfast.server")
 

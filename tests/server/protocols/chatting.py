@@ -7,12 +7,12 @@ from typing import Any
 
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.questions import ClarificationQuestion
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 from holdfast.journal.port import Journal
 from holdfast.server.protocols.session_turns import OpenedTurn, list_turns, show_turn
 from holdfast.server.protocols.vercel.projection import VercelProjection
 from holdfast.server.protocols.vercel.provider_chunks import Chunk
 from holdfast.server.protocols.vercel.ui_messages import MessageBuilder
-from holdfast.server.service import ServiceTenants, TenantService
 from holdfast.tools.context import ToolContext
 
 

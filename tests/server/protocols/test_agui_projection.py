@@ -11,6 +11,7 @@ from tests.server.protocols.told import show_items, talk_with_search
 from holdfast import Agent
 from holdfast.core.events import Status
 from holdfast.core.messages import Reasoning, Reply, Text, ToolCall, ToolResult, Usage
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.protocols.agui.message_list import MessageList, list_messages
 from holdfast.server.protocols.agui.projection import AguiProjection
 from holdfast.server.protocols.display.display_items import (
@@ -23,7 +24,6 @@ from holdfast.server.protocols.display.display_items import (
     TurnWaits,
 )
 from holdfast.server.protocols.session_turns import list_turns, show_turn
-from holdfast.server.service import TenantService
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, call, thinking
 

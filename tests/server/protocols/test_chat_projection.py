@@ -13,8 +13,8 @@ from tests.server.protocols.told import Talk, reply, saved_items, searched, tell
 from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.messages import Message, Text, ToolCall, ToolResult, assistant, user
+from holdfast.event_log.stream_items import EndItem, TextItem, WithdrawnItem
 from holdfast.middleware import ToolPermission
-from holdfast.server.event_log.stream_items import EndItem, TextItem, WithdrawnItem
 from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjection
 from holdfast.server.protocols.continuation import (
     find_segment,

@@ -27,8 +27,8 @@ from holdfast.core.events import Status, TurnOpened
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.messages import FinishReason, ReplyKind, ToolCall, Usage, user
 from holdfast.core.questions import Approved
+from holdfast.event_log.stream_items import TextItem, WithdrawnItem
 from holdfast.middleware import ToolPermission
-from holdfast.server.event_log.stream_items import TextItem, WithdrawnItem
 from holdfast.server.protocols.responses.projection import STEP, ResponseProjection
 from holdfast.server.protocols.segments import (
     SegmentBegun,

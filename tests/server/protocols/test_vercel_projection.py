@@ -27,7 +27,7 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.server.event_log.stream_items import StreamItem
+from holdfast.event_log.stream_items import StreamItem
 from holdfast.server.protocols.display.display_fold import NO_RESULT
 from holdfast.server.protocols.display.display_items import (
     AgentStarted,

@@ -9,10 +9,10 @@ from holdfast import Agent
 from holdfast.core.events import Event
 from holdfast.core.messages import FinishReason, Part, Reply, Text, ToolCall, Usage
 from holdfast.core.questions import Question
+from holdfast.event_log.positions import Position
+from holdfast.event_log.stream_items import EndItem, StreamItem
+from holdfast.event_log.text_fold import TextFold, is_event
 from holdfast.journal import MemoryJournal
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.stream_items import EndItem, StreamItem
-from holdfast.server.event_log.text_fold import TextFold, is_event
 from holdfast.server.protocols.display.display_fold import DisplayFold
 from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.server.protocols.openai_shapes import SegmentName

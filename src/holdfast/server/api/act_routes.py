@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
+from holdfast.hosting.tenant_service import unknown_session
 from holdfast.server.access.callers import take_turn
 from holdfast.server.api.body_arguments import make_prompt
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import Compact, Fork, ForkEdit, NoBody, NoQuery, Rewind
 from holdfast.server.api.session_reading import check_idle, session_exists
 from holdfast.server.api.views import ActList, ActView, ChangeView, ForkView, TurnState
-from holdfast.server.service import unknown_session
 from holdfast.sessions.names import check_session_name, new_name
 
 

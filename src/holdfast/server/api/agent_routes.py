@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from holdfast.hosting.bound_agents import AnyAgent, plan_of
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.api.views import AgentList, AgentView, ToolView
-from holdfast.server.bound_agents import AnyAgent, plan_of
 
 
 def view_agent(agent: AnyAgent) -> AgentView:

@@ -18,6 +18,7 @@ from holdfast.core.json_schema import JsonSchema
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Text
 from holdfast.core.model_request import ModelSettings
+from holdfast.hosting.bound_agents import AnyAgent, plan_of
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.server.api.media_routes import find_media
@@ -29,7 +30,6 @@ from holdfast.server.api.request_bodies import (
     NewTurn,
     SettingsBody,
 )
-from holdfast.server.bound_agents import AnyAgent, plan_of
 
 
 def make_keywords(agent: AnyAgent, body: NewTurn, models: Collection[str] = ()) -> RunKeywords[Any]:

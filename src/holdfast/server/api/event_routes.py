@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from holdfast.event_log.live.last_turn import LastTurn
+from holdfast.event_log.live.reading import ReadingEnd
+from holdfast.event_log.positions import START, Position, parse_position
+from holdfast.event_log.stream_items import StreamItem
+from holdfast.hosting.tenant_service import unknown_session
 from holdfast.server.access.callers import take_stream
 from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
 from holdfast.server.api.operations import (
@@ -19,12 +24,7 @@ from holdfast.server.api.operations import (
 from holdfast.server.api.request_bodies import POSITION_PATTERN, EventsQuery, NoBody
 from holdfast.server.api.session_reading import NO_TURN, session_exists
 from holdfast.server.api.views import EventsView
-from holdfast.server.event_log.positions import START, Position, parse_position
-from holdfast.server.event_log.stream_items import StreamItem
-from holdfast.server.live.last_turn import LastTurn
-from holdfast.server.live.reading import ReadingEnd
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.service import unknown_session
 
 
 async def read_events(call: Call[EventsQuery, NoBody]) -> Response:

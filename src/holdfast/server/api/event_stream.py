@@ -13,8 +13,8 @@ from functools import cache
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from holdfast.server.event_log.stream_items import EndItem, StreamItem
-from holdfast.server.live.live_run import Entry
+from holdfast.event_log.live.live_run import Entry
+from holdfast.event_log.stream_items import EndItem, StreamItem
 
 SECONDS_BETWEEN_COMMENTS = 15.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.event_log.stream_items import StreamItem
 from holdfast.server.api.operations import IDEMPOTENCY_KEY, NDJSON, AnyOperation
-from holdfast.server.event_log.stream_items import StreamItem
 from holdfast.server.problem_body import ProblemBody
 
 Schema: TypeAlias = dict[str, Any]

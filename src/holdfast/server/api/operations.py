@@ -13,11 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.core.acts import Act
+from holdfast.hosting.new_acts import new_act
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 from holdfast.journal.encoding import to_json
 from holdfast.journal.service_store import ServiceStore
 from holdfast.server.access.principals import Principal, Scope
-from holdfast.server.new_acts import new_act
-from holdfast.server.service import ServiceTenants, TenantService
 
 Q = TypeVar("Q")
 B = TypeVar("B")

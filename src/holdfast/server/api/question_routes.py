@@ -24,6 +24,7 @@ from holdfast.core.questions import (
 from holdfast.core.questions import (
     Answer as QuestionAnswer,
 )
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.request_bodies import NewAnswer, NoBody, NoQuery, QuestionsQuery
@@ -31,7 +32,6 @@ from holdfast.server.api.session_pages import MOST_EXAMINED
 from holdfast.server.api.session_reading import read_entry_questions, read_questions
 from holdfast.server.api.views import AnswerView, QuestionList, QuestionPage, QuestionView
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.service import TenantService
 from holdfast.sessions.names import is_session
 
 _FIELDS = {

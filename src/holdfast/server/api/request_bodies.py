@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.core.model_request import ReasoningEffort
 from holdfast.core.questions import Remember
-from holdfast.server.event_log.stream_items import SessionState
+from holdfast.event_log.stream_items import SessionState
 
 NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text with at least one character."""

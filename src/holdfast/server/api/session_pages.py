@@ -8,11 +8,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.request_bodies import SessionsQuery
 from holdfast.server.api.session_reading import summarize_session
 from holdfast.server.api.views import SessionPage, SessionSummary
-from holdfast.server.service import TenantService
 from holdfast.sessions.overview import SessionInfo
 from holdfast.sessions.search import SearchHit
 

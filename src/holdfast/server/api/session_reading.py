@@ -15,15 +15,15 @@ from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyE
 from holdfast.core.events import QuestionAsked, Status
 from holdfast.core.question_log import ASKED
 from holdfast.core.recorded_questions import compute_binding
+from holdfast.event_log.live.last_turn import LastTurn
+from holdfast.event_log.stream_items import SessionState
+from holdfast.event_log.text_fold import turn_of_key
+from holdfast.hosting.bound_agents import plan_of
+from holdfast.hosting.tenant_service import TenantService, unknown_session
 from holdfast.journal.port import RunEntry
 from holdfast.runtime.output.structured_output import Output, compile_output
 from holdfast.server.api.turn_fold import TurnFold
 from holdfast.server.api.views import QuestionView, SessionSummary, TurnView
-from holdfast.server.bound_agents import plan_of
-from holdfast.server.event_log.stream_items import SessionState
-from holdfast.server.event_log.text_fold import turn_of_key
-from holdfast.server.live.last_turn import LastTurn
-from holdfast.server.service import TenantService, unknown_session
 from holdfast.sessions.names import title_run
 from holdfast.sessions.overview import SessionInfo
 

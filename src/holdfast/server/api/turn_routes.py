@@ -6,6 +6,9 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.positions import Position
+from holdfast.event_log.stream_items import StreamItem
 from holdfast.server.access.callers import take_stream, take_turn
 from holdfast.server.api.body_arguments import make_keywords, make_output, make_prompt
 from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
@@ -20,9 +23,6 @@ from holdfast.server.api.operations import (
 from holdfast.server.api.request_bodies import NewTurn, NoBody, NoQuery, TurnQuery
 from holdfast.server.api.session_reading import read_turn
 from holdfast.server.api.views import TurnView
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.stream_items import StreamItem
-from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.problem_responses import ProblemError, make_problem
 
 

@@ -18,10 +18,10 @@ from holdfast.core.events import (
     TurnOpened,
 )
 from holdfast.core.messages import Usage
+from holdfast.event_log.text_fold import turn_of_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, UsageQuery
 from holdfast.server.api.views import UsageTotal, UsageView
-from holdfast.server.event_log.text_fold import turn_of_key
 from holdfast.sessions.overview import SessionInfo
 
 MOST_SESSIONS = 1000

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.messages import Message, Usage
-from holdfast.server.event_log.stream_items import SessionState, StreamItem
+from holdfast.event_log.stream_items import SessionState, StreamItem
 from holdfast.sessions.session_history import Point
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
-from holdfast.server.service import ServiceTenants, TenantService
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 
 _REMEMBERED_SECONDS = 1.0
 

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from holdfast.core.client_tools import ClientToolQuestion, ClientToolResult
 from holdfast.core.questions import AnyAnswer, AnyQuestion
-from holdfast.server.bound_agents import AnyAgent
+from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.openai_shapes import SegmentName
 from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
-from holdfast.server.service import TenantService
 
 
 class GivenAnswers(Struct, frozen=True):

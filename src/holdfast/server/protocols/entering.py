@@ -9,6 +9,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 from holdfast.server.access.callers import require, take_stream, take_turn
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.request_reading import (
@@ -18,7 +19,6 @@ from holdfast.server.api.request_reading import (
     split_path,
 )
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.service import ServiceTenants, TenantService
 
 B = TypeVar("B", bound=Struct)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.question_log import asker_key
 from holdfast.core.questions import AnyQuestion
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.display.question_ids import parse_question_id
-from holdfast.server.service import TenantService
 
 
 async def find_questions(tenant: TenantService, session: str) -> dict[str, AnyQuestion]:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
-from holdfast.server.bound_agents import AnyAgent, plan_of
+from holdfast.hosting.bound_agents import AnyAgent, plan_of
 from holdfast.server.protocols.content_parts import refuse
 
 NotTaken: TypeAlias = Mapping[str, tuple[tuple[object, ...], str]]

@@ -38,7 +38,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.messages import FinishReason, Media, Reply, Usage
 from holdfast.core.question_log import ASKED, asker_key
-from holdfast.server.event_log.stream_items import (
+from holdfast.event_log.stream_items import (
     EndItem,
     EventItem,
     StreamItem,

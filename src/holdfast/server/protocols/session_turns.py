@@ -22,17 +22,17 @@ from holdfast.core.errors import ConflictError, SessionBusyError
 from holdfast.core.events import SessionRewound, TurnOpened
 from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS
+from holdfast.event_log.live.last_turn import LastTurn
+from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.positions import Position
+from holdfast.event_log.stream_items import EventItem
+from holdfast.event_log.text_fold import turn_of_key
+from holdfast.hosting.new_acts import new_act
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.stream_items import EventItem
-from holdfast.server.event_log.text_fold import turn_of_key
-from holdfast.server.live.last_turn import LastTurn
-from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.server.new_acts import new_act
 from holdfast.server.protocols.display.display_fold import DisplayFold
 from holdfast.server.protocols.display.display_items import DisplayItem
-from holdfast.server.service import TenantService
-from holdfast.server.turns.turn_runner import AcceptedTurn
 from holdfast.sessions.session_history import list_surviving_turns
 
 MESSAGE_ID = "message_id"

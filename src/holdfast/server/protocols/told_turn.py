@@ -13,8 +13,8 @@ from msgspec import Struct
 from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, TurnOpened
 from holdfast.core.question_log import ASKED
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.text_fold import TextFold
+from holdfast.event_log.positions import Position
+from holdfast.event_log.text_fold import TextFold
 from holdfast.server.protocols.segments import (
     Hold,
     SegmentEnded,

@@ -14,17 +14,17 @@ from holdfast.core.events import Event
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS
+from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.positions import Position
+from holdfast.event_log.stream_items import EndItem
+from holdfast.event_log.text_fold import turn_of_key
+from holdfast.hosting.bound_agents import plan_of
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.server.bound_agents import plan_of
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.stream_items import EndItem
-from holdfast.server.event_log.text_fold import turn_of_key
-from holdfast.server.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName
 from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold
 from holdfast.server.protocols.told_turn import ToldTurn, tell_turn
-from holdfast.server.service import TenantService
 
 
 class SavedTurn(Struct, frozen=True):

@@ -20,7 +20,7 @@ from holdfast.core.questions import (
     question_content,
     restore_answer,
 )
-from holdfast.server.event_log.text_fold import notice_name
+from holdfast.event_log.text_fold import notice_name
 from holdfast.server.protocols.display.display_items import QuestionShown
 from holdfast.server.protocols.display.question_ids import question_id
 

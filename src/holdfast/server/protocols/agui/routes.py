@@ -19,10 +19,11 @@ from starlette.routing import BaseRoute, Route
 from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.errors import HoldfastError
 from holdfast.core.questions import AnyAnswer, AnyQuestion
+from holdfast.event_log.live.reading import TURN_ENDED
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.encoding import to_json
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import (
     ProblemError,
@@ -55,7 +56,6 @@ from holdfast.server.protocols.session_turns import (
     start_once,
     user_message_id,
 )
-from holdfast.server.service import TenantService
 
 
 class ShownThread(Struct, frozen=True):

@@ -33,7 +33,7 @@ from holdfast.core.question_log import ASKED, asker_key
 from holdfast.core.questions import Denied, restore_answer
 from holdfast.core.recorded_questions import restore_question
 from holdfast.core.turn_options import NO_OPTIONS
-from holdfast.server.event_log.stream_items import (
+from holdfast.event_log.stream_items import (
     EndItem,
     EventItem,
     NoticeItem,
@@ -42,7 +42,7 @@ from holdfast.server.event_log.stream_items import (
     TextItem,
     WithdrawnItem,
 )
-from holdfast.server.event_log.text_fold import notice_name
+from holdfast.event_log.text_fold import notice_name
 from holdfast.server.protocols.display.agent_texts import AgentTexts
 from holdfast.server.protocols.display.display_items import (
     CallReady,

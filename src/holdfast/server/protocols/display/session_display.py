@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.core.events import TurnOpened
+from holdfast.event_log.positions import Position
+from holdfast.event_log.text_fold import TextFold, turn_of_key
 from holdfast.journal.port import Record
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.text_fold import TextFold, turn_of_key
 from holdfast.server.protocols.display.display_fold import DisplayFold
 from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.sessions.session_history import fold_history

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from holdfast.server.event_log.positions import TextDigest
+from holdfast.event_log.positions import TextDigest
 from holdfast.server.protocols.openai_shapes import (
     DELETED,
     SegmentName,

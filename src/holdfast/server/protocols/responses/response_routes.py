@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 from starlette.responses import Response
 
+from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.server.access.callers import take_stream
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
-from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name

@@ -18,6 +18,7 @@ from holdfast.core.questions import (
     Denied,
     PermissionQuestion,
 )
+from holdfast.hosting.new_acts import new_act
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -25,7 +26,6 @@ from holdfast.server.access.callers import require, take_turn
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import NoQuery
-from holdfast.server.new_acts import new_act
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
 from holdfast.server.protocols.content_parts import refuse

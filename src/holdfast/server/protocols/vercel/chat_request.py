@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Text
-from holdfast.server.event_log.positions import parse_position
+from holdfast.event_log.positions import parse_position
 from holdfast.server.protocols.media_addresses import MediaFields, read_media_url
 from holdfast.server.protocols.vercel.projection import turn_of_message
 from holdfast.sessions.names import check_session_name

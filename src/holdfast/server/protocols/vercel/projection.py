@@ -21,7 +21,7 @@ from holdfast.core.questions import (
     plain_form,
     question_content,
 )
-from holdfast.server.event_log.text_fold import notice_name
+from holdfast.event_log.text_fold import notice_name
 from holdfast.server.protocols.display.display_items import (
     AgentTextShown,
     CallArgumentsShown,

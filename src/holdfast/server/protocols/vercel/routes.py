@@ -22,11 +22,12 @@ from holdfast.core.questions import (
     PermissionQuestion,
     restore_answer,
 )
+from holdfast.event_log.live.reading import TURN_ENDED
+from holdfast.hosting.bound_agents import plan_of
+from holdfast.hosting.tenant_service import TenantService, unknown_session
 from holdfast.journal.encoding import to_json
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.bound_agents import plan_of
-from holdfast.server.live.reading import TURN_ENDED
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.display.display_items import StreamCut
 from holdfast.server.protocols.entering import Entered, RouteTable, dispatch, enter, read_json
@@ -49,7 +50,6 @@ from holdfast.server.protocols.vercel.chat_request import (
 )
 from holdfast.server.protocols.vercel.projection import VercelProjection
 from holdfast.server.protocols.vercel.provider_chunks import Chunk
-from holdfast.server.service import TenantService, unknown_session
 
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _DONE = b"data: [DONE]\n\n"

@@ -19,14 +19,14 @@ from typing import Self
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.errors import HoldfastError
+from holdfast.hosting.tenant_service import ServiceTenants
 from holdfast.journal.port import SharedJournal
-from holdfast.server.service import ServiceTenants
 
 _TICK = 1.0  # seconds
 _TICKS_BETWEEN_LOOKS = 5
 """Ticks after which the journal is asked again for turns that no process drives."""
 
-_log = logging.getLogger("holdfast.server")
+_log = logging.getLogger("holdfast.hosting")
 
 
 class ServiceLifetime:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from holdfast.server.live.live_run import LiveRun
-from holdfast.server.live.process_exchange import LiveExchange
+from holdfast.event_log.live.live_run import LiveRun
+from holdfast.event_log.live.process_exchange import LiveExchange
 
 _POLL_SECONDS = 1.0
 

@@ -19,12 +19,12 @@ from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import QuestionAsked
 from holdfast.core.question_log import asked_key
+from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.turns.question_deadlines import QuestionDeadlines
+from holdfast.hosting.turns.turn_runner import TurnRunner
 from holdfast.journal.port import RunEntry
 from holdfast.resilience.clock import Clock
 from holdfast.runtime.open_runs.recovery import ONLY_ANSWERED, read_time_to_continue
-from holdfast.server.bound_agents import AnyAgent
-from holdfast.server.turns.question_deadlines import QuestionDeadlines
-from holdfast.server.turns.turn_runner import TurnRunner
 from holdfast.sessions.session_index import SessionIndex
 
 MOST_AT_ONCE = 200
@@ -37,7 +37,7 @@ _PAUSE = (
     1.0  # seconds until a session is looked at again that another driver has or nobody can read
 )
 
-_log = logging.getLogger("holdfast.server")
+_log = logging.getLogger("holdfast.hosting")
 
 
 class _Seen(Struct):

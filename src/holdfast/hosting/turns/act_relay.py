@@ -8,21 +8,21 @@ import msgspec
 
 from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.questions import AnyAnswer
-from holdfast.journal.encoding import to_json
-from holdfast.journal.live_link import DriverAct
-from holdfast.runtime.questions.open_question import Receipt
-from holdfast.server.bound_agents import AnyAgent
-from holdfast.server.live.process_exchange import LiveExchange, TenantRuns
-from holdfast.server.live.session_watch import SessionWatch
-from holdfast.server.turns.driver_acts import DriverActs
-from holdfast.server.turns.relayed_acts import (
+from holdfast.event_log.live.process_exchange import LiveExchange, TenantRuns
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.turns.driver_acts import DriverActs
+from holdfast.hosting.turns.relayed_acts import (
     RelayedAnswer,
     RelayedCancellation,
     decode_result,
     encode_answer,
     encode_result,
 )
-from holdfast.server.turns.turn_runner import TurnRunner
+from holdfast.hosting.turns.turn_runner import TurnRunner
+from holdfast.journal.encoding import to_json
+from holdfast.journal.live_link import DriverAct
+from holdfast.runtime.questions.open_question import Receipt
 from holdfast.sessions.session_index import SessionIndex
 
 

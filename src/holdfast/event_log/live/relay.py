@@ -12,16 +12,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from holdfast.resilience.system_clock import new_run_id
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.positions import Position, TextDigest, parse_position
-from holdfast.server.event_log.stream_items import (
-    NoticeItem,
-    ReasoningItem,
-    TextItem,
-    WithdrawnItem,
-)
-from holdfast.server.live.link_messages import (
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.link_messages import (
     ItemsShown,
     LinkMessage,
     RunBegun,
@@ -30,7 +22,15 @@ from holdfast.server.live.link_messages import (
     pack_entries,
     split_text,
 )
-from holdfast.server.live.live_run import Entry, LiveRun
+from holdfast.event_log.live.live_run import Entry, LiveRun
+from holdfast.event_log.positions import Position, TextDigest, parse_position
+from holdfast.event_log.stream_items import (
+    NoticeItem,
+    ReasoningItem,
+    TextItem,
+    WithdrawnItem,
+)
+from holdfast.resilience.system_clock import new_run_id
 from holdfast.sessions.session_index import SessionIndex
 
 SECONDS_BETWEEN_MESSAGES = 0.05

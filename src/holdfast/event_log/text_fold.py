@@ -35,9 +35,8 @@ from holdfast.core.notices import (
     ReplyReplaced,
     RetryScheduled,
 )
-from holdfast.journal.encoding import to_json
-from holdfast.server.event_log.positions import START, Position, TextDigest, begins_with
-from holdfast.server.event_log.stream_items import (
+from holdfast.event_log.positions import START, Position, TextDigest, begins_with
+from holdfast.event_log.stream_items import (
     EventItem,
     NoticeItem,
     ReasoningItem,
@@ -45,6 +44,7 @@ from holdfast.server.event_log.stream_items import (
     TextItem,
     WithdrawnItem,
 )
+from holdfast.journal.encoding import to_json
 
 _EVENTS = frozenset(get_args(Event))
 

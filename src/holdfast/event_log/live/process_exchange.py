@@ -15,9 +15,7 @@ from time import monotonic
 from typing import TypeAlias, TypeVar
 
 from holdfast.core.errors import HoldfastError
-from holdfast.journal.live_link import LARGEST_MESSAGE, LinkedJournal
-from holdfast.resilience.system_clock import new_run_id
-from holdfast.server.live.link_messages import (
+from holdfast.event_log.live.link_messages import (
     ActAsked,
     ActDone,
     ItemsShown,
@@ -31,9 +29,11 @@ from holdfast.server.live.link_messages import (
     decode_message,
     encode_message,
 )
-from holdfast.server.live.live_run import LiveRun
-from holdfast.server.live.relay import Mirror, Relay
-from holdfast.server.live.session_watch import SessionWatch
+from holdfast.event_log.live.live_run import LiveRun
+from holdfast.event_log.live.relay import Mirror, Relay
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.journal.live_link import LARGEST_MESSAGE, LinkedJournal
+from holdfast.resilience.system_clock import new_run_id
 from holdfast.sessions.session_index import SessionIndex
 
 SECONDS_WANTED = 30.0
@@ -42,7 +42,7 @@ SECONDS_WANTED = 30.0
 _SECONDS_BETWEEN_WISHES = 5.0
 _MOST_UNSENT = 2_000
 
-_log = logging.getLogger("holdfast.server")
+_log = logging.getLogger("holdfast.event_log")
 
 T = TypeVar("T")
 

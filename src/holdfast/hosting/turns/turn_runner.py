@@ -18,16 +18,16 @@ from holdfast.core.errors import HoldfastError, SessionBusyError
 from holdfast.core.events import Event, Status, TurnClosed, TurnOpened
 from holdfast.core.notices import Notice
 from holdfast.core.questions import Question
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.live_run import LiveRun
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.event_log.text_fold import is_event, turn_of_key
+from holdfast.hosting.bound_agents import AnyAgent, plan_of, recover_stream
+from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.run_stream import RunStream
-from holdfast.server.bound_agents import AnyAgent, plan_of, recover_stream
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.text_fold import is_event, turn_of_key
-from holdfast.server.live.live_run import LiveRun
-from holdfast.server.live.session_watch import SessionWatch
-from holdfast.server.turns.shutting_down import ShuttingDownError
 
-_log = logging.getLogger("holdfast.server")
+_log = logging.getLogger("holdfast.hosting")
 
 BeginStream: TypeAlias = Callable[[], RunStream[Any]]
 

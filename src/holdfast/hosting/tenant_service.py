@@ -17,6 +17,17 @@ from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.questions import AnyAnswer
+from holdfast.event_log.live.last_turn import LastTurn
+from holdfast.event_log.live.process_exchange import LiveExchange, NoteLink
+from holdfast.event_log.live.reading import SessionReader
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.event_log.live.visible_runs import VisibleRuns
+from holdfast.event_log.text_fold import turn_of_key
+from holdfast.hosting.bound_agents import AnyAgent, bind_agent, journal_of, name_agents, plan_of
+from holdfast.hosting.new_acts import new_act
+from holdfast.hosting.turns.act_relay import ActRelay
+from holdfast.hosting.turns.open_turns import OpenTurns
+from holdfast.hosting.turns.turn_runner import AcceptedTurn, Observe, TurnRunner
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.live_link import LinkedJournal
 from holdfast.journal.memory import MemoryJournal
@@ -29,17 +40,6 @@ from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt
-from holdfast.server.bound_agents import AnyAgent, bind_agent, journal_of, name_agents, plan_of
-from holdfast.server.event_log.text_fold import turn_of_key
-from holdfast.server.live.last_turn import LastTurn
-from holdfast.server.live.process_exchange import LiveExchange, NoteLink
-from holdfast.server.live.reading import SessionReader
-from holdfast.server.live.session_watch import SessionWatch
-from holdfast.server.live.visible_runs import VisibleRuns
-from holdfast.server.new_acts import new_act
-from holdfast.server.turns.act_relay import ActRelay
-from holdfast.server.turns.open_turns import OpenTurns
-from holdfast.server.turns.turn_runner import AcceptedTurn, Observe, TurnRunner
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import Event
 from holdfast.core.notices import Notice
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.stream_items import StreamItem
-from holdfast.server.event_log.text_fold import TextFold
+from holdfast.event_log.positions import Position
+from holdfast.event_log.stream_items import StreamItem
+from holdfast.event_log.text_fold import TextFold
 
 LARGEST_BUFFER = 2**20
 """Bytes of items that wait for one reader."""

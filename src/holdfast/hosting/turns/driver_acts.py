@@ -13,15 +13,15 @@ from contextlib import suppress
 from time import monotonic
 
 from holdfast.core.errors import HoldfastError, SessionBusyError
+from holdfast.event_log.live.process_exchange import LiveExchange
 from holdfast.journal.live_link import DriverAct
 from holdfast.resilience.system_clock import new_run_id
-from holdfast.server.live.process_exchange import LiveExchange
 
 LONGEST_WAIT = 10.0
 """Seconds to wait for a driver that does not answer."""
 
 _PAUSE = 1.0  # seconds between two looks, should a message be lost
-_log = logging.getLogger("holdfast.server")
+_log = logging.getLogger("holdfast.hosting")
 
 
 class DriverActs:

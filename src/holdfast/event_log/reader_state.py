@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from holdfast.server.event_log.positions import Position
-from holdfast.server.event_log.stream_items import EventItem, NoticeItem, StreamItem, TextItem
-from holdfast.server.event_log.text_fold import TextFold
+from holdfast.event_log.positions import Position
+from holdfast.event_log.stream_items import EventItem, NoticeItem, StreamItem, TextItem
+from holdfast.event_log.text_fold import TextFold
 
 Place: TypeAlias = tuple[StreamItem, Position]
 """An item, and the place after it."""

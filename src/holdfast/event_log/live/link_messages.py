@@ -11,11 +11,11 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.event_log.live.live_run import Entry
+from holdfast.event_log.positions import Position, TextDigest
+from holdfast.event_log.stream_items import EventItem, TextItem
 from holdfast.journal.encoding import to_json
 from holdfast.journal.live_link import LARGEST_MESSAGE
-from holdfast.server.event_log.positions import Position, TextDigest
-from holdfast.server.event_log.stream_items import EventItem, TextItem
-from holdfast.server.live.live_run import Entry
 
 _LONGEST_TEXT = 1_000  # characters; a character takes at most 6 bytes
 _ROOM = LARGEST_MESSAGE - 1_200  # for the rest of a message, with the name of the session

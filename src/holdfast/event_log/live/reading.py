@@ -14,21 +14,21 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from holdfast.core.events import TurnClosed, TurnOpened
-from holdfast.journal.port import Record
-from holdfast.server.event_log.item_encoding import encode_item
-from holdfast.server.event_log.positions import START, Position
-from holdfast.server.event_log.reader_state import ReaderState
-from holdfast.server.event_log.stream_items import (
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.last_turn import LastTurn, read_last_turn
+from holdfast.event_log.live.live_run import Entry, LiveRun, Subscription
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.event_log.positions import START, Position
+from holdfast.event_log.reader_state import ReaderState
+from holdfast.event_log.stream_items import (
     EndItem,
     EventItem,
     SessionState,
     StatusItem,
     StreamItem,
 )
-from holdfast.server.event_log.text_fold import TextFold
-from holdfast.server.live.last_turn import LastTurn, read_last_turn
-from holdfast.server.live.live_run import Entry, LiveRun, Subscription
-from holdfast.server.live.session_watch import SessionWatch
+from holdfast.event_log.text_fold import TextFold
+from holdfast.journal.port import Record
 from holdfast.sessions.session_index import SessionIndex
 
 TURN_ENDED: frozenset[SessionState] = frozenset(

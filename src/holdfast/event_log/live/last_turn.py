@@ -9,8 +9,8 @@ from msgspec import Struct
 from holdfast.core.effects import closed_key
 from holdfast.core.events import TurnClosed
 from holdfast.core.question_log import ASKED
-from holdfast.server.event_log.stream_items import SessionState
-from holdfast.server.event_log.text_fold import turn_of_key
+from holdfast.event_log.stream_items import SessionState
+from holdfast.event_log.text_fold import turn_of_key
 from holdfast.sessions.session_index import SessionIndex
 
 
