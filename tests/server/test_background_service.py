@@ -20,9 +20,10 @@ from holdfast import Agent, MemoryJournal, Middleware, ModelReplied, ToolPermiss
 from holdfast.client import EndItem, EventItem, TextItem, WithdrawnItem
 from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyError
 from holdfast.core.events import TurnClosed
+from holdfast.hosting import lifetime
 from holdfast.hosting.turns import open_turns
 from holdfast.middleware import AfterReply, AfterTurn, CallTools
-from holdfast.server import Service, create_app, lifetime
+from holdfast.server import Service, create_app
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 
