@@ -1,0 +1,114 @@
+"""The entries of the inbox: turns that were submitted, and what became of them.
+
+This module must never know a clock, a database or an engine.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class EntryState(StrEnum):
+    """What is known of a submitted turn.
+
+    SCHEDULED: its time has not come.
+    BLOCKED: an earlier turn of its session has not ended.
+    READY: it begins as soon as there is room.
+    ADMITTED: an engine carries a job for it, or a worker drives it.
+    WAITING: it waits for an answer.
+    DONE: it has ended.
+    FAILED: it ended without success, or could not begin; `error` says why, and it can be retried.
+    DROPPED: somebody took it out before it began.
+    """
+
+    SCHEDULED = "scheduled"
+    BLOCKED = "blocked"
+    READY = "ready"
+    ADMITTED = "admitted"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    DROPPED = "dropped"
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the turn has not begun, and will."""
+        return self in QUEUED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing happens to the turn any more, unless somebody retries it."""
+        return self in (EntryState.DONE, EntryState.FAILED, EntryState.DROPPED)
+
+
+QUEUED = frozenset({EntryState.SCHEDULED, EntryState.BLOCKED, EntryState.READY})
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """A turn that somebody wants.
+
+    Args:
+        tenant: whose turn it is.
+        agent: the name of the agent.
+        session: its session; the turns of a session are done one after another.
+        request: the idempotency key; a second submission with it is the same turn.
+        body: the message and the arguments of the turn, as JSON.
+        digest: tells whether two submissions with one request are equal.
+        priority: a greater number goes before a smaller one of the same tenant.
+        not_before: seconds since the epoch before which it does not begin.
+        made_by: who submitted it.
+    """
+
+    tenant: str
+    agent: str
+    session: str
+    request: str
+    body: bytes
+    digest: str
+    priority: int = 0
+    not_before: float = 0.0
+    made_by: str = ""
+
+
+class InboxEntry(Struct, frozen=True, kw_only=True):
+    """A submitted turn.
+
+    Args:
+        id: its number in the inbox.
+        tenant: whose turn it is.
+        agent: the name of the agent.
+        session: its session.
+        request: its idempotency key, by which the journal finds the turn.
+        state: what is known of it.
+        priority: as submitted.
+        due_at: the time from which it may begin, in seconds since the epoch.
+        created_at: when it was submitted.
+        changed_at: when its state changed last.
+        deliveries: how often a worker began it and did not hand it back.
+        worker: the id of the worker that has it; "" if none has.
+        turn: the number of the turn in its session; 0 until that is known.
+        error: why it failed; "" if it did not.
+        made_by: who submitted it.
+        cancelled_by: who wants it cancelled; None if nobody does.
+        body: the message and the arguments, as JSON; b"" in lists.
+    """
+
+    id: int
+    tenant: str
+    agent: str
+    session: str
+    request: str
+    state: EntryState
+    priority: int
+    due_at: float
+    created_at: float
+    changed_at: float
+    deliveries: int = 0
+    worker: str = ""
+    turn: int = 0
+    error: str = ""
+    made_by: str = ""
+    cancelled_by: str | None = None
+    body: bytes = b""
