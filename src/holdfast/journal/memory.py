@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from holdfast.core.acts import Act
 from holdfast.core.effects import Effect, effect_digest
@@ -22,6 +22,13 @@ _Saved: TypeAlias = tuple[Event, Effect | str | None]
 """An event with the effect that it ends, or with the digest of that effect."""
 
 
+class _Tenants:
+    """The journals of all tenants by name; one object for one store."""
+
+    def __init__(self) -> None:
+        self.journals: dict[str, MemoryJournal] = {}
+
+
 class MemoryJournal:
     """Saves records in memory; for tests, scripts, and runs that end with the process.
 
@@ -33,22 +40,24 @@ class MemoryJournal:
     __slots__ = ("_acts", "_requests", "_runs", "_tenants", "tenant")
 
     def __init__(self) -> None:
-        self._start(DEFAULT_TENANT, {})
+        self._start(DEFAULT_TENANT, _Tenants())
 
-    def _start(self, tenant: str, tenants: dict[str, Self]) -> None:
+    def _start(self, tenant: str, tenants: _Tenants) -> None:
         self.tenant = tenant
         self._runs: dict[str, dict[str, _Saved]] = {}
         self._requests: dict[str, tuple[str, str]] = {}
         self._acts: dict[str, Act] = {}
         self._tenants = tenants
 
-    def for_tenant(self, tenant: str) -> Self:
+    def for_tenant(self, tenant: str) -> MemoryJournal:
         """Return the journal of another tenant; it lives as long as this one."""
         check_name("tenant", tenant)
         journal = object.__new__(type(self))
         journal._start(tenant, self._tenants)  # REASON: an object of this class
-        self._tenants.setdefault(self.tenant, self)
-        return self._tenants.setdefault(tenant, journal)  # atomic, as threads may ask at once
+        self._tenants.journals.setdefault(self.tenant, self)
+        return self._tenants.journals.setdefault(
+            tenant, journal
+        )  # atomic, as threads may ask at once
 
     async def append(
         self,
@@ -128,7 +137,7 @@ class MemoryJournal:
 
     async def tenants(self, *, turn_open: bool = False) -> Sequence[str]:
         """Return the tenants that have runs, or only those with an open turn, sorted."""
-        views: list[MemoryJournal] = [self, *list(self._tenants.values())]
+        views: list[MemoryJournal] = [self, *list(self._tenants.journals.values())]
         found = [view.tenant for view in views if await view.runs(turn_open=turn_open)]
         return sorted(set(found))
 

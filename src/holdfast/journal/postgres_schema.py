@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from holdfast.journal.inbox_schema import POSTGRES_TABLES as INBOX_TABLES
 from holdfast.journal.service_statements import POSTGRES_TABLES
 
 # `name` is the SHA-256 of `run`: an index takes no text of any length. `journal.rows` computes
@@ -102,6 +103,8 @@ SCHEMA: tuple[LiteralString, ...] = (
     "CREATE INDEX holdfast_media_uses_by_digest ON holdfast_media_uses (digest)",
     # What a service stores besides runs; see `journal.service_store`.
     *POSTGRES_TABLES,
+    # Which turns are to be done; see `journal.inbox`.
+    *INBOX_TABLES,
     # Acts for the processes that drive runs, until their results were read; see `journal.live_link`.
     (
         "CREATE TABLE holdfast_driver_acts ("

@@ -6,6 +6,8 @@ is a further step.
 
 from __future__ import annotations
 
+from holdfast.journal.inbox_schema import SQLITE_TABLES as INBOX_TABLES
+
 APPLICATION_ID = 0x48464A31
 """`HFJ1`: marks a file as a journal of Holdfast."""
 
@@ -109,6 +111,8 @@ SCHEMA: tuple[str, ...] = (
         "INSERT INTO identity VALUES"
         " (lower(hex(randomblob(16))), lower(hex(randomblob(16))), '', 0, 0)"
     ),
+    # Which turns are to be done; see `journal.inbox`.
+    *INBOX_TABLES,
 )
 
 STEPS: tuple[tuple[str, ...], ...] = (SCHEMA,)

@@ -1,0 +1,78 @@
+"""The transactions of a worker: it begins an entry, and tells what became of it.
+
+An entry is changed only by the worker that has it, so a worker that was paused and taken over changes
+nothing. The end of a turn admits the next ones in the same transaction.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.journal.inbox import inbox_statements as sql
+from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
+from holdfast.journal.inbox.entries import QUEUED, EntryState, InboxEntry
+from holdfast.journal.inbox.entry_rows import to_entry
+from holdfast.journal.inbox.statements import Statement, Transaction
+from holdfast.journal.inbox.steering import wake_entry
+from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE
+
+
+class EntryOutcome(Struct, frozen=True, kw_only=True):
+    """What became of an entry.
+
+    Args:
+        state: DONE or FAILED; WAITING for an answer; SCHEDULED to try again later.
+        turn: the number of the turn in its session; 0 if it is unknown.
+        error: why it failed.
+        due_at: when a waiting turn goes on without an answer, or when to try again; in seconds since
+            the epoch.
+    """
+
+    state: EntryState
+    turn: int = 0
+    error: str = ""
+    due_at: float = 0.0
+
+
+def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
+    """Give an admitted entry to a worker; None if it is not admitted, or another one drives it."""
+    values = {"id": entry_id, "worker": worker, "seconds": SECONDS_TO_LIVE}
+    rows = yield Statement(sql.BEGIN, values)
+    return to_entry(rows[0]) if rows else None
+
+
+def end_entry(
+    entry_id: int, worker: str, outcome: EntryOutcome, make_put: MakePut | None
+) -> Transaction[Admission]:
+    """Save what became of an entry, let the next one of its session begin, and admit turns."""
+    yield sql.LOCK
+    values = {
+        "id": entry_id,
+        "worker": worker,
+        "state": outcome.state.value,
+        "turn": outcome.turn,
+        "error": outcome.error,
+        "due_at": outcome.due_at,
+    }
+    rows = yield Statement(sql.END, values)
+    for tenant, name, cancelled_by in rows:
+        if outcome.state in QUEUED:
+            yield Statement(sql.ADD_QUEUED, {"tenant": tenant, "count": 1})
+        else:
+            yield Statement(sql.LOCK_TENANT, {"tenant": tenant})
+        if outcome.state is not EntryState.WAITING:
+            yield Statement(sql.UNBLOCK, {"tenant": tenant, "name": name})
+        elif cancelled_by is not None:  # it was cancelled while it was about to wait
+            yield from wake_entry(entry_id)
+    if rows:
+        yield sql.NOTIFY
+    return (yield from admit_turns(make_put))
+
+
+def hand_back_entry(entry_id: int, worker: str) -> Transaction[tuple[str, str] | None]:
+    """Let another worker have an entry; return its tenant and agent, or None if it was not had."""
+    rows = yield Statement(sql.FORGET_WORKER_OF, {"id": entry_id, "worker": worker})
+    if not rows:
+        return None
+    yield sql.NOTIFY
+    return str(rows[0][0]), str(rows[0][1])

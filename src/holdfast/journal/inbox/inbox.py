@@ -1,0 +1,298 @@
+"""The inbox of a journal: submit turns, admit them, begin and end them, and see what is queued.
+
+`open_inbox` returns it. This module must never run a turn or reach an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.journal.inbox import inbox_statements as sql
+from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
+from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry, hand_back_entry
+from holdfast.journal.inbox.engine import Job
+from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
+from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits, to_worker
+from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits, check_scope
+from holdfast.journal.inbox.statements import Row, Statement, Transaction
+from holdfast.journal.inbox.steering import (
+    cancel_entry,
+    drop_entry,
+    find_entry,
+    retry_entry,
+    wake_entry,
+)
+from holdfast.journal.inbox.submitting import name_day, submit_turn
+from holdfast.journal.inbox.sweeping import (
+    StalledEntry,
+    find_stalled,
+    promote_due,
+    prune_entries,
+    put_again,
+)
+from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE, WorkerEntry, WorkerInfo
+
+T = TypeVar("T")
+
+
+class QueueDepth(Struct, frozen=True):
+    """How many entries of a tenant are in one state.
+
+    Args:
+        tenant: the tenant.
+        state: the state.
+        count: how many.
+        oldest_seconds: the age of the oldest one.
+    """
+
+    tenant: str
+    state: EntryState
+    count: int
+    oldest_seconds: float
+
+
+class InboxStore(Protocol):
+    """Performs transactions of the inbox in a database."""
+
+    async def perform(self, make: Callable[[], Transaction[T]]) -> T:
+        """Perform a transaction: all of it or, if it raises, nothing.
+
+        Args:
+            make: makes the transaction; again, if another one was faster or the connection was lost.
+
+        Raises:
+            JournalError: the database cannot be used.
+        """
+        ...
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call a function whenever the inbox may have changed, from any thread; returns what ends that."""
+        ...
+
+    def close(self) -> None:
+        """Close what the store has opened itself."""
+        ...
+
+
+class Inbox:
+    """The inbox of a journal, with the turns of all tenants. Every method may raise JournalError.
+
+    Args:
+        store: performs its transactions.
+    """
+
+    def __init__(self, store: InboxStore) -> None:
+        self._store = store
+
+    async def submit(self, submission: Submission) -> InboxEntry:
+        """Save a turn, or return the one that was submitted with its request.
+
+        Raises:
+            SubmissionError: the request is that of another submission.
+            QueueFullError: the queue is full or closed.
+            QuotaReachedError: the tenant has used up its turns or tokens of this day.
+        """
+        return await self._store.perform(partial(submit_turn, submission))
+
+    async def admit(self, make_put: MakePut | None = None) -> Admission:
+        """Admit as many turns as there is room for.
+
+        Args:
+            make_put: puts the jobs in the same transaction; otherwise the caller puts them.
+        """
+        return await self._store.perform(partial(admit_turns, make_put))
+
+    async def begin(self, entry_id: int, worker: str) -> InboxEntry | None:
+        """Give an admitted entry to a worker; None if it is not admitted, or another one has it."""
+        return await self._store.perform(partial(begin_entry, entry_id, worker))
+
+    async def end(
+        self, entry_id: int, worker: str, outcome: EntryOutcome, make_put: MakePut | None = None
+    ) -> Admission:
+        """Save what became of an entry that a worker has, and admit turns in its place.
+
+        Nothing is saved if the worker does not have the entry any more.
+        """
+        return await self._store.perform(partial(end_entry, entry_id, worker, outcome, make_put))
+
+    async def hand_back(self, entry_id: int, worker: str) -> tuple[str, str] | None:
+        """Let another worker have an entry; returns tenant and agent, or None if it was not had."""
+        return await self._store.perform(partial(hand_back_entry, entry_id, worker))
+
+    async def cancel(self, entry_id: int, by: str = "") -> EntryState | None:
+        """Cancel a turn; returns its state from now on, or None if there is no such entry."""
+        return await self._store.perform(partial(cancel_entry, entry_id, by))
+
+    async def drop(self, entry_id: int) -> bool:
+        """Take a turn out of the queue that has not begun or has failed; returns whether it was."""
+        return await self._store.perform(partial(drop_entry, entry_id))
+
+    async def retry(self, entry_id: int) -> bool:
+        """Queue a turn again that failed or was dropped; returns whether it was."""
+        return await self._store.perform(partial(retry_entry, entry_id))
+
+    async def wake(self, entry_id: int) -> bool:
+        """Let a turn that waits go on; returns whether it did wait."""
+        return await self._store.perform(partial(wake_entry, entry_id))
+
+    # --- reading
+
+    async def _select(self, text: str, values: Mapping[str, object]) -> Sequence[Row]:
+        return await self._store.perform(partial(_read_rows, text, values))
+
+    async def find(self, entry_id: int) -> InboxEntry | None:
+        """Return an entry."""
+        return await self._store.perform(partial(find_entry, entry_id))
+
+    async def find_request(self, tenant: str, request: str) -> InboxEntry | None:
+        """Return the entry of a tenant with a request."""
+        values = {"tenant": tenant, "request": request}
+        rows = await self._select(sql.FIND_BY_REQUEST, values)
+        return to_entry(rows[0]) if rows else None
+
+    async def list_entries(
+        self,
+        *,
+        tenant: str | None = None,
+        states: Collection[EntryState] = (),
+        before: int | None = None,
+        limit: int = 100,
+    ) -> Sequence[InboxEntry]:
+        """Return entries without their bodies, the latest first.
+
+        Args:
+            tenant: of this tenant only.
+            states: in one of these states only.
+            before: with a smaller number than this only, for the next page.
+            limit: at most so many.
+        """
+        names = [f"s{number}" for number, _ in enumerate(states)]
+        parts = ["true"]
+        parts += ["tenant = :tenant"] if tenant is not None else []
+        parts += ["id < :before"] if before is not None else []
+        parts += [f"state IN ({', '.join(f':{name}' for name in names)})"] if names else []
+        values: dict[str, object] = {
+            "tenant": tenant,
+            "before": before,
+            "limit": limit,
+            "none": b"",
+            **dict(zip(names, (state.value for state in states), strict=True)),
+        }
+        text = (
+            f"SELECT {sql.COLUMNS}, :none FROM holdfast_inbox WHERE {' AND '.join(parts)}"  # noqa: S608  # REASON: conditions of this function
+            " ORDER BY id DESC LIMIT :limit"
+        )
+        used = {name: value for name, value in values.items() if f":{name}" in text}
+        return [to_entry(row) for row in await self._select(text, used)]
+
+    async def count_entries(self) -> Sequence[QueueDepth]:
+        """Return how many entries each tenant has in each state but DONE and DROPPED."""
+        rows = await self._select(sql.DEPTHS, {})
+        return [
+            QueueDepth(
+                str(tenant), EntryState(str(state)), to_int(count), to_float(now) - to_float(oldest)
+            )
+            for tenant, state, count, oldest, now in rows
+        ]
+
+    # --- limits and usage
+
+    async def read_limits(self) -> dict[str, QueueLimits]:
+        """Return the limits by scope."""
+        return to_limits(await self._select(sql.ALL_LIMITS, {}))
+
+    async def set_limits(self, scope: str, limits: QueueLimits) -> None:
+        """Set the limits of a scope: "all", "tenant", "tenant:NAME" or "agent:NAME".
+
+        Raises:
+            ConfigurationError: it is no scope.
+        """
+        text = msgspec.json.encode(limits).decode()
+        values = {"scope": check_scope(scope), "limits": text}
+        await self._store.perform(partial(_change, sql.SET_LIMITS, values))
+
+    async def add_tokens(self, tenant: str, tokens: int) -> int | None:
+        """Count tokens of this day; return how many the tenant may still use, or None for any number."""
+        return await self._store.perform(partial(_add_tokens, tenant, tokens))
+
+    # --- workers
+
+    async def note_worker(self, worker: WorkerInfo) -> dict[int, str]:
+        """Save a heartbeat; return which entries of the worker somebody wants cancelled, and who."""
+        return await self._store.perform(partial(_note_worker, worker))
+
+    async def remove_worker(self, worker: str) -> None:
+        """Forget a worker that has stopped."""
+        await self._store.perform(partial(_change, sql.FORGET_WORKER, {"id": worker}))
+
+    async def list_workers(self) -> Sequence[WorkerEntry]:
+        """Return the workers of the last hour."""
+        return [
+            WorkerEntry(
+                info=to_worker(info),
+                seen_at=to_float(seen),
+                is_alive=bool(is_alive),
+                driving=to_int(driving),
+            )
+            for info, seen, is_alive, driving in await self._select(
+                sql.WORKERS, {"seconds": SECONDS_TO_LIVE}
+            )
+        ]
+
+    # --- the sweep
+
+    async def promote_due(self) -> bool:
+        """Queue what was scheduled for now, and wake what waited long enough; returns whether there is more."""
+        return await self._store.perform(promote_due)
+
+    async def find_stalled(self) -> Sequence[StalledEntry]:
+        """Return the admitted entries that no worker has that is alive."""
+        return await self._store.perform(find_stalled)
+
+    async def put_again(self, entries: Collection[StalledEntry]) -> Sequence[Job]:
+        """Take stalled entries from workers that died; returns the jobs to put."""
+        return await self._store.perform(partial(put_again, entries))
+
+    async def prune(self, seconds: float) -> int:
+        """Delete some entries that were over before so many seconds; returns how many."""
+        return await self._store.perform(partial(prune_entries, seconds))
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call a function whenever the inbox may have changed, from any thread; returns what ends that."""
+        return self._store.watch(notify)
+
+    def close(self) -> None:
+        """Close what was opened for the inbox; the journal stays open."""
+        self._store.close()
+
+
+def _read_rows(text: str, values: Mapping[str, object]) -> Transaction[Sequence[Row]]:
+    return (yield Statement(text, values))
+
+
+def _change(text: str, values: Mapping[str, object]) -> Transaction[None]:
+    yield Statement(text, values)
+    yield sql.NOTIFY
+
+
+def _note_worker(worker: WorkerInfo) -> Transaction[dict[int, str]]:
+    info = msgspec.json.encode(worker).decode()
+    yield Statement(sql.HEARTBEAT, {"id": worker.id, "info": info})
+    rows = yield Statement(sql.CANCELLED_OF, {"worker": worker.id})
+    return {to_int(entry): str(by) for entry, by in rows}
+
+
+def _add_tokens(tenant: str, tokens: int) -> Transaction[int | None]:
+    limits = LimitTable(to_limits((yield Statement(sql.ALL_LIMITS))))
+    most = limits.of_tenant(tenant).tokens_per_day
+    if most is None:
+        return None
+    now = to_float((yield sql.NOW)[0][0])
+    values = {"tenant": tenant, "day": name_day(now), "turns": 0, "tokens": tokens}
+    rows = yield Statement(sql.ADD_USAGE, values)
+    return max(0, most - to_int(rows[0][1]))

@@ -1,0 +1,111 @@
+"""The inbox in the database of a PostgreSQL journal, which any number of processes share.
+
+A transaction that meets another one, or whose connection is lost, is performed again from its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from psycopg import errors
+
+from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY
+from holdfast.journal.inbox.statements import Row, Statement, Transaction
+from holdfast.journal.inbox.submitting import RepeatError
+from holdfast.journal.loop_thread import Begin
+from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres_pool import Connection
+
+MESSAGE: Final = "inbox"
+"""What is sent to the processes of the journal when the inbox may have changed."""
+
+_LOCK: Final = (
+    "SELECT pg_advisory_xact_lock(hashtextextended('holdfast_inbox.' || current_schema(), 0))"
+)
+_NOTIFY: Final = f"SELECT pg_notify('holdfast_' || md5(current_schema()), '{MESSAGE}')"  # REASON: made of constants
+_NOW: Final = "extract(epoch FROM clock_timestamp())::float8"
+_PARAMETER: Final = re.compile(r":(\w+)")
+_MOST_TRIES: Final = 20
+
+T = TypeVar("T")
+
+
+class PostgresInboxStore:
+    """Performs transactions of the inbox; see `InboxStore`.
+
+    Args:
+        journal: the journal, whose connections are used.
+    """
+
+    def __init__(self, journal: PostgresJournal) -> None:
+        self._journal = journal
+        self._server = journal._server  # noqa: SLF001  # REASON: one pool for both
+
+    async def perform(self, make: Callable[[], Transaction[T]]) -> T:
+        """Perform a transaction: all of it or, if it raises, nothing."""
+
+        async def work(connection: Connection) -> T:
+            for _ in range(_MOST_TRIES):
+                try:
+                    async with connection.transaction():
+                        return await _drive(connection, make())
+                except (RepeatError, errors.UniqueViolation, errors.DeadlockDetected):
+                    continue  # another transaction was faster, and this one sees it now
+            async with connection.transaction():
+                return await _drive(connection, make())
+
+        async def job(begin: Begin) -> T:
+            return await self._server.apply_change(work, begin)
+
+        return await self._server.thread.submit(job)
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call a function whenever the inbox may have changed; returns what ends that."""
+
+        def receive(message: str) -> None:
+            if message == MESSAGE:
+                notify()
+
+        def note_link(_is_up: bool) -> None:  # REASON: a callback
+            notify()  # a message may have been lost
+
+        return self._journal.open_link(receive, note_link).close
+
+    def close(self) -> None:
+        """Do nothing: the connections are those of the journal."""
+
+
+async def _drive(connection: Connection, transaction: Transaction[T]) -> T:
+    try:
+        statement = next(transaction)
+        while True:
+            statement = transaction.send(await _execute(connection, statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def _execute(connection: Connection, statement: Statement) -> Sequence[Row]:
+    cursor = await connection.execute(
+        translate(statement).encode(), dict(statement.values), binary=True
+    )
+    return await cursor.fetchall() if cursor.description else []
+
+
+def translate(statement: Statement) -> str:
+    """Return the text of a statement for the database driver.
+
+    >>> translate(Statement("SELECT id FROM holdfast_inbox WHERE due_at < :now AND id = :id"))
+    'SELECT id FROM holdfast_inbox WHERE due_at < extract(epoch FROM clock_timestamp())::float8 AND id = %(id)s'
+    """
+    if statement is LOCK:
+        return _LOCK
+    if statement is NOTIFY:
+        return _NOTIFY
+    return _PARAMETER.sub(_name_parameter, statement.text)
+
+
+def _name_parameter(found: re.Match[str]) -> str:
+    return _NOW if found[1] == "now" else f"%({found[1]})s"

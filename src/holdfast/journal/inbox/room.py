@@ -1,0 +1,101 @@
+"""The room in the queue: which turns may be admitted, by the limits, the workers and what runs already.
+
+Pure: the same facts always give the same room. A tenant that has workers of its own is served by them
+alone, while one of them is alive; every other tenant shares the workers that serve all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from holdfast.journal.inbox.engine import name_queue
+from holdfast.journal.inbox.queue_limits import LimitTable
+from holdfast.journal.inbox.worker_entries import WorkerInfo
+
+
+class QueueFacts(Struct, frozen=True):
+    """What an admission depends on.
+
+    Args:
+        limits: the limits.
+        workers: the workers that are alive.
+        admitted: how many turns run, by tenant and agent.
+    """
+
+    limits: LimitTable
+    workers: Sequence[WorkerInfo]
+    admitted: Mapping[tuple[str, str], int]
+
+
+class Room:
+    """The room that is left; `take` makes it smaller.
+
+    Args:
+        facts: what it depends on.
+    """
+
+    def __init__(self, facts: QueueFacts) -> None:
+        self._limits = facts.limits
+        self._slots: Counter[str | None] = Counter()
+        self._agents: dict[str | None, set[str]] = {}
+        for worker in facts.workers:
+            if not worker.is_stopping:
+                for pool in worker.tenants or (None,):
+                    self._slots[pool] += worker.slots
+                    self._agents.setdefault(pool, set()).update(worker.agents)
+        self._by_tenant: Counter[str] = Counter()
+        self._by_agent: Counter[str] = Counter()
+        self._by_pool: Counter[str | None] = Counter()
+        self._total = 0
+        for (tenant, agent), count in facts.admitted.items():
+            self._count(tenant, agent, count)
+
+    def _count(self, tenant: str, agent: str, count: int) -> None:
+        self._by_tenant[tenant] += count
+        self._by_agent[agent] += count
+        self._by_pool[self._pool_of(tenant)] += count
+        self._total += count
+
+    def _pool_of(self, tenant: str) -> str | None:
+        return tenant if tenant in self._agents else None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no turn at all may be admitted."""
+        most = self._limits.of_all
+        if most.is_paused or (most.running is not None and self._total >= most.running):
+            return True
+        return all(self._by_pool[pool] >= slots for pool, slots in self._slots.items())
+
+    def count_running(self, tenant: str) -> int:
+        """Return how many turns of a tenant run or were taken."""
+        return self._by_tenant[tenant]
+
+    def find_agents(self, tenant: str) -> list[str]:
+        """Return the agents of which a turn of this tenant may be admitted, sorted."""
+        pool = self._pool_of(tenant)
+        limits = self._limits.of_tenant(tenant)
+        is_shut = limits.is_paused or _is_reached(limits.running, self._by_tenant[tenant])
+        if self.is_full or is_shut or self._by_pool[pool] >= self._slots[pool]:
+            return []
+        return sorted(name for name in self._agents.get(pool, ()) if self._has_room(name))
+
+    def _has_room(self, agent: str) -> bool:
+        limits = self._limits.of_agent(agent)
+        return not limits.is_paused and not _is_reached(limits.running, self._by_agent[agent])
+
+    def take(self, tenant: str, agent: str) -> str:
+        """Count a turn that is admitted; return the queue of its job."""
+        self._count(tenant, agent, 1)
+        return self.name_queue(tenant, agent)
+
+    def name_queue(self, tenant: str, agent: str) -> str:
+        """Return the queue of the workers that serve a tenant."""
+        return name_queue(agent, self._pool_of(tenant))
+
+
+def _is_reached(limit: int | None, count: int) -> bool:
+    return limit is not None and count >= limit

@@ -1,0 +1,158 @@
+"""The inbox beside the records of a SQLite journal, or in memory: for the processes of one machine.
+
+One process owns the journal's file, so its inbox has one process too. The transactions are those that
+many processes perform on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY
+from holdfast.journal.inbox.statements import Row, Statement, Transaction
+from holdfast.journal.inbox.submitting import RepeatError
+from holdfast.journal.inbox_schema import MEMORY_TABLES
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.writer import WriterJob
+
+T = TypeVar("T")
+
+Now = Callable[[], float]
+"""Returns the time in seconds since the epoch."""
+
+
+class _Watchers:
+    """The functions to call when the inbox may have changed."""
+
+    def __init__(self) -> None:
+        self._functions: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def add(self, notify: Callable[[], None]) -> Callable[[], None]:
+        with self._lock:
+            self._functions.append(notify)
+        return lambda: self._remove(notify)
+
+    def _remove(self, notify: Callable[[], None]) -> None:
+        with self._lock:
+            if notify in self._functions:
+                self._functions.remove(notify)
+
+    def notify(self) -> None:
+        for function in tuple(self._functions):
+            function()
+
+
+class SqliteInboxStore:
+    """Performs transactions of the inbox in the file of a journal; see `InboxStore`.
+
+    Args:
+        journal: the journal, whose writer thread is used.
+        now: tells the time.
+    """
+
+    def __init__(self, journal: SqliteJournal, now: Now = time.time) -> None:
+        self._writer = journal._writer  # noqa: SLF001  # REASON: one thread uses the file
+        self._now = now
+        self._watchers = _Watchers()
+
+    async def perform(self, make: Callable[[], Transaction[T]]) -> T:
+        """Perform a transaction: all of it or, if it raises, nothing."""
+
+        def work(connection: sqlite3.Connection) -> tuple[T, bool]:
+            return perform_all(connection, make, self._now)
+
+        result, is_changed = await self._writer.submit(WriterJob(work, writes=True))
+        if is_changed:
+            self._watchers.notify()
+        return result
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call a function whenever the inbox may have changed; returns what ends that."""
+        return self._watchers.add(notify)
+
+    def close(self) -> None:
+        """Do nothing: the file is that of the journal."""
+
+
+class MemoryInboxStore:
+    """Performs transactions of the inbox in memory; see `InboxStore`.
+
+    Args:
+        now: tells the time.
+    """
+
+    def __init__(self, now: Now = time.time) -> None:
+        self._connection = sqlite3.connect(
+            ":memory:", check_same_thread=False, isolation_level=None
+        )
+        for text in MEMORY_TABLES:
+            self._connection.execute(text)
+        self._now = now
+        self._lock = threading.Lock()
+        self._watchers = _Watchers()
+
+    async def perform(self, make: Callable[[], Transaction[T]]) -> T:
+        """Perform a transaction: all of it or, if it raises, nothing."""
+        with self._lock:
+            result, is_changed = perform_all(self._connection, make, self._now)
+        if is_changed:
+            self._watchers.notify()
+        return result
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call a function whenever the inbox may have changed; returns what ends that."""
+        return self._watchers.add(notify)
+
+    def close(self) -> None:
+        """Do nothing: the object may be used further."""
+
+
+def perform_all(
+    connection: sqlite3.Connection, make: Callable[[], Transaction[T]], now: Now
+) -> tuple[T, bool]:
+    """Perform a transaction; return its result, and whether workers are to be told.
+
+    Args:
+        connection: the connection, which may be in a transaction.
+        make: makes the transaction.
+        now: tells the time.
+    """
+    while True:
+        connection.execute("SAVEPOINT inbox")
+        try:
+            found = _drive(connection, make(), now)
+        except RepeatError:
+            connection.execute("ROLLBACK TO inbox")
+            connection.execute("RELEASE inbox")
+        except BaseException:
+            connection.execute("ROLLBACK TO inbox")
+            connection.execute("RELEASE inbox")
+            raise
+        else:
+            connection.execute("RELEASE inbox")
+            return found
+
+
+def _drive(connection: sqlite3.Connection, transaction: Transaction[T], now: Now) -> tuple[T, bool]:
+    is_changed = False
+    try:
+        statement = next(transaction)
+        while True:
+            is_changed = is_changed or statement is NOTIFY
+            statement = transaction.send(_execute(connection, statement, now))
+    except StopIteration as end:
+        return end.value, is_changed
+
+
+def _execute(connection: sqlite3.Connection, statement: Statement, now: Now) -> Sequence[Row]:
+    if statement is LOCK or statement is NOTIFY:
+        return ()
+    values = dict(statement.values)
+    if ":now" in statement.text:
+        values["now"] = now()
+    return connection.execute(statement.text, values).fetchall()

@@ -1,0 +1,110 @@
+"""The transaction that puts a turn into the inbox, or finds it there.
+
+It admits nothing: only a worker knows the engine. Its workers are told when it is committed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from holdfast.journal.inbox import inbox_statements as sql
+from holdfast.journal.inbox.entries import InboxEntry, Submission
+from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits
+from holdfast.journal.inbox.inbox_errors import QueueFullError, QuotaReachedError, SubmissionError
+from holdfast.journal.inbox.queue_limits import LimitTable, agent_scope, tenant_scope
+from holdfast.journal.inbox.statements import Statement, Transaction
+from holdfast.journal.journal_names import digest_name
+
+SECONDS_OF_A_DAY = 86_400.0
+_LONGEST_RETRY_AFTER = 300.0
+
+
+class RepeatError(Exception):
+    """Another transaction was faster; this one is rolled back and performed again."""
+
+
+def submit_turn(submission: Submission) -> Transaction[InboxEntry]:
+    """Save a turn, or find the one with its request.
+
+    Raises:
+        SubmissionError: the request is that of another submission.
+        QueueFullError: the queue of the tenant, the agent or all is full or closed.
+        QuotaReachedError: the tenant has used up its turns or tokens of this day.
+    """
+    names = {"tenant": submission.tenant, "request": submission.request}
+    found = yield Statement(sql.FIND_BY_REQUEST, names)
+    if found:
+        if found[0][-1] != submission.digest:
+            raise SubmissionError(submission.request)
+        return to_entry(found[0])
+    yield from _check_limits(submission)
+    values = {
+        **names,
+        "agent": submission.agent,
+        "session": submission.session,
+        "name": digest_name(submission.session),
+        "digest": submission.digest,
+        "body": submission.body,
+        "priority": submission.priority,
+        "due_at": submission.not_before,
+        "made_by": submission.made_by,
+    }
+    if not (yield Statement(sql.INSERT, values)):
+        raise RepeatError  # another process has submitted it meanwhile
+    yield sql.NOTIFY
+    rows = yield Statement(sql.FIND_BY_REQUEST, names)
+    return to_entry(rows[0])
+
+
+def _check_limits(submission: Submission) -> Transaction[None]:
+    """Count the turn, and raise what forbids it. The row of the tenant is locked then."""
+    tenant, agent = submission.tenant, submission.agent
+    scopes = {"tenant_scope": tenant_scope(tenant), "agent_scope": agent_scope(agent)}
+    table = LimitTable(to_limits((yield Statement(sql.LIMITS_OF, scopes))))
+    queued = to_int((yield Statement(sql.COUNT_QUEUED, {"tenant": tenant}))[0][0])
+    everything, own, of_agent = table.of_all, table.of_tenant(tenant), table.of_agent(agent)
+    for scope, limits in (
+        ("all tenants", everything),
+        (f"tenant {tenant}", own),
+        (f"agent {agent}", of_agent),
+    ):
+        if limits.is_draining:
+            raise QueueFullError(scope, "takes no turns now", _LONGEST_RETRY_AFTER)
+    if own.queued is not None and queued > own.queued:
+        yield from _refuse(f"tenant {tenant}", own.queued)
+    if everything.queued is not None:
+        count = to_int((yield Statement(sql.COUNT_ALL_QUEUED))[0][0])
+        if count > everything.queued:
+            yield from _refuse("all tenants", everything.queued)
+    if own.turns_per_day is not None or own.tokens_per_day is not None:
+        yield from _check_quota(tenant, own.turns_per_day, own.tokens_per_day)
+
+
+def _refuse(scope: str, limit: int) -> Transaction[None]:
+    """Raise QueueFullError. A tenth of the queue is done after the time that it tells."""
+    done = to_int((yield Statement(sql.COUNT_LATELY_DONE))[0][0])
+    seconds = max(limit, 1) / 10 * 60 / done if done else _LONGEST_RETRY_AFTER
+    seconds = min(max(1.0, round(seconds, 1)), _LONGEST_RETRY_AFTER)
+    raise QueueFullError(scope, f"has {limit} turns already", seconds)
+
+
+def _check_quota(tenant: str, turns: int | None, tokens: int | None) -> Transaction[None]:
+    """Count a turn of this day, and raise QuotaReachedError if it is one too many."""
+    now = to_float((yield sql.NOW)[0][0])
+    values = {"tenant": tenant, "day": name_day(now), "turns": 1, "tokens": 0}
+    rows = yield Statement(sql.ADD_USAGE, values)
+    used_turns, used_tokens = (to_int(value) for value in rows[0])
+    left = round(SECONDS_OF_A_DAY - now % SECONDS_OF_A_DAY, 1)
+    if turns is not None and used_turns > turns:
+        raise QuotaReachedError(tenant, f"{turns} turns", left)
+    if tokens is not None and used_tokens >= tokens:
+        raise QuotaReachedError(tenant, f"{tokens} tokens", left)
+
+
+def name_day(now: float) -> str:
+    """Return the day of a time, in UTC.
+
+    >>> name_day(86_400.0)
+    '1970-01-02'
+    """
+    return datetime.fromtimestamp(now, UTC).date().isoformat()

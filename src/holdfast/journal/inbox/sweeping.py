@@ -1,0 +1,82 @@
+"""The transactions of the sweep, which every worker performs every few seconds.
+
+It finds what no event tells: times that have come, jobs that were lost, workers that died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+
+from holdfast.journal.inbox import inbox_statements as sql
+from holdfast.journal.inbox.engine import Job
+from holdfast.journal.inbox.entry_rows import to_facts, to_int
+from holdfast.journal.inbox.room import Room
+from holdfast.journal.inbox.statements import Statement, Transaction
+from holdfast.journal.inbox.steering import wake_entry
+from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE
+
+_MOST = 500
+
+
+class StalledEntry(Struct, frozen=True):
+    """An admitted entry that no worker has that is alive.
+
+    Args:
+        id: its number.
+        worker: the worker that has died; "" if its job is on its way, or lost.
+    """
+
+    id: int
+    worker: str
+
+
+def promote_due() -> Transaction[bool]:
+    """Let turns begin whose time has come, and turns go on whose questions are too old to answer.
+
+    Returns:
+        Whether there may be more.
+    """
+    yield sql.LOCK
+    rows = yield Statement(sql.PROMOTE, {"limit": _MOST})
+    sessions = sorted({(str(tenant), name) for tenant, name in rows if isinstance(name, bytes)})
+    for tenant in sorted({tenant for tenant, _ in sessions}):
+        yield Statement(sql.LOCK_TENANT, {"tenant": tenant})
+    for tenant, name in sessions:
+        yield Statement(sql.UNBLOCK, {"tenant": tenant, "name": name})
+    overdue = yield Statement(sql.OVERDUE, {"limit": _MOST})
+    for (entry_id,) in overdue:
+        yield from wake_entry(to_int(entry_id))
+    return len(rows) == _MOST or len(overdue) == _MOST
+
+
+def find_stalled() -> Transaction[Sequence[StalledEntry]]:
+    """Return the admitted entries that no worker has that is alive."""
+    rows = yield Statement(sql.STALLED, {"seconds": SECONDS_TO_LIVE})
+    return [StalledEntry(to_int(entry), str(worker)) for entry, _, _, worker in rows]
+
+
+def put_again(entries: Collection[StalledEntry]) -> Transaction[Sequence[Job]]:
+    """Take stalled entries from the workers that died; return their jobs, to be put again."""
+    yield sql.LOCK
+    rows = yield Statement(sql.STALLED, {"seconds": SECONDS_TO_LIVE})
+    room = Room(to_facts((yield Statement(sql.FACTS, {"seconds": SECONDS_TO_LIVE}))))
+    wanted = {(entry.id, entry.worker) for entry in entries}
+    jobs: list[Job] = []
+    for entry, tenant, agent, worker in rows:
+        if (to_int(entry), str(worker)) in wanted:
+            yield Statement(sql.ABANDON, {"id": entry, "worker": worker})
+            jobs.append(Job(to_int(entry), room.name_queue(str(tenant), str(agent))))
+    return jobs
+
+
+def prune_entries(seconds: float) -> Transaction[int]:
+    """Delete entries that were over long ago; the journal keeps their turns. Returns how many.
+
+    Args:
+        seconds: for how long an entry stays.
+    """
+    yield sql.LOCK
+    yield Statement(sql.FORGET_OLD_WORKERS)
+    return len((yield Statement(sql.PRUNE, {"seconds": seconds, "limit": _MOST})))
