@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +112,8 @@ def test_the_tests_of_the_sandbox_fail_until_the_edit_of_the_model(tmp_path: Pat
 
     def run_tests() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "unittest"],
+            # Bytecode of the file before the edit would be taken: same second, same size.
+            [sys.executable, "-B", "-m", "unittest"],
             cwd=folder,
             capture_output=True,
             text=True,
@@ -124,8 +126,6 @@ def test_the_tests_of_the_sandbox_fail_until_the_edit_of_the_model(tmp_path: Pat
     content = next(
         a for name, a in Turn(FIRST_MESSAGE).run(results=PASSED).calls if name == "write_file"
     )
-    import json
-
     (folder / "prices.py").write_text(json.loads(content)["content"])
     after = run_tests()
     assert after.returncode == 0

@@ -97,7 +97,7 @@ class RuleQuestion(PermissionQuestion, frozen=True, kw_only=True):
     risk: str = "medium"
     rule: str = "files.write (built-in/files.yaml:30)"
     agent: str = "orchestrator"
-    folder: str = "/home/ann/shop"
+    folder: str = "/srv/shop"
     commands: tuple[str, ...] = ()
     diff: str = ""
     checks: tuple[CheckShown, ...] = ()

@@ -73,7 +73,7 @@ async def test_a_question_shows_everything_that_a_person_needs() -> None:
         "confirm",
         "files.write (built-in/files.yaml:30)",
         "orchestrator",
-        "/home/ann/shop",
+        "/srv/shop",
         "-old line",
         "+new line\\x1b[2J",
         "file_path: a.py",

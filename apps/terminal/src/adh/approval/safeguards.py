@@ -285,9 +285,13 @@ def _is_automatic_read(judged: JudgedCall) -> bool:
 
 
 def _name_refuser(judged: JudgedCall | None, answer: GivenAnswer | None) -> str:
-    if judged is None or judged.denied:
+    if judged is not None and judged.denied:
         return "rule"
-    return answer.by if answer is not None else "remembered"
+    if (
+        answer is not None
+    ):  # one that was given before a restart refuses a call that is not judged again
+        return answer.by
+    return "rule" if judged is None else "remembered"
 
 
 def _name_reason(judged: JudgedCall | None) -> str:

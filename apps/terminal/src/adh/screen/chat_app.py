@@ -1,4 +1,4 @@
-"""The full-screen chat: its layout, its keys, and the prompt, which is there before the agent is.
+"""The full-screen chat: its keys, and the prompt, which is there before the agent is.
 
 It must never import the agent or the library before the prompt is painted, and must never wait for a model.
 """
@@ -11,17 +11,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.text import Text
 from textual import on
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.containers import Container
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Static
 
-from adh.screen.colours import DARK_THEME, LIGHT_THEME
+from adh.screen.chat_frame import ChatFrame
 from adh.screen.conversation_port import ChatOpener
-from adh.screen.footer_text import describe_queue
 from adh.screen.key_table import PALETTE
 from adh.screen.prompt_input import PromptInput
 
@@ -29,14 +25,10 @@ if TYPE_CHECKING:
     from adh.screen.block_log import BlockLog
     from adh.screen.chat_session import ChatSession
 
-INITIALIZING = "⏳ Initializing agent..."
-HINTS = "Enter sends · ^J new line · Esc stops · ^P commands · F1 keys"
-NOTICE_SECONDS = 5.0
-_MOST_NOTICES = 4
 _LEAVE_SECONDS = 3.0
 
 
-class ChatApp(App[None]):
+class ChatApp(ChatFrame):
     """The chat.
 
     Args:
@@ -47,21 +39,6 @@ class ChatApp(App[None]):
     The attribute `failure` is the exception that ended the chat, if one did.
     """
 
-    TITLE = "Policy-Aware ADH Chat"
-    CSS = """
-    #chat { height: 1fr; border: round $panel; border-title-color: $primary; border-subtitle-color: $secondary;
-        padding: 0 0 0 1; }
-    #chat.busy { border: round $primary; }
-    #chat.unsafe { border: heavy $error; border-title-color: $error; }
-    #chat BlockLog { height: 1fr; }
-    #inline-question { height: auto; max-height: 60%; }
-    #notices, #queue { height: auto; padding: 0 2; display: none; }
-    #notices.shown, #queue.shown { display: block; }
-    #notices { color: $warning; }
-    #queue { color: $secondary; }
-    PromptInput { border-title-color: $secondary; border-subtitle-color: $secondary; }
-    #footer { height: 1; padding: 0 2; color: $secondary; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop_or_leave", "Stop", show=False),
         Binding("ctrl+c", "interrupt", "Stop", show=False, priority=True),
@@ -89,42 +66,14 @@ class ChatApp(App[None]):
         clock: Callable[[], float] = time.monotonic,
         theme: str = "dark",
     ) -> None:
-        super().__init__()
-        self.clock = clock
+        super().__init__(clock, theme)
         self.failure: BaseException | None = None
         self.session: ChatSession | None = None
         self._opener = opener
         self._leaving = asyncio.Event()
         self._chat_task: asyncio.Task[None] | None = None
         self._early: list[str] = []
-        self._notices: list[str] = []
         self._leave_until = 0.0
-        for one in (DARK_THEME, LIGHT_THEME):
-            self.register_theme(one)
-        self.use_theme(theme)
-
-    def use_theme(self, name: str) -> None:
-        """Take the theme "dark" or "light"."""
-        self.theme = f"adh-{name}"
-
-    def compose(self) -> ComposeResult:
-        """Yield the parts of the screen, from the top."""
-        chat = Container(id="chat")
-        chat.border_title = self.TITLE
-        yield chat
-        yield Container(id="inline-question")
-        yield Static(id="notices", markup=False)
-        yield Static(id="queue", markup=False)
-        prompt = PromptInput(id="prompt")
-        prompt.border_title = INITIALIZING
-        prompt.border_subtitle = HINTS
-        yield prompt
-        yield Static(id="footer", markup=False)
-
-    @property
-    def prompt(self) -> PromptInput:
-        """The input."""
-        return self.screen_stack[0].query_one(PromptInput)
 
     def on_mount(self) -> None:
         """Open the conversation, once the prompt is painted."""
@@ -184,29 +133,6 @@ class ChatApp(App[None]):
         """Copy a block."""
         if self.session is not None:
             self.session.copy_block(event.block)
-
-    def show_queue(self, texts: list[str]) -> None:
-        """Show the messages that wait."""
-        line = self.screen_stack[0].query_one("#queue", Static)
-        line.update(describe_queue(texts, max(20, self.size.width - 4)))
-        line.set_class(bool(texts), "shown")
-
-    def show_notice(self, text: str, seconds: float = NOTICE_SECONDS) -> None:
-        """Show a line above the input for some seconds."""
-        line = "".join(one if one.isprintable() else " " for one in text)
-        self._notices = [*self._notices, line][-_MOST_NOTICES:]
-        self._show_notices()
-        self.set_timer(seconds, lambda: self._drop_notice(line))
-
-    def _drop_notice(self, line: str) -> None:
-        if line in self._notices:
-            self._notices.remove(line)
-            self._show_notices()
-
-    def _show_notices(self) -> None:
-        notices = self.screen_stack[0].query_one("#notices", Static)
-        notices.update(Text("\n".join(self._notices)))
-        notices.set_class(bool(self._notices), "shown")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action may run: most keys of the chat are quiet while a dialog is open."""

@@ -6,12 +6,12 @@ A command changes nothing before its dialog is confirmed. A failure is raised wi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.text import Text
 
 from adh.screen.chat_text import collect_chat
-from adh.screen.conversation_port import Choice, UndoView
+from adh.screen.conversation_port import Choice, ConversationPort, UndoView, WorkspacePort
 from adh.screen.dialogs import ChoiceDialog, ConfirmDialog, TextDialog, ValueDialog
 from adh.screen.key_table import KEYS
 from adh.screen.rules_dialog import RulesDialog
@@ -20,7 +20,8 @@ from adh.screen.settings_dialog import SettingsDialog
 from holdfast.middleware import escape_invisible
 
 if TYPE_CHECKING:
-    from adh.screen.chat_session import ChatSession
+    from adh.screen.block_log import BlockLog
+    from adh.screen.chat_frame import ChatFrame
 
 EXPORT_SECONDS = 15.0
 
@@ -34,6 +35,36 @@ LEAVE_TEXT = (
 )
 
 
+class CommandedSession(Protocol):
+    """The open conversation on the screen, as the commands use it.
+
+    The attribute `is_asking_to_leave` is true while the person is asked whether to leave.
+    """
+
+    app: ChatFrame
+    conversation: ConversationPort
+    workspace: WorkspacePort
+    log: BlockLog
+    is_asking_to_leave: bool
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn is in progress."""
+        ...
+
+    def greet_again(self) -> None:
+        """Show the start of another session."""
+        ...
+
+    def refresh_lines(self) -> None:
+        """Show titles, footer and status as they are now."""
+        ...
+
+    def refresh_all(self) -> None:
+        """Show every block again, as it is now."""
+        ...
+
+
 class ChatCommands:
     """The commands of one session.
 
@@ -41,7 +72,7 @@ class ChatCommands:
         session: the open conversation on the screen.
     """
 
-    def __init__(self, session: ChatSession) -> None:
+    def __init__(self, session: CommandedSession) -> None:
         self._session = session
         self._by_name: dict[str, Callable[[], Awaitable[None]]] = {
             "adjust_temperature": self._adjust_temperature,

@@ -22,7 +22,7 @@ from adh.transcript.blocks import Block, NoteBlock
 from holdfast.middleware import escape_invisible
 
 if TYPE_CHECKING:
-    from adh.screen.chat_app import ChatApp
+    from adh.screen.chat_frame import ChatFrame
 
 FLUSH_SECONDS = 0.04
 """The shortest time between two paints of what changed."""
@@ -35,14 +35,14 @@ POLICIES_LINE = "Tools will be executed according to configured policies."
 
 
 class ChatSession:
-    """The conversation of a `ChatApp`.
+    """The conversation of a `ChatFrame`.
 
     Args:
         app: the screen.
         chat: the conversation and its workspace.
     """
 
-    def __init__(self, app: ChatApp, chat: OpenChat) -> None:
+    def __init__(self, app: ChatFrame, chat: OpenChat) -> None:
         self.app = app
         self.conversation = chat.conversation
         self.workspace = chat.workspace

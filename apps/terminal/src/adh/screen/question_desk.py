@@ -18,7 +18,7 @@ from adh.screen.question_panel import QuestionPanel
 from adh.screen.question_view import read_question
 
 if TYPE_CHECKING:
-    from adh.screen.chat_app import ChatApp
+    from adh.screen.chat_frame import ChatFrame
 
 Answer = Callable[[AskedQuestion, object], None]
 
@@ -86,7 +86,7 @@ class QuestionDesk:
         answer: takes an answer.
     """
 
-    def __init__(self, app: ChatApp, answer: Answer) -> None:
+    def __init__(self, app: ChatFrame, answer: Answer) -> None:
         self._app = app
         self._answer = answer
         self._waiting: list[AskedQuestion] = []
