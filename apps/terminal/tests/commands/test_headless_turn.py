@@ -37,10 +37,11 @@ class FakeConversation:
     """A conversation that asks some questions, and is done when all have an answer."""
 
     on_change: Callable[[tuple[str, ...]], None]
-    on_question: Callable[[Any], None]
+    on_question: Callable[[Any], None] | None
 
     def __init__(self, *keys: str, late: bool = False, hangs: bool = False) -> None:
         self.transcript = FakeTranscript()
+        self.problem = ""
         self.sent: list[str] = []
         self.answers: list[Any] = []
         self.open = list(keys)
@@ -58,6 +59,7 @@ class FakeConversation:
         )
         self.on_change(("t1.i0.tool.0",))
         self.on_change(("t1.i0.tool.0",))
+        assert self.on_question is not None
         for key in self.open:
             self.on_question(
                 Asked(ApprovalQuestion(key=key, tool="write_file", level="confirm", risk="medium"))

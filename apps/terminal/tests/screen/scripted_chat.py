@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from textual.geometry import Size
 from textual.pilot import Pilot
 
+from adh.conversation.undo import UndoFile
 from adh.screen.chat_app import ChatApp
 from adh.screen.chat_session import ChatSession
 from adh.screen.conversation_port import (
-    AskedQuestion,
     ChatOpener,
     Choice,
     OpenChat,
     RuleRow,
     SessionFacts,
-    UndoFile,
     UndoView,
 )
 from adh.storage.settings import Settings
@@ -142,14 +142,15 @@ class ScriptedConversation:
         self.transcript = Transcript(price=lambda usage: usage.total * 2e-6)
         self.queue: list[str] = []
         self.on_change: Callable[[tuple[str, ...]], None] = lambda _: None
-        self.on_question: Callable[[AskedQuestion], None] = lambda _: None
-        self.on_question_closed: Callable[[AskedQuestion], None] = lambda _: None
+        self.on_question: Callable[[Any], None] | None = None
+        self.on_question_closed: Callable[[Any], None] = lambda _: None
         self.on_notify: Callable[[str], None] = lambda _: None
         self.sent: list[str] = []
         self.answers: list[tuple[object, object]] = []
         self.calls: list[str] = []
         self.receipt = Receipt()
         self.plan: UndoView | None = None
+        self.problem = ""
         self.failure: Exception | None = None
         self.turn = 0
 
@@ -243,6 +244,7 @@ class ScriptedConversation:
         if tool_key:
             self.show(QuestionAsked(key=f"{tool_key}.ask.0", at=2.0, question=question))
         asked = Asked(question)
+        assert self.on_question is not None
         self.on_question(asked)
         return asked
 
@@ -268,6 +270,8 @@ class ScriptedWorkspace:
         )
         self.saved: list[Mapping[str, object]] = []
         self.keys: list[tuple[str, str]] = []
+        self.untrusted: Sequence[str] = ()
+        self.trusted = False
         self.failure: Exception | None = None
 
     def change_settings(self, changes: Mapping[str, object]) -> None:
@@ -275,6 +279,10 @@ class ScriptedWorkspace:
             raise self.failure
         self.saved.append(changes)
         self.settings = msgspec.structs.replace(self.settings, **changes)
+
+    def trust_project(self) -> None:
+        self.trusted = True
+        self.untrusted = ()
 
     def list_rules(self) -> Sequence[RuleRow]:
         return RULES

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from apps.terminal.tests.screen.scripted_chat import Plan, ScriptedChat
 from textual import events
 from textual.widgets import Input
 
-from adh.screen.conversation_port import UndoFile
+from adh.conversation.undo import UndoFile
 from adh.screen.key_table import PALETTE
 
 
@@ -47,10 +46,28 @@ async def test_a_conversation_that_cannot_open_ends_the_chat_with_its_error() ->
 
 async def test_a_missing_key_is_told_before_the_first_message() -> None:
     chat = ScriptedChat()
-    problem = "No API key. Set GEMINI_API_KEY, or press Ctrl+P and choose Configure API Key."
-    chat.workspace.facts = msgspec.structs.replace(chat.workspace.facts, problem=problem)
+    problem = "There is no API key. Set GEMINI_API_KEY, in the environment or in a .env file."
+    chat.conversation.problem = problem
+    chat.conversation.transcript.note(problem)
     async with chat.open(100, 24):
         assert problem in chat.read()
+        assert "Chat Ready" not in chat.read()
+
+
+async def test_a_folder_that_is_not_trusted_is_asked_about_at_the_start() -> None:
+    chat = ScriptedChat()
+    chat.workspace.untrusted = ("AGENTS.md", ".adh/skills")
+    async with chat.open(100, 30) as pilot:
+        await chat.wait(pilot, lambda: "Trust this folder?" in chat.read())
+        assert "AGENTS.md" in chat.read()
+        await chat.press(pilot, "n")
+        assert not chat.workspace.trusted
+        chat.session.perform("ask_for_trust")
+        await chat.wait(pilot, lambda: "Trust this folder?" in chat.read())
+        await chat.press(pilot, "y")
+        assert chat.workspace.trusted
+        chat.session.perform("ask_for_trust")
+        await chat.wait(pilot, lambda: "nothing in this folder that needs" in chat.read())
 
 
 async def test_enter_sends_and_other_keys_begin_lines() -> None:

@@ -16,7 +16,9 @@ from msgspec import Struct
 from adh.agents.agent_errors import AgentFileError
 from adh.agents.agent_file import AgentFile, Origin, parse_agent_file
 from adh.agents.model_aliases import ModelAlias, built_in_aliases, parse_aliases
+from adh.storage.api_keys import list_key_variables, read_env_file
 from adh.storage.places import Places
+from adh.storage.storage_errors import StorageError
 
 LARGEST_FILE = 200_000
 """Bytes of the largest file of an agent, of aliases or of project instructions."""
@@ -95,7 +97,15 @@ def _find_project_files(places: Places) -> list[Path]:
         project / "agents",
         project / "skills",
     )
-    return [path for path in candidates if path.exists()]
+    found = [path for path in candidates if path.exists()]
+    return [*found, places.project_env_file] if _has_keys(places.project_env_file) else found
+
+
+def _has_keys(env_file: Path) -> bool:
+    try:
+        return not read_env_file(env_file).keys().isdisjoint(list_key_variables())
+    except StorageError:
+        return False
 
 
 def _find_skills(folder: Path) -> tuple[str, ...]:

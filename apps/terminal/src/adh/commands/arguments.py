@@ -19,6 +19,7 @@ COMMANDS = {
     "agents": "list the agents that are defined here",
     "tools": "list the tools, their effects and their defaults",
     "log": "show the audit log",
+    "demo": "open the screen in a sandbox project with an emulated model, without a key",
     "config": "show the settings and where everything is; set one; store a key in the keychain",
 }
 _NEW_SESSION = ""
@@ -175,11 +176,24 @@ def _add_log(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--output", choices=("text", "json"), default="text")
 
 
+def _add_demo(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--folder",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="keep everything in this folder; a second start goes on where the first one ended",
+    )
+    sub.add_argument("--keep", action="store_true", help="keep the temporary folder")
+
+
 def _add_config(sub: argparse.ArgumentParser) -> None:
     actions = sub.add_subparsers(dest="action", metavar="ACTION")
     change = actions.add_parser("set", help="change a setting")
     change.add_argument("name", help="such as model, theme, max_tokens")
     change.add_argument("value", help="JSON, or text")
+    actions.add_parser("trust", help="use the instructions, agents, skills and keys of this folder")
+    actions.add_parser("distrust", help="take the trust in this folder back")
     key = actions.add_parser("key", help="store a key in the system's keychain; it is asked for")
     key.add_argument("provider", help="such as gemini, openai, anthropic")
 
@@ -198,5 +212,6 @@ _ADDERS = {
     "agents": _add_listing,
     "tools": _add_listing,
     "log": _add_log,
+    "demo": _add_demo,
     "config": _add_config,
 }

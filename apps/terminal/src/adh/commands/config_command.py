@@ -18,6 +18,7 @@ from adh.commands.error_messages import CommandError
 from adh.storage.api_keys import ApiKeys, explain_missing_key, open_keychain
 from adh.storage.places import Places, find_places
 from adh.storage.settings import Settings, change_settings, load_settings
+from adh.storage.trust import TrustedFolders
 from holdfast.middleware import escape_invisible
 
 
@@ -34,6 +35,8 @@ def main(args: argparse.Namespace) -> int:
     places = find_places(os.environ, Path.cwd())
     if args.action == "key":
         return store_key(args.provider, ApiKeys(os.environ, (), open_keychain()))
+    if args.action in ("trust", "distrust"):
+        return change_trust(places, is_trusted=args.action == "trust")
     if args.action == "set":
         settings = change_settings(
             places, build_change(load_settings(places), args.name, parse_value(args.value))
@@ -43,6 +46,26 @@ def main(args: argparse.Namespace) -> int:
         return 0
     for line in describe_settings(load_settings(places), places):
         print(escape_invisible(line))
+    return 0
+
+
+def change_trust(places: Places, *, is_trusted: bool) -> int:
+    """Trust the folder of the project, or take it back; return the exit status.
+
+    Args:
+        places: the folder and the list of trusted ones.
+        is_trusted: whether it is trusted from now on.
+
+    Raises:
+        StorageError: the list cannot be written.
+    """
+    folders = TrustedFolders(places.trust_file)
+    if is_trusted:
+        folders.trust(places.project)
+    else:
+        folders.forget(places.project)
+    word = "is trusted" if is_trusted else "is not trusted"
+    print(escape_invisible(f"{places.project} {word}"))
     return 0
 
 

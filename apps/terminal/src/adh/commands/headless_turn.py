@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from adh.commands.error_messages import CommandError
 from adh.commands.question_answers import RunAnswers
 from adh.transcript.blocks import Block, ToolBlock
 from adh.transcript.outcome import Outcome
@@ -51,11 +52,16 @@ class TurnConversation(Protocol):
     """What is driven of a conversation."""
 
     on_change: Callable[[tuple[str, ...]], None]
-    on_question: Callable[[Any], None]
+    on_question: Callable[[Any], None] | None
 
     @property
     def transcript(self) -> TurnTranscript:
         """What was said and done so far."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why no message can be answered; empty if one can."""
         ...
 
     async def start(self) -> None:
@@ -115,6 +121,9 @@ class HeadlessTurn:
 
         Args:
             prompt: the task; None to finish the turn that was interrupted.
+
+        Raises:
+            CommandError: the conversation can answer nothing, such as without an API key.
         """
         conversation = self._conversation
         conversation.on_change = self._note_change
@@ -123,6 +132,8 @@ class HeadlessTurn:
             answering = asyncio.ensure_future(self._answer_questions())
             try:
                 await conversation.start()
+                if conversation.problem:
+                    raise CommandError(conversation.problem)
                 if prompt is not None:
                     conversation.send(prompt)
                 outcome = await self._wait_for_outcome(answering)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import signal
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
@@ -35,8 +36,9 @@ class ChatApp(ChatFrame):
         opener: opens the conversation, once the prompt is there.
         clock: returns seconds that only grow; the same as that of the transcript.
         theme: "dark" or "light", until the settings are read.
+        message: what the input holds at the start.
 
-    The attribute `failure` is the exception that ended the chat, if one did.
+    The attribute `failure` is the exception that ended the chat, and `ended_by` the number of the signal, if one did.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -65,11 +67,14 @@ class ChatApp(ChatFrame):
         opener: ChatOpener,
         clock: Callable[[], float] = time.monotonic,
         theme: str = "dark",
+        message: str = "",
     ) -> None:
         super().__init__(clock, theme)
         self.failure: BaseException | None = None
+        self.ended_by: int | None = None
         self.session: ChatSession | None = None
         self._opener = opener
+        self._message = message
         self._leaving = asyncio.Event()
         self._chat_task: asyncio.Task[None] | None = None
         self._early: list[str] = []
@@ -78,7 +83,17 @@ class ChatApp(ChatFrame):
     def on_mount(self) -> None:
         """Open the conversation, once the prompt is painted."""
         self.prompt.focus()
+        if self._message:
+            self.prompt.put(self._message)
         self.call_after_refresh(self._begin)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            loop.add_signal_handler(number, self._leave_on_signal, number)
+
+    def _leave_on_signal(self, number: int) -> None:
+        """Leave: the terminal is gone, or the system stops. A turn that runs stays open and can be resumed."""
+        self.ended_by = number
+        self.exit()
 
     def _begin(self) -> None:
         self._chat_task = asyncio.create_task(self._hold_chat(), name="chat")

@@ -29,6 +29,11 @@ SAFETY_OFF_TEXT = (
     "Calls that the rules confirm will run without a question, until you turn safety on again or this session ends.\n"
     "Rules that deny, manual calls, and calls of high or critical risk are judged as before."
 )
+TRUST_TEXT = (
+    "{folder} has files that tell the agent what to do:\n\n{files}\n\n"
+    "Trust it if you know who wrote them. Rules and checks hold in either case. Without your trust the agent works "
+    "without these files; Ctrl+P, Trust This Folder asks again."
+)
 LEAVE_TEXT = (
     "The turn that runs is interrupted. `adh --resume` continues it; a question that is open is asked again, "
     "and no tool runs twice."
@@ -76,6 +81,7 @@ class ChatCommands:
         self._session = session
         self._by_name: dict[str, Callable[[], Awaitable[None]]] = {
             "adjust_temperature": self._adjust_temperature,
+            "ask_for_trust": self._ask_for_trust,
             "ask_to_leave": self._ask_to_leave,
             "clear": self._clear,
             "configure_key": self._configure_key,
@@ -149,6 +155,19 @@ class ChatCommands:
                 session.app.exit()
         finally:
             session.is_asking_to_leave = False
+
+    async def _ask_for_trust(self) -> None:
+        session = self._session
+        names = list(session.workspace.untrusted)
+        if not names:
+            session.app.show_notice("There is nothing in this folder that needs your trust.")
+            return
+        folder = session.workspace.facts.folder
+        body = TRUST_TEXT.format(folder=folder, files="\n".join(f"  {name}" for name in names))
+        dialog = ConfirmDialog("Trust this folder?", body, "Trust", "Not now", danger=True)
+        if await session.app.push_screen_wait(dialog):
+            session.workspace.trust_project()
+            session.app.show_notice("The folder is trusted from the next message on.")
 
     async def _undo(self) -> None:
         session = self._session

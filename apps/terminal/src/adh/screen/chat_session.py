@@ -69,13 +69,14 @@ class ChatSession:
         self._chat_frame.set_class(not self.workspace.facts.safety, "unsafe")
         await self._chat_frame.mount(self.log)
         self.app.theme_changed_signal.subscribe(self.log, lambda _: self.log.repaint_all())
+        await conversation.start()
         self._greet()
         self.is_ready = True
         self.app.prompt.remember(collect_chat(conversation.transcript.blocks).sent)
         self._flush()
         self.app.set_interval(1.0, self._tick)
-        await conversation.start()
-        self._flush()
+        if self.workspace.untrusted:
+            self.perform("ask_for_trust")
 
     async def close(self) -> None:
         """Stop showing. The conversation closes itself: an open question stays open."""
@@ -97,13 +98,12 @@ class ChatSession:
         return not self._flush_pending
 
     def _greet(self) -> None:
-        facts = self.workspace.facts
-        lines = [POLICIES_LINE, KEYS_LINE, facts.problem]
-        lines.append(f"Policy-Aware Chat Ready (Agent: {facts.agent})")
+        lines = [POLICIES_LINE, KEYS_LINE]
+        if not self.conversation.problem:
+            lines.append(f"Policy-Aware Chat Ready (Agent: {self.workspace.facts.agent})")
         self._preamble = []
         for line in lines:
-            if line:
-                self.add_note(line)
+            self.add_note(line)
 
     def add_note(self, text: str) -> None:
         """Show a note of the screen above the conversation."""

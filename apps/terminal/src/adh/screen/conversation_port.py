@@ -5,10 +5,10 @@ It must never import what fulfils it, so that the screen starts before the agent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -27,7 +27,6 @@ class SessionFacts(Struct, frozen=True, kw_only=True):
         model: the model, as the settings name it.
         session: the id of the session.
         safety: whether the safety switch is on.
-        problem: why no message can be answered, such as a missing key and what to set; empty if one can.
     """
 
     folder: str
@@ -36,7 +35,6 @@ class SessionFacts(Struct, frozen=True, kw_only=True):
     model: str = ""
     session: str = ""
     safety: bool = True
-    problem: str = ""
 
 
 class RuleRow(Struct, frozen=True, kw_only=True):
@@ -61,13 +59,28 @@ class Choice(Struct, frozen=True):
     about: str = ""
 
 
-class UndoFile(Struct, frozen=True):
-    """A file that an undo changes: its path, what happens to it, and why it cannot, if it cannot."""
+class UndoneFile(Protocol):
+    """A file that an undo changes."""
 
-    path: str
-    action: str
-    refusal: str = ""
-    diff: str = ""
+    @property
+    def path(self) -> str:
+        """The absolute path."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """What happens to it."""
+        ...
+
+    @property
+    def refusal(self) -> str:
+        """Why it cannot be undone; empty if it can."""
+        ...
+
+    @property
+    def diff(self) -> str:
+        """The difference that the undo makes; empty if it is not text."""
+        ...
 
 
 class UndoView(Protocol):
@@ -79,7 +92,7 @@ class UndoView(Protocol):
         ...
 
     @property
-    def files(self) -> Sequence[UndoFile]:
+    def files(self) -> Sequence[UndoneFile]:
         """The files that would change."""
         ...
 
@@ -145,8 +158,8 @@ class ConversationPort(Protocol):
     """
 
     on_change: Callable[[tuple[str, ...]], None]
-    on_question: Callable[[AskedQuestion], None]
-    on_question_closed: Callable[[AskedQuestion], None]
+    on_question: Callable[[Any], None] | None
+    on_question_closed: Callable[[Any], None]
     on_notify: Callable[[str], None]
 
     @property
@@ -164,6 +177,11 @@ class ConversationPort(Protocol):
         """Whether a turn is in progress."""
         ...
 
+    @property
+    def problem(self) -> str:
+        """Why no message can be answered, which is also a note of the transcript; empty if one can."""
+        ...
+
     async def start(self) -> None:
         """Begin; an interrupted turn continues, and its questions are asked again."""
         ...
@@ -172,7 +190,7 @@ class ConversationPort(Protocol):
         """Send a message, now or after the turns before it."""
         ...
 
-    def answer(self, question: object, answer: object) -> object:
+    def answer(self, question: Any, answer: Any) -> object:
         """Give an answer. What is returned is false if it came too late, and has a `reason` then."""
         ...
 
@@ -188,7 +206,7 @@ class ConversationPort(Protocol):
         """Return what an undo of the newest turn would do; None if there is nothing to undo."""
         ...
 
-    async def undo(self, plan: UndoView) -> object:
+    async def undo(self, plan: Any) -> object:
         """Undo as planned. Raises an exception with a text for the person."""
         ...
 
@@ -196,7 +214,7 @@ class ConversationPort(Protocol):
         """Close this session and begin another."""
         ...
 
-    async def export(self) -> Sequence[Path]:
+    async def export(self) -> Iterable[Path]:
         """Write the session as Markdown and as JSON lines, and return the files."""
         ...
 
@@ -216,6 +234,15 @@ class WorkspacePort(Protocol):
 
     def change_settings(self, changes: Mapping[str, object]) -> None:
         """Change and save settings. Raises an exception with a text for the person."""
+        ...
+
+    @property
+    def untrusted(self) -> Sequence[str]:
+        """What the project has for agents that is not used, since its folder is not trusted."""
+        ...
+
+    def trust_project(self) -> None:
+        """Trust the folder of the project. Raises an exception with a text for the person."""
         ...
 
     def list_rules(self) -> Sequence[RuleRow]:

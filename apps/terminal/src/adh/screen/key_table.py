@@ -31,6 +31,7 @@ PALETTE: tuple[tuple[str, str, str], ...] = (
     ("Configure API Key", "Save a key in the system's keychain", "configure_key"),
     ("Select Model", "Choose the model of the next turns", "select_model"),
     ("Change Orchestrator Agent", "Choose the agent that you talk to", "select_agent"),
+    ("Trust This Folder", "Use its instructions, agents, skills and keys", "ask_for_trust"),
     ("Adjust Temperature", "How freely the model chooses its words", "adjust_temperature"),
     ("Configure Max Tokens", "The longest reply", "configure_max_tokens"),
 )

@@ -84,6 +84,11 @@ class ApiKeys:
         self._keychain = keychain
         self._seconds = keychain_seconds
 
+    def add_env_file(self, file: Path) -> None:
+        """Use another `.env` file, after those before it."""
+        if file not in self._env_files:
+            self._env_files = (*self._env_files, file)
+
     @property
     def has_keychain(self) -> bool:
         """Whether keys can be saved."""

@@ -62,6 +62,11 @@ class Places(Struct, frozen=True, kw_only=True):
         return self.config / ".env"
 
     @property
+    def project_env_file(self) -> Path:
+        """The project's environment variables, which count once the person trusts the folder."""
+        return self.project / ".env"
+
+    @property
     def trust_file(self) -> Path:
         """The folders that the person trusts."""
         return self.data / "trusted.json"

@@ -36,14 +36,14 @@ from adh.workspace.session_files import SessionFiles
 from adh.workspace.workspace import Workspace, WorkspaceParts, find_user
 from holdfast import ConfigurationError, ModelAt
 from holdfast.middleware import AnyMiddleware, UsageLimits
-from holdfast.models import find_preset
+from holdfast.models import SecretValues, find_preset
 
 CAPTURE_NOTE = (
     "Conversations are saved on this computer, in {folder}. `session.capture: false` in {settings} "
     "switches this off; `session.redact_patterns` keeps texts out."
 )
 UNSAFE_NOTE = "⚠️  WARNING: Running with safety checks disabled!"
-UNTRUSTED_NOTE = "This project has {files}, which are not used: its folder is not trusted."
+UNTRUSTED_NOTE = "This project has {files}, which are not used: its folder is not trusted. `adh config trust` trusts it."
 
 
 class WorkspaceOptions(Struct, frozen=True, kw_only=True):
@@ -57,6 +57,7 @@ class WorkspaceOptions(Struct, frozen=True, kw_only=True):
         safety: whether questions of the level "confirm" are asked.
         model: a model or an alias in place of that of the settings; empty for the settings.
         agent: an agent in place of that of the settings; empty for the settings.
+        base_url: an address in place of the provider's, such as that of a gateway; empty for the provider's.
         keychain: whether the system's keychain is asked for API keys.
         open_model: opens a model in place of a provider; for a demonstration or a test.
         now: the clock.
@@ -69,6 +70,7 @@ class WorkspaceOptions(Struct, frozen=True, kw_only=True):
     safety: bool = True
     model: str = ""
     agent: str = ""
+    base_url: str = ""
     keychain: bool = True
     open_model: Callable[[ModelAlias], AnyModel] | None = None
     now: Callable[[], datetime] = lambda: datetime.now().astimezone()
@@ -89,14 +91,18 @@ async def open_workspace(options: WorkspaceOptions) -> AsyncIterator[Workspace]:
     """
     places = find_places(options.environ, options.project)
     settings = _choose_settings(load_settings(places), options)
-    first_start = not places.data.exists()
+    first_start = not places.journals.exists()
     trusted = TrustedFolders(places.trust_file)
-    keys = _find_keys(places, options, is_trusted=trusted.is_trusted(places.project))
+    keys = ApiKeys(
+        options.environ, [places.env_file], open_keychain() if options.keychain else None
+    )
+    if trusted.is_trusted(places.project):
+        keys.add_env_file(places.project_env_file)
     rules = RuleBook(places, options.policy_folder, options.policy_file)
     audit = AuditLog(
         places.audit_file,
         redact_patterns=settings.session.redact_patterns,
-        secrets=keys.find_secrets(),
+        secrets=_find_secrets(keys, places),
     )
     tools = make_tools_context(places, options.environ)
     switch = SafetySwitch(audit, is_on=options.safety)
@@ -138,9 +144,12 @@ def _choose_settings(settings: Settings, options: WorkspaceOptions) -> Settings:
     )
 
 
-def _find_keys(places: Places, options: WorkspaceOptions, *, is_trusted: bool) -> ApiKeys:
-    files = [places.env_file, *([places.project / ".env"] if is_trusted else [])]
-    return ApiKeys(options.environ, files, open_keychain() if options.keychain else None)
+def _find_secrets(keys: ApiKeys, places: Places) -> SecretValues:
+    """Return what the audit log must never have; the keys of a project's `.env` whether it is trusted or not."""
+    own = keys.find_secrets()
+    with suppress(StorageError):  # one that cannot be read has no key that is used
+        return own | ApiKeys({}, [places.project_env_file]).find_secrets()
+    return own
 
 
 def _list_notes(workspace: Workspace, *, first_start: bool) -> list[str]:
@@ -218,8 +227,9 @@ class _KitMaker:
     def _open_model(self, alias: ModelAlias) -> AnyModel:
         provider = alias.model_id.partition(":")[0]
         key = self._keys.find_key(provider)
-        if key is not None:
-            return ModelAt(alias.model_id, api_key=key.value)
+        base_url = self._options.base_url or None
+        if key is not None or base_url is not None:
+            return ModelAt(alias.model_id, api_key=key.value if key else None, base_url=base_url)
         if find_preset(provider).key_env:
             fix = explain_missing_key(provider)
             raise ConfigurationError("model", f"there is no API key for {provider}", fix=fix)

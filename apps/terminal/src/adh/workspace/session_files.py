@@ -137,6 +137,15 @@ class SessionFiles:
             raise SessionError(session, "does not exist", fix)
         return self._open(session)
 
+    def open_to_read(self, session: str) -> ReadOnlySqliteJournal:
+        """Open a conversation to read it, also while another process has it open. Raises SessionError."""
+        try:
+            return ReadOnlySqliteJournal(self._find_folder(session) / JOURNAL)
+        except JournalError as error:
+            raise SessionError(
+                session, error.problem, error.fix or "Look at another one"
+            ) from error
+
     def _open(self, session: str) -> SqliteJournal:
         try:
             return SqliteJournal(self._find_folder(session) / JOURNAL, wait=0.2)

@@ -164,7 +164,7 @@ class Workspace:
         self._revision += 1
 
     def trust_project(self) -> None:
-        """Trust the folder of the project, as the person said, and use what it has for agents.
+        """Trust the folder of the project, as the person said, and use what it has for agents, and its `.env`.
 
         Raises:
             AgentFileError: a file of the project is wrong; nothing of it is used.
@@ -172,6 +172,8 @@ class Workspace:
         """
         catalog = load_catalog(self.parts.places, trusted=True)
         self.parts.trusted.trust(self.parts.places.project)
+        if self.parts.keys is not None:
+            self.parts.keys.add_env_file(self.parts.places.project_env_file)
         self._catalog = catalog
         self._revision += 1
 
