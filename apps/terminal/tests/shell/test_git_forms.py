@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from adh.shell import (
-    LIST_GIT_SETTINGS,
-    SAFE_GIT_ENVIRONMENT,
-    is_read_only_git,
-    make_git_arguments,
-    make_git_environment,
-)
+from adh.shell import find_uses, is_read_only_git, parse_command_line
+from adh.tools.command_runner import find_shell
+from adh.tools.safe_git import make_git_environment
 
 READ_ONLY = (
     "git status", "git status --short --branch", "git log", "git log -p -3 --stat -- a.py", "git diff HEAD",
     "git diff --cached", "git show HEAD", "git show --stat HEAD~1", "git branch", "git branch -a -v",
-    "git branch --list x", "git remote", "git remote -v", "git log --format=%H", "git log --no-ext-diff",
+    "git branch --list x*", "git remote", "git remote -v", "git log --format=%H", "git log --no-ext-diff",
 )  # fmt: skip
 OTHERS = (
     "git", "git commit", "git log --output=f", "git log --output f", "git log --ou=f", "git diff --ext-diff",
@@ -29,6 +26,7 @@ OTHERS = (
     "git branch --set-upstream-to=x", "git branch -f x", "git branch -c x", "git remote add a b",
     "git remote update", "git remote show a", "git remote -v update", "git status --unknown", "git stash",
     "git log --show-signature", "git log -O f", "git diff -Of", "git log --config=x", "gitk", "git fetch",
+    "git show :.env", "git log -p -- .e*", "git diff -- [.]env", "git log -L1,9:.env", "git log -- \\.env",
     "git branch --list -D x", "git status -x", "/bin/git status", "git log --remerge-diff",
 )  # fmt: skip
 SIGNED = "tree {tree}\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\nm\n"
@@ -93,6 +91,7 @@ def hostile(tmp_path: Path) -> Path:
 SETTINGS = (
     "core.fsmonitor", "core.pager", "pager.log", "pager.status", "pager.diff", "pager.show", "pager.branch",
     "diff.external", "diff.evil.command", "diff.evil.textconv", "filter.evil.process", "gpg.program",
+    "filter.evil.clean", "filter.evil.smudge", "filter.the Évil.one.clean", "merge.evil.driver", "gpg.openpgp.program",
     "core.editor", "core.askPass", "core.sshCommand", "credential.helper", "interactive.diffFilter",
     "core.alternateRefsCommand", "sequence.editor", "trailer.x.command",
 )  # fmt: skip
@@ -100,13 +99,10 @@ SETTINGS = (
 
 def run_safely(repository: Path, line: str) -> subprocess.CompletedProcess[str]:
     base = {"PATH": os.environ["PATH"], "HOME": str(repository)}
-    listed = subprocess.run(
-        LIST_GIT_SETTINGS, cwd=repository, env=base | SAFE_GIT_ENVIRONMENT, text=True,
-        capture_output=True, check=True, timeout=30,
-    ).stdout  # fmt: skip
-    environment = base | make_git_environment(listed.split("\0"))
+    programs = repository.parent / "programs"
+    programs.mkdir(mode=0o700, exist_ok=True)
     return subprocess.run(
-        make_git_arguments(line.split()), cwd=repository, env=environment, text=True,
+        [find_shell(), "-c", line], cwd=repository, env=make_git_environment(base, programs), text=True,
         capture_output=True, check=False, timeout=30,
     )  # fmt: skip
 
@@ -131,3 +127,29 @@ def test_a_read_only_form_runs_nothing_of_a_hostile_repository(hostile: Path) ->
 def test_a_read_only_form_still_answers(hostile: Path) -> None:
     assert "m\n" in run_safely(hostile, "git log").stdout
     assert "main" in run_safely(hostile, "git branch").stdout
+
+
+def test_a_comparison_of_any_two_files_is_refused_outside_of_a_repository(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).write_text(name)
+    plain = subprocess.run(["git", "diff", "a", "b"], cwd=folder, capture_output=True, check=False)
+    assert b"+b" in plain.stdout
+    done = run_safely(folder, "git diff a b")
+    assert (done.returncode, done.stdout) == (128, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("git diff .env", {"/p/.env"}),
+        ("git show HEAD:conf/.env", {"/p/conf/.env"}),
+        ("git log -p -3 HEAD -- a.pem", {"/p/HEAD", "/p/a.pem"}),
+        ("git log main..HEAD~2", {"/p/main..HEAD~2"}),
+    ],
+)
+def test_what_a_form_shows_is_read(line: str, shown: set[str]) -> None:
+    (use,) = find_uses(parse_command_line(line), "/p", "/h", posixpath.normpath)
+    assert {path.path for path in use.paths} == shown
+    assert use.read_only

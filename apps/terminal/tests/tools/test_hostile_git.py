@@ -40,9 +40,10 @@ def trap(bench: Workbench) -> Path:
         "diff.external",
         "diff.evil.textconv",
         "diff.evil.command",
+        "filter.evil.clean",
     ):
         git(bench, "config", name, str(program))
-    (bench.root / ".git" / "info" / "attributes").write_text("*.x diff=evil\n")
+    (bench.root / ".git" / "info" / "attributes").write_text("*.x diff=evil filter=evil\n")
     hook = bench.root / ".git" / "hooks" / "post-index-change"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(program.read_text())

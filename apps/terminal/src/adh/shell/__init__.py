@@ -6,11 +6,10 @@ command, read a file or the environment, or guess.
 
 from adh.shell.command_line import parse_command_line
 from adh.shell.git_forms import (
-    LIST_GIT_SETTINGS,
     SAFE_GIT_ENVIRONMENT,
     is_read_only_git,
     make_git_arguments,
-    make_git_environment,
+    make_git_program,
 )
 from adh.shell.parsed_line import (
     Assignment,
@@ -23,7 +22,6 @@ from adh.shell.parsed_line import (
 from adh.shell.uses import find_uses
 
 __all__ = [
-    "LIST_GIT_SETTINGS",
     "SAFE_GIT_ENVIRONMENT",
     "Assignment",
     "FolderStep",
@@ -34,6 +32,6 @@ __all__ = [
     "find_uses",
     "is_read_only_git",
     "make_git_arguments",
-    "make_git_environment",
+    "make_git_program",
     "parse_command_line",
 ]

@@ -6,14 +6,15 @@ of a short list with options that are listed too, and is run in an environment t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from adh.shell.option_forms import Form, read_arguments
 from adh.shell.parsed_line import Word
 
 LOG_OPTIONS = (
-    "-0123456789pusztwbiEFPgmc -n:plain -U:plain -G:plain -S:plain -L:plain -M?:plain -C?:plain "
+    "-0123456789pusztwbiEFPgmc -n:plain -U:plain -G:plain -S:plain -M?:plain -C?:plain "
     "-D --oneline --graph --all --decorate?=plain --no-decorate --stat?=plain --shortstat --numstat "
     "--dirstat?=plain --summary --name-only --name-status --patch --no-patch --raw --unified?=plain "
     "--abbrev-commit --no-abbrev-commit --abbrev?=plain --pretty?=plain --format=plain "
@@ -95,46 +96,36 @@ SAFE_GIT_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 )
 """The variables with which git runs none of the programs that have a fixed setting.
 
-Filters and drivers have names of their own: `make_git_environment` turns them off too.
+Filters have names of their own: `make_git_program` turns them off too.
 """
 
-LIST_GIT_SETTINGS = ("git", "config", "--includes", "--list", "--name-only", "-z")
-"""The command that prints the names of the settings of a repository, each with a NUL after it."""
 
-# Settings of a named filter or driver that are programs, or make a missing one an error.
-NAMED_PROGRAMS = {
-    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
-    "diff": {"command": "", "textconv": ""},
-    "merge": {"driver": ""},
-}
-
-
-def make_git_environment(names: Iterable[str]) -> dict[str, str]:
-    """Return the variables with which a read-only form of git runs no program of the repository.
-
-    The other variables that begin with `GIT_` are to be removed from the environment, and the
-    command is the one that `make_git_arguments` returns.
-
-    Args:
-        names: what `LIST_GIT_SETTINGS` prints when it runs with `SAFE_GIT_ENVIRONMENT`.
-
-    >>> environment = make_git_environment(["filter.x.clean"])
-    >>> "filter.x.clean" in environment.values()
-    True
-    """
-    settings = list(SAFE_GIT_SETTINGS)
-    for name in sorted(set(names)):
-        section, _, rest = name.partition(".")
-        driver, _, key = rest.rpartition(".")
-        value = NAMED_PROGRAMS.get(section.lower(), {}).get(key.lower())
-        if driver and value is not None:
-            settings.append((name, value))
-    environment = dict(SAFE_GIT_ENVIRONMENT)
-    environment["GIT_CONFIG_COUNT"] = str(len(settings))
-    for number, (name, value) in enumerate(settings):
-        environment[f"GIT_CONFIG_KEY_{number}"] = name
-        environment[f"GIT_CONFIG_VALUE_{number}"] = value
-    return environment
+# A repository names its filters as it likes, and `git status` runs them. `{git}` and `{forms}` are filled in.
+_PROGRAM = """#!/bin/sh
+count=$GIT_CONFIG_COUNT
+turn_off() {{
+    export "GIT_CONFIG_KEY_$count=$1" "GIT_CONFIG_VALUE_$count=$2"
+    count=$((count + 1))
+}}
+while IFS= read -r name; do
+    case $name in
+    filter.*.required) turn_off "$name" false ;;
+    filter.*.clean | filter.*.smudge | filter.*.process | \\
+    diff.*.command | diff.*.textconv | merge.*.driver) turn_off "$name" "" ;;
+    esac
+done <<END
+$({git} config --includes --list --name-only)
+END
+export GIT_CONFIG_COUNT="$count"
+if [ "${{1-}}" = diff ] && ! {git} rev-parse --git-dir >/dev/null 2>&1; then
+    echo "git diff: not a git repository" >&2
+    exit 128
+fi
+case "${{1-}}" in
+{forms}
+*) exit 126 ;;
+esac
+"""
 
 
 def is_read_only_git(argv: Sequence[str | None]) -> bool:
@@ -159,13 +150,48 @@ def is_read_only_git(argv: Sequence[str | None]) -> bool:
         return not found.operands or bool(LISTING_BRANCHES & set(found.options))
     if argv[1] == "remote":
         return not found.operands
-    # Outside of a repository, and for paths that leave it, git diff reads any two files.
-    return not any(leaves_folder(word.value or "") for word in found.operands)
+    return all(names_one_file(word.value or "") for word in found.operands)
+
+
+def names_one_file(text: str) -> bool:
+    r"""Whether an operand of git is a revision or one file below the folder, as far as its text tells.
+
+    A pattern such as `.e*` or `\.env`, and one that begins with a colon, names files that no rule sees.
+    """
+    return not leaves_folder(text) and not text.startswith(":") and not set("*?[\\") & set(text)
+
+
+def find_shown_file(text: str) -> str:
+    """Return the file that an operand such as `HEAD:a.py` or `a.py` may name; empty if it names none.
+
+    >>> find_shown_file("HEAD:a.py"), find_shown_file("a.py"), find_shown_file("HEAD:")
+    ('a.py', 'a.py', '')
+    """
+    _, colon, path = text.partition(":")
+    return path if colon else text
 
 
 def leaves_folder(text: str) -> bool:
     """Whether a path is absolute or goes up, so that it may leave the repository."""
     return text.startswith(("/", "~")) or ".." in text.split("/")
+
+
+def make_git_program(program: str) -> str:
+    """Return a script that stands before git: it turns off what a repository names, and calls git.
+
+    It refuses other forms, and `git diff` outside of a repository, which compares any two files.
+
+    Args:
+        program: the path of git.
+    """
+    git = shlex.quote(program)
+    forms = [f'{form}) shift; exec {_quote(program, form)} "$@" ;;' for form in READ_ONLY_FORMS]
+    return _PROGRAM.format(git=git, forms="\n".join(forms))
+
+
+def _quote(program: str, form: str) -> str:
+    _git, *others = make_git_arguments(["git", form])
+    return shlex.join([program, *others])
 
 
 def make_git_arguments(argv: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adh.shell.code_options import is_code_option
-from adh.shell.git_forms import is_read_only_git
+from adh.shell.git_forms import find_shown_file, is_read_only_git
 from adh.shell.network_programs import is_remote_path
 from adh.shell.parsed_line import Word
 from adh.shell.reading import Reading
@@ -117,6 +117,7 @@ GLOBAL_FLAGS = frozenset(
     {"--no-pager", "-P", "--version", "--help", "--no-optional-locks", "--literal-pathspecs"}
 )
 REACHES = frozenset({"clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule"})
+SHOWS_FILES = frozenset({"diff", "log", "show", "status"})
 RUNNING_SCHEMES = ("ext::", "fd::")
 
 
@@ -148,7 +149,18 @@ def read_git(words: Sequence[Word]) -> Reading:
         add_output(word, reading)
     argv = ["git", *(word.value for word in words)]
     reading.read_only = all(w.home is None for w in words) and is_read_only_git(argv)
+    if reading.read_only and name.value in SHOWS_FILES:
+        add_shown_files(others, reading)
     return reading
+
+
+def add_shown_files(words: Sequence[Word], reading: Reading) -> None:
+    """Add the files that a read-only form shows. A revision counts as a file of its name."""
+    for word in words:
+        text = word.value or ""
+        path = "" if text.startswith("-") else find_shown_file(text)
+        if path:
+            reading.paths.append(("read", Word(word.text, path)))
 
 
 def read_global_option(rest: list[Word], reading: Reading) -> None:

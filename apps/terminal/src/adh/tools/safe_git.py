@@ -8,17 +8,15 @@ the real one. This module must never change a line that does more with git: a pe
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from adh.shell.command_line import parse_command_line
 from adh.shell.git_forms import (
-    READ_ONLY_FORMS,
     SAFE_GIT_ENVIRONMENT,
     is_read_only_git,
-    make_git_arguments,
+    make_git_program,
 )
 from adh.shell.uses import find_uses
 from adh.storage.private_files import read_private_file, replace_private_file
@@ -62,21 +60,6 @@ def make_git_environment(environ: Mapping[str, str], folder: Path) -> dict[str, 
         _write_program(folder / "git", program)
         kept["PATH"] = os.pathsep.join((str(folder), search_path))
     return kept
-
-
-def make_git_program(program: str) -> str:
-    """Return a script that calls git with the options that turn off what a repository names.
-
-    Args:
-        program: the path of git.
-    """
-    forms = [f'{form}) shift; exec {_quote(program, [form])} "$@" ;;' for form in READ_ONLY_FORMS]
-    return "\n".join(["#!/bin/sh", 'case "${1-}" in', *forms, "*) exit 126 ;;", "esac", ""])
-
-
-def _quote(program: str, words: Sequence[str]) -> str:
-    _git, *others = make_git_arguments(["git", *words])
-    return shlex.join([program, *others])
 
 
 def _write_program(path: Path, program: str) -> None:
