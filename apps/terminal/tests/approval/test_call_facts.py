@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from adh.approval.call_facts import FactsError, build_facts, resolve_path
 from adh.rules.facts import CallFacts
+from adh.shell import parse_command_line
+from adh.shell.plain_words import make_bash_line, split_plain_words
 from adh.storage.places import Places
 from adh.tools.tool_registry import TOOL_EFFECTS
 
@@ -127,3 +129,44 @@ def test_a_resolved_path_has_no_dots_and_stays_as_it_is(written: str) -> None:
     assert path.startswith("/")
     assert ".." not in path.split("/")
     assert os.path.realpath(path) == path
+
+
+WITHOUT_SHELL = (
+    ("cat # .env", ("cat", "#", ".env")),
+    ("find . # -delete", ("find", ".", "#", "-delete")),
+    ("a=1/x ls", ("a=1/x", "ls")),
+    ("ls; rm", ("ls;", "rm")),
+    ("cat $'.env'", ("cat", "$.env")),
+    ("echo\n.env", ("echo", ".env")),
+    ("cat {.env,x} * ~ $HOME", ("cat", "{.env,x}", "*", "~", "$HOME")),
+)
+
+
+@pytest.mark.parametrize(("command", "words"), WITHOUT_SHELL)
+def test_a_command_without_a_shell_is_judged_by_the_words_that_run(
+    places: Places, command: str, words: tuple[str, ...]
+) -> None:
+    facts = facts_of(places, "execute_command", command=command, shell=False)
+    assert [use.argv for use in facts.commands] == [words]
+
+
+@given(command=st.text("ab .#'\"\\$(){}|;&<>=~*\n\t", max_size=30))
+def test_any_command_without_a_shell_is_judged_by_its_words(command: str) -> None:
+    try:
+        words = split_plain_words(command)
+    except ValueError:
+        return
+    line = parse_command_line(make_bash_line(command, shell=False))
+    assert not line.problem
+    found = [tuple(word.value for word in simple.words) for simple in line.commands]
+    assert found == ([words] if words else [])
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"command": "ls", "shell": "false"}, {"command": "ls 'x", "shell": False}]
+)
+def test_a_command_whose_reader_is_not_known_is_an_error(
+    places: Places, arguments: dict[str, object]
+) -> None:
+    with pytest.raises(FactsError):
+        facts_of(places, "execute_command", **arguments)

@@ -217,3 +217,17 @@ async def test_disk_without_room_for_the_log_stops_all_but_automatic_reads(desk:
     assert "old" in read
     assert written.startswith("The call was not run: the audit log cannot be written")
     assert (desk.project / "a.txt").read_text() == "old\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "secret"), [("cat # .env", "k-123"), ("grep '' a.txt # .env", "k-123")]
+)
+async def test_a_command_without_a_shell_is_asked_for_what_it_would_read(
+    desk: Desk, command: str, secret: str
+) -> None:
+    (desk.project / ".env").write_text(secret)
+    (desk.project / "a.txt").write_text("x\n")
+    agent = real_agent(desk, call("execute_command", command=command, shell=False), "Ok.")
+    result = await desk.run(agent, lambda question: question.deny())
+    assert [question.risk for question in desk.asked] == ["high"]
+    assert secret not in "".join(texts(result))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from adh.rules.facts import Access, CallFacts, CommandUse, PathUse
 from adh.shell.command_line import parse_command_line
+from adh.shell.plain_words import make_bash_line
 from adh.shell.uses import find_uses
 from adh.storage.places import Places
 
@@ -154,7 +155,13 @@ def _parse_command(
         return (), ""
     if not isinstance(command, str):
         raise FactsError("command", "must be the text of a command")
-    line = parse_command_line(command)
+    shell = arguments.get("shell", True)
+    if not isinstance(shell, bool):
+        raise FactsError("shell", "must be true or false")
+    try:
+        line = parse_command_line(make_bash_line(command, shell=shell))
+    except ValueError as error:
+        raise FactsError("command", str(error)) from None
     return find_uses(line, folder, home, os.path.realpath), line.problem
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Annotated
 
 from msgspec import Meta
 
+from adh.shell.plain_words import make_bash_line, split_plain_words
 from adh.storage.call_context import CallContext
 from adh.storage.path_steps import open_folder, open_parent
 from adh.tools.command_environment import make_environment
@@ -78,7 +78,8 @@ class CommandTools:
         try:
             with explain_failures("command"), running.note(mark) if running else nullcontext():
                 programs = self._context.programs
-                if programs is not None and only_reads_with_git(command, path, self._context.home):
+                line = make_bash_line(command, shell=shell)
+                if programs is not None and only_reads_with_git(line, path, self._context.home):
                     environ = make_git_environment(environ, programs)
                 end = await run_command(
                     Command(
@@ -109,9 +110,9 @@ def _find_words(command: str, *, shell: bool) -> tuple[str, ...]:
     if shell:
         return (find_shell(), "--noprofile", "--norc", "-c", command)
     try:
-        return tuple(shlex.split(command))
-    except ValueError:
-        raise ToolError("ValueError: command has a quote that is not closed.") from None
+        return split_plain_words(command)
+    except ValueError as error:
+        raise ToolError(f"ValueError: command {error}.") from None
 
 
 def _describe_end(end: CommandEnd, timeout: float) -> dict[str, object]:
