@@ -287,9 +287,8 @@ def _is_automatic_read(judged: JudgedCall) -> bool:
 def _name_refuser(judged: JudgedCall | None, answer: GivenAnswer | None) -> str:
     if judged is not None and judged.denied:
         return "rule"
-    if (
-        answer is not None
-    ):  # one that was given before a restart refuses a call that is not judged again
+    # A resumed turn does not judge a call again that was answered with no.
+    if answer is not None and not answer.allows:
         return answer.by
     return "rule" if judged is None else "remembered"
 
