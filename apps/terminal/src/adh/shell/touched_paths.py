@@ -6,6 +6,7 @@ It reads no file: links are resolved by the function that the caller gives.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -15,6 +16,10 @@ from adh.shell.parsed_line import Folders, FolderStep, Word
 
 Resolve = Callable[[str], str]
 UNRESTRICTED = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+# What is open there was judged where it was opened.
+DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/[0-9]+")
+# Links that lead elsewhere for each process, such as /proc/self/cwd.
+OF_PROCESS = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/.*")
 NETWORK_FOLDERS = ("/dev/tcp/", "/dev/udp/")
 UNKNOWN_FOLDER = "its folder is known only when it runs"
 
@@ -90,8 +95,11 @@ class PathResolver(Struct, frozen=True):
                 touched.problems.append(UNKNOWN_FOLDER)
         for start in starts:
             joined = posixpath.join(start, text) if text else start
-            if posixpath.normpath(joined) in UNRESTRICTED:
+            normal = "/" + posixpath.normpath(joined).lstrip("/")
+            if normal in UNRESTRICTED or DESCRIPTORS.fullmatch(normal):
                 continue
+            if OF_PROCESS.fullmatch(normal):
+                touched.problems.append(f"{normal} leads where only a run can tell")
             use = PathUse(self.resolve(joined), access, word.text)
             if use not in touched.paths:
                 touched.paths.append(use)

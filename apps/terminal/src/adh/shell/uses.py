@@ -16,8 +16,9 @@ from adh.shell.program_names import check_program, is_system_program
 from adh.shell.program_table import PROGRAMS
 from adh.shell.reading import Reading
 from adh.shell.special_programs import read_special
+from adh.shell.started_programs import find_started_program
 from adh.shell.touched_paths import PathResolver, Resolve, Touched, make_resolver
-from adh.shell.variables import is_safe_variable
+from adh.shell.variables import is_safe_value, is_safe_variable
 from adh.shell.wrappers import read_wrapper
 
 DEEPEST_WRAPPERS = 8
@@ -63,7 +64,8 @@ class UseFinder:
         resolver = make_resolver(command.folders, self._folder, self._home, self._resolve)
         touched = Touched([], [], list(command.problems))
         for assignment in command.assignments:
-            if not is_safe_variable(assignment.name):
+            value = assignment.value.value if assignment.value is not None else None
+            if not is_safe_variable(assignment.name) or not is_safe_value(assignment.name, value):
                 touched.problems.append(
                     f"sets {assignment.name}, which may change what programs do"
                 )
@@ -160,7 +162,10 @@ def read_program(name: str, words: Sequence[Word]) -> Reading:
     if reading is not None:
         return reading
     form = PROGRAMS.get(name)
-    if form is None or form.operands == "anything":
+    if form is None:
+        started = find_started_program(words)
+        return Reading(programs=[started] if started else [])
+    if form.operands == "anything":
         return Reading()
     roles = assign_roles(form, read_arguments(form, words))
     return Reading(paths=roles.paths, problems=roles.problems)

@@ -12,6 +12,7 @@ from adh.shell.operand_roles import Roles, add_value
 from adh.shell.option_forms import Arguments, Form, read_arguments
 from adh.shell.parsed_line import Word
 from adh.shell.reading import Reading
+from adh.shell.variables import is_safe_value
 
 UNKNOWN_OPERANDS: Final = Word("...", None, many=True)
 APPENDED: Final = Word("...", None, many=True, unknown=True)
@@ -63,6 +64,26 @@ WRAPPERS = {
     "caffeinate": Form("-dimsu -t:plain -w:plain"),
     "chpst": Form("-u:plain -n:plain"),
     "softlimit": Form("-m:plain"),
+    "aoss": Form(),
+    "chronic": Form("-ve"),
+    "choom": Form("-n:plain --adjust=plain" + HELP),
+    "cpulimit": Form("-zfiv -l:plain --limit=plain --foreground --include-children --verbose" + HELP),
+    "dumb-init": Form("-cv --single-child --verbose"),
+    "eatmydata": Form(),
+    "gosu": Form(HELP, skip=1),
+    "grc": Form("--pty --colour=plain" + HELP),
+    "logsave": Form("-asv", skip=1),
+    "multitime": Form("-ql -n:plain -s:plain"),
+    "nocache": Form("-n:plain"),
+    "pexec": Form(),
+    "setlock": Form("-nNxX", skip=1),
+    "setpriv": Form("--no-new-privs --clear-groups --reuid=plain --regid=plain --groups=plain" + HELP),
+    "sshpass": Form("-ev -f:read -d:plain -p:plain -P:plain"),
+    "su-exec": Form(skip=1),
+    "systemd-cat": Form("-t:plain -p:plain --identifier=plain --priority=plain" + HELP),
+    "tini": Form("-svgw -p:plain"),
+    "torify": Form("-q"),
+    "tsocks": Form(),
 }  # fmt: skip
 SET_LETTERS = frozenset("euxo")
 PIPE_OPTIONS = frozenset({"pipefail", "errexit", "nounset", "xtrace"})
@@ -173,7 +194,10 @@ def add_line(reading: Reading, words: Sequence[Word]) -> None:
 
 def add_variable(reading: Reading, word: Word) -> None:
     """Add a variable that is set for what is run."""
-    reading.variables.append((word.value or word.prefix).partition("=")[0])
+    name, _, value = (word.value or word.prefix).partition("=")
+    reading.variables.append(name)
+    if not is_safe_value(name, value if word.value is not None else None):
+        reading.problems.append(f"sets {name} to another encoding")
 
 
 def take_assignments(reading: Reading, operands: Sequence[Word]) -> list[Word]:
