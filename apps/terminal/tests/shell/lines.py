@@ -63,7 +63,7 @@ LINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rm 'a b' \"c d\"", ("rm a b c d <- delete:/p/a b delete:/p/c d",)),
     ("rm $'a\\tb'", ("rm a\tb <- delete:/p/a\tb",)),
     ('cat "a\'b"', ("cat a'b <- read:/p/a'b",)),
-    ("cat a\\\nb", ("cat ab <- read:/p/ab",)),
+    ("cat a\\\nb", ("!!", "cat ab <- read:/p/ab")),
     ("ls \\\n  -l \\\n  src", ("ls -l src <- list:/p/src",)),
     ("'' x", ("!  x",)),
     ('""', ("! ",)),

@@ -157,6 +157,11 @@ ESCAPES = (
     "NODE_OPTIONS=x node f", "PERL5OPT=x perl f", "RUBYOPT=x ruby f", "JAVA_TOOL_OPTIONS=x java", "TAR_OPTIONS=x tar",
     "MAKEFLAGS=x make", "GREP_OPTIONS=x grep", "export LD_LIBRARY_PATH=.", "readonly PATH=.", "declare PATH=.",
     "find . -execdir ./x ';'", "./ls", "/tmp/cat f", "~/bin/git status", "../sudo ls", "$HOME/ls", "./env ls",
+    # A backslash at the end of a line joins what stands on both sides.
+    "y=a\\\nls rm x", "y\\\n=a rm x", ">a\\\nb", "a >.e\\\nnv", "x <<< a\\\nb", "ls 2\\\n>f", "a &\\\n& rm x",
+    "[www]", "[-g x]", "a \n{}", "{ls; }", "[[ a>(rm x) ]]", "[[ a <(rm x) ]]", "echo `a 'b`c' d`",
+    "echo $(coproc cat x)",
+    "ab <<'E'E\n>\nab\nE\nab z",
     "echo x > /proc/self/cwd/f", "cat //proc/self/root/etc/passwd", "cat /proc/1/environ", "LC_ALL=zh_CN.GBK ls",
     "export LANG=ja_JP.SJIS", "env LC_CTYPE=zh_TW sh -c ls", "LC_ALL=$x ls", "npm_config_script_shell=./x npm test",
     "foo /bin/sh", "foo bash", "foo -x sh -c 'ls $x'", "fzf --bind 'enter:execute(ls)'", "dmsetup ls --exec ls",

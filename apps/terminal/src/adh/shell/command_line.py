@@ -20,6 +20,13 @@ HARMLESS_CONTROLS = "\t\n"
 HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"}
 # The parser needs time in the square of these.
 MOST_OPERATORS = {"|": 1_000, "=(": 1_000, "<<": 500}
+CONTINUED = b"\\\n"
+# Where a backslash at the end of a line is text, or is removed as text.
+QUOTED_LEAVES = frozenset(
+    ["string_content", "raw_string", "ansi_c_string", "heredoc_body", "heredoc_content", "comment"]
+)
+WHOLE_OPERATORS = frozenset(["&&", "||", "|", "|&", ";", "&", "(", "{", ">", ">>", "<", "$("])
+OPERATOR_CHARACTERS = "&|;<>()=+"
 DEEPEST_TREE = DEEPEST_LINE * 5
 
 
@@ -86,7 +93,13 @@ def find_gap(source: bytes, leaves: list[Node]) -> str:
     A parser that recovers from an error in silence leaves such a gap.
     """
     end = 0
+    before: Node | None = None
     for leaf in leaves:
+        if is_joined(source[end : leaf.start_byte], before, leaf):
+            return "a word or an operator goes on after the end of its line"
+        if begins_word(source, leaf):
+            return "a word that begins with a brace is no group"
+        before = leaf
         gap = source[end : leaf.start_byte].replace(b"\\\n", b"")
         if gap.strip(b" \t\n"):
             return f"{gap.decode(errors='replace').strip()!r} could not be parsed"
@@ -98,3 +111,23 @@ def find_gap(source: bytes, leaves: list[Node]) -> str:
         if source[end:].strip()
         else ""
     )
+
+
+def is_joined(gap: bytes, before: Node | None, leaf: Node) -> bool:
+    r"""Whether a backslash at the end of a line makes one token of what the tree has as two, or is in one.
+
+    In `x=a\⏎ls rm f` the tree has a program `ls`, and bash sets x to `als` and runs `rm`.
+    """
+    if CONTINUED in (leaf.text or b"") and leaf.type not in QUOTED_LEAVES:
+        return True
+    if before is None or not gap or gap.replace(CONTINUED, b""):
+        return False
+    stands_alone = before.type in WHOLE_OPERATORS and not before.is_named
+    return not stands_alone or get_text(leaf)[:1] in OPERATOR_CHARACTERS
+
+
+def begins_word(source: bytes, leaf: Node) -> bool:
+    """Whether a brace that opens a group in the tree begins a word in bash: nothing parts it from what follows."""
+    if leaf.type != "{" or leaf.parent is None or leaf.parent.type != "compound_statement":
+        return False
+    return source[leaf.end_byte : leaf.end_byte + 1] not in (b" ", b"\t", b"\n")

@@ -28,6 +28,7 @@ from adh.shell.tree_checks import (
     find_subscript_problem,
     find_test_problem,
     find_text_leaf_problem,
+    is_in_substitution,
     walk_nodes,
 )
 from adh.shell.word_nodes import get_text, group_words, is_word, read_words
@@ -209,8 +210,9 @@ class StatementReader:
         for child in node.children:
             if node.type == "pipeline":
                 self._folders = before
-            if child.type == "`" and "\\" in get_text(node):
-                self._note_problem("a backslash within backquotes")
+            if child.type == "`" and ("\\" in get_text(node) or get_text(node).count("`") > 2):
+                # The first backquote ends it for bash, whatever quotes stand around it.
+                self._note_problem("a backslash or a quoted backquote within backquotes")
             if child.type in ("$(", "`", "<(", ">(", "|", "|&") or get_text(child).strip() == "`":
                 continue
             if node.type == "command_substitution" and child.type in ("file_redirect", "$"):
@@ -364,6 +366,9 @@ class StatementReader:
             made, problem = self._read_word(group)
             words.extend(made)
             problems.append(problem)
+        if words and words[0].value == "coproc" and is_in_substitution(node):
+            # Some versions of bash run a program named COPROC there.
+            problems.append("a coprocess within a substitution")
         self._add(
             node, words, redirections=tuple(files), assignments=tuple(assignments),
             problems=tuple(problems),

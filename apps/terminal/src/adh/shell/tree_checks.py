@@ -20,6 +20,8 @@ ARITHMETIC_TEST_OPERATORS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 NAME_TEST_OPERATORS = frozenset({"-v", "-R"})
 HARMLESS_SPECIALS = frozenset({"#", "?", "$", "!"})
 UNQUOTED = frozenset({"simple_expansion", "expansion", "command_substitution"})
+# What may follow the delimiter of a here-document without being a part of it.
+HEREDOC_FOLLOWERS = frozenset([bytes([one]) for one in b" \t\n;&|<>()"])
 CODE = "bash evaluates the value of a variable as an expression there"
 
 
@@ -71,8 +73,12 @@ def find_arithmetic_problem(node: Node) -> str:
 def find_test_problem(node: Node) -> str:
     """Return why `[ ... ]` or `[[ ... ]]` cannot be judged, or nothing."""
     single = node.children[0].type == "["
+    if node.children[0].end_byte == node.children[1].start_byte:
+        return "a word that begins with a bracket is no test"
     for inner in walk_nodes(node):
         text = get_text(inner)
+        if not single and inner.type in ("<", ">") and is_followed_by(inner, node, b"("):
+            return f"'{text}(' within [[ ]]"
         if inner.type in ("test_operator", "word") and text in NAME_TEST_OPERATORS:
             return CODE
         if not single and text in ARITHMETIC_TEST_OPERATORS and inner.parent is not None:
@@ -87,6 +93,12 @@ def find_test_problem(node: Node) -> str:
     if single and "\n" in get_text(node):
         return "a line break within [ ]"
     return ""
+
+
+def is_followed_by(inner: Node, node: Node, following: bytes) -> bool:
+    """Whether this byte stands right after a node, within another one."""
+    place = inner.end_byte - node.start_byte
+    return (node.text or b"")[place : place + 1] == following
 
 
 def is_harmless_in_test(node: Node) -> bool:
@@ -127,6 +139,8 @@ def find_heredoc_problem(node: Node, source: bytes) -> str:
     if not delimiter.replace(b"_", b"a").replace(b"-", b"a").isalnum() or word not in (
         delimiter.decode(), f"'{delimiter.decode()}'", f'"{delimiter.decode()}"'
     ):  # fmt: skip
+        return "a here-document with an unusual end"
+    if source[start.end_byte : start.end_byte + 1] not in HEREDOC_FOLLOWERS:
         return "a here-document with an unusual end"
     body_start = source.find(b"\n", start.end_byte) + 1
     body = find_heredoc_body(source[body_start:], delimiter, strip=get_text(node).startswith("<<-"))

@@ -52,6 +52,25 @@ WRAPPERS = (
     "xargs -n 1", "time", "time -p", "!", "command", "builtin", "exec", "eval", "find . -maxdepth 0 -exec",
     "stdbuf -o L", "env -i", "x=1", "y=$(a) z=b", "coproc", "exec -a n",
 )  # fmt: skip
+PIECES = (
+    "\\\n",
+    "\\\n",
+    "''",
+    '""',
+    "$'",
+    '$"',
+    "<<",
+    "&&",
+    "((",
+    "))",
+    "[[",
+    "${",
+    "=(",
+    "x=",
+    " #",
+    "{a,",
+    ";;",
+)
 DAMAGE = "'\"`$(){}[];&|<>\\\n #!=*~ \t-x"
 
 
@@ -76,8 +95,10 @@ class LineGenerator:
     def _damage(self, line: str) -> str:
         place = self._random.randrange(len(line) + 1)
         kind = self._random.random()
-        if kind < 0.5:
+        if kind < 0.35:
             return line[:place] + self._random.choice(DAMAGE) + line[place:]
+        if kind < 0.5:
+            return line[:place] + self._random.choice(PIECES) + line[place:]
         if kind < 0.8:
             return line[:place] + line[place + 1 :]
         start = self._random.randrange(len(line) + 1)

@@ -78,7 +78,11 @@ STUBS = [
 ]
 REAL = ("env", "nice", "nohup", "timeout", "xargs", "find", "setsid", "stdbuf")
 # Builtins that change nothing about how a line is read become programs, and so are logged.
-START = "enable -n echo printf test true false kill pwd [\nunset BASH_ENV\n"
+# A program that is not there is logged too, under its own name.
+START = """enable -n echo printf test true false kill pwd [
+unset BASH_ENV
+command_not_found_handle() { (exec -a "$1" /stubs/st "${@:2}"); }
+"""
 DRIVER = r"""
 PATH=/usr/bin:/bin
 for file in /in/*; do
