@@ -275,6 +275,21 @@ def test_a_photo_is_sent_without_a_network_and_looked_at_after_a_reload(
     parent.wait_step(35)
 
 
+def test_the_last_question_is_seen_beside_a_photo(open_page: Any, club: FailingClub) -> None:
+    parent = open_page(club.address)
+    parent.arrive(*TO_PHOTO)
+    for width, height in ((1100, 800), (390, 700)):
+        parent.page.set_viewport_size({"width": width, "height": height})
+        for _ in range(3):
+            parent.page.reload()
+            parent.wait_step(34)
+            choose_photo(parent, photo())
+            parent.page.get_by_role("img", name="The photo that you chose").wait_for()
+            parent.page.wait_for_timeout(100)
+            hidden = "box => box.scrollHeight - box.scrollTop - box.clientHeight"
+            assert parent.page.locator("#scroll").evaluate(hidden) < 2
+
+
 def test_nothing_is_asked_for_after_a_conversation_is_forgotten(
     open_page: Any, club: FailingClub
 ) -> None:

@@ -84,4 +84,4 @@ setInterval(() => { if (!document.hidden) conversation.look(); }, LOOK_EVERY);
 view.describe(null);
 by("message").focus();
 await conversation.open();
-if (memory.session) await photo.resume();
+if (view.wantsPhoto) await photo.resume();

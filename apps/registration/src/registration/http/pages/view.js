@@ -12,15 +12,21 @@ export class View {
   #isSending = false;
   #preview = "";
   #isAtEnd = true;
+  #height = 0; // of the messages, when it was last known whether their end is shown
   change = () => {};
+  wantsPhoto = false;
 
   constructor() {
     const box = by("scroll");
     box.addEventListener("scroll", () => {
+      if (box.clientHeight !== this.#height) return; // it became smaller, and nobody scrolled
       this.#isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
     }, { passive: true });
     // A keyboard that opens, or a photo that is shown, must not hide the last question.
-    new ResizeObserver(() => { if (this.#isAtEnd) this.#follow(); }).observe(box);
+    new ResizeObserver(() => {
+      this.#height = box.clientHeight;
+      if (this.#isAtEnd) this.#follow();
+    }).observe(box);
   }
 
   /** Show an empty conversation. */
@@ -101,9 +107,9 @@ export class View {
       by("bar").value = shown.step;
     }
     by("message").placeholder = began ? "Your answer" : "Your registration code";
-    const wantsPhoto = shown?.step === 34;
-    by("add-photo").hidden = !wantsPhoto;
-    if (!wantsPhoto) this.photo(null);
+    this.wantsPhoto = shown?.step === 34;
+    by("add-photo").hidden = !this.wantsPhoto;
+    if (!this.wantsPhoto) this.photo(null);
     this.#describeWays(shown, saved);
     if (JSON.stringify(saved) !== JSON.stringify(this.#shown?.saved ?? [])) {
       by("rows").replaceChildren(...saved.map((row) => this.#makeRow(row, shown.to_change)));
