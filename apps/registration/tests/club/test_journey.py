@@ -263,6 +263,16 @@ def test_at_28_a_no_asks_which_and_shows_only_what_changed() -> None:
     assert parent.progress.changed == ()
 
 
+def test_what_the_summary_has_shown_already_is_not_shown_as_changed() -> None:
+    parent = Parent().go_to(12)
+    parent.correct("parent_email", "new@example.com")
+    parent.go_to(28)
+    assert "new@example.com" in parent.said.text
+    said = parent.correct("gender", "girl")
+    assert "Female" in said.text
+    assert "new@example.com" not in said.text
+
+
 @pytest.mark.parametrize(
     ("words", "step"),
     [

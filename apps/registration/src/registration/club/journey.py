@@ -281,7 +281,7 @@ def move(progress: Progress) -> Answered:
         progress = replace(progress, back_to=None)
     while STEPS[target].check is None:
         target = choose_next(replace(progress, step=target))
-    progress = replace(progress, step=target, tries=0)
+    progress = replace(progress, step=target, tries=0, changed=())
     return progress, Said(
         "done" if target == 35 else "asked", introduce(progress, step) + ask(progress)
     )
