@@ -143,6 +143,40 @@ async def test_a_page_hears_what_is_done_and_the_answer(tmp_path: Path) -> None:
         assert rest.json.count("event: ") == 1
 
 
+async def test_a_message_is_answered_by_a_stream(tmp_path: Path) -> None:
+    async with serve_club(tmp_path) as club:
+        await club.say_all(*TO_HOUSE)
+        message = {"user_message": "12", "session_id": club.session, "message_id": "m1"}
+        told = await club.call("POST", "/chat/stream", message)
+        assert (told.status, told.headers["Content-Type"].partition(";")[0]) == (
+            200,
+            "text/event-stream",
+        )
+        events = [line for line in told.json.splitlines() if line.startswith("event: ")]
+        assert events[-1] == "event: answer"
+        assert "event: status" in events
+        assert "I have 12 Mill Lane" in told.json
+        first = told.json.partition("id: ")[2].splitlines()[0]
+        rest = await club.call("GET", told.headers["Content-Location"], Last_Event_ID=first)
+        assert rest.json.rpartition("data: ")[2] == told.json.rpartition("data: ")[2]
+        again = await club.call("POST", "/chat/stream", message)
+        assert again.json.count("event: ") == 1
+        assert again.json.partition("data: ")[2] == told.json.rpartition("data: ")[2]
+        question = {"user_message": "Hello?", "session_id": club.session}
+        in_an_address = await club.call("GET", f"/chat/stream?session_id={club.session}")
+        assert in_an_address.status == 405
+        club.token = "x" * 22
+        assert (await club.call("POST", "/chat/stream", question)).status == 404
+
+
+async def test_a_stream_of_a_model_that_is_down_ends_with_an_error(tmp_path: Path) -> None:
+    async with serve_club(tmp_path, faults=lambda _: ErrorResponse("invalid_request")) as club:
+        message = {"user_message": "How do I register?", "session_id": club.session}
+        told = await club.call("POST", "/chat/stream", message)
+        assert (told.status, told.json.count("event: error")) == (200, 1)
+        assert "Nothing is lost" in told.json
+
+
 async def test_a_message_whose_turn_never_began_is_sent_again(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         new = NewMessage(club.session, "m1", "turn1", "200-nobody-u10-2526")

@@ -71,6 +71,7 @@ def routes() -> list[Route]:
         Route("/chat", chat, methods=["POST"]),
         Route("/chat/continue", continue_chat, methods=["POST"]),
         Route("/chat/rereg", continue_again, methods=["POST"]),
+        Route("/chat/stream", stream_chat, methods=["POST"]),
         Route("/events/{turn}", events, methods=["GET"]),
     ]
 
@@ -116,6 +117,17 @@ async def continue_again(request: Request) -> Response:
     return await _answer(request, session, body)
 
 
+async def stream_chat(request: Request) -> Response:
+    """Answer a message by a stream that tells what is done; it ends with the answer or an error.
+
+    `Content-Location` names the address at which a stream that broke off goes on.
+    """
+    body = await read_body(request, ChatBody)
+    session, _ = await _admit(request, body.session_id)
+    sent = await _send(request, session, body)
+    return _stream(state_of(request), Telling(sent, ""))
+
+
 async def _admit(request: Request, session_id: str) -> tuple[Session, Conversation]:
     """Return the session of a message and where it stands. Raises Problem."""
     state = state_of(request)
@@ -130,6 +142,18 @@ async def _admit(request: Request, session_id: str) -> tuple[Session, Conversati
 async def _answer(
     request: Request, session: Session, body: ChatBody, call_type: str = REGISTRATION
 ) -> Response:
+    sent = await _send(request, session, body, call_type)
+    if request.headers.get("prefer", "").strip().lower() == "respond-async":
+        return _json({"turn": sent.message.turn, "session_id": session.id}, 202)
+    state = state_of(request)
+    answer = await state.chat.wait(sent, state.running.parts.settings.turn_seconds)
+    return _json(msgspec.to_builtins(answer))
+
+
+async def _send(
+    request: Request, session: Session, body: ChatBody, call_type: str = REGISTRATION
+) -> Sent:
+    """Accept a message. Raises Problem."""
     state = state_of(request)
     settings = state.running.parts.settings
     if len(body.user_message) > settings.message_characters:
@@ -143,11 +167,7 @@ async def _answer(
     metadata: dict[str, str | int] = {"call_type": call_type}
     if body.answers_turn is not None:
         metadata["answers_turn"] = body.answers_turn
-    sent = await state.chat.send(session.id, body.user_message, body.message_id, metadata)
-    if request.headers.get("prefer", "").strip().lower() == "respond-async":
-        return _json({"turn": sent.message.turn, "session_id": session.id}, 202)
-    answer = await state.chat.wait(sent, settings.turn_seconds)
-    return _json(msgspec.to_builtins(answer))
+    return await state.chat.send(session.id, body.user_message, body.message_id, metadata)
 
 
 async def events(request: Request) -> Response:
@@ -164,11 +184,21 @@ async def events(request: Request) -> Response:
         raise Problem("not_found", "There is no such turn.")
     await find_own_session(state.running.parts, request, message.session_id)
     telling = await _find_telling(state, message, request.headers.get("last-event-id", ""))
+    return _stream(state, telling)
+
+
+def _stream(state: AppState, telling: Telling) -> EventStream:
+    """Return the response that tells of a turn. Raises Problem if too many streams are open."""
+    message = telling.sent.message
     return EventStream(
         state.streams,
         message.session_id,
         keep_alive(_encode(tell_turn(state.running.service, state.chat, telling))),
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        headers={
+            "Cache-Control": "no-store",
+            "Content-Location": f"/events/{message.turn}",
+            "X-Accel-Buffering": "no",
+        },
     )
 
 
