@@ -96,6 +96,8 @@ async def test_registrations_are_listed_and_found(club: Served, office: Office) 
     assert (await office.open("/office/registrations/unknown")).status == 404
     page = await office.open(f"/office/registrations/{owner}")
     assert "EpiPen in the bag" in page.text
+    assert "Parent&#x27;s mobile number" in page.text
+    assert "Your " not in page.text
     rows = list(csv.reader(io.StringIO((await office.open("/office/export.csv")).text)))
     assert len(rows) == 3
 

@@ -177,12 +177,14 @@ def write_registration(shown: Details, conversation: Sequence[Line], who: Signed
             _rows([(f"{p.kind} {p.month or ''}", p.status) for p in shown.payments])
             if shown.payments
             else el("p", "None yet."),
-            el("h2", "Sent, or to be sent"),
-            el("ul", [_job(job) for job in shown.jobs], class_="cards"),
+            el("h2", "Done, or to be done"),
+            _list([_job(job) for job in shown.jobs]),
             el("h2", "Tasks, and what the office did"),
-            el("ul", [_task(task, who) for task in shown.tasks], class_="cards"),
+            _list([_task(task, who) for task in shown.tasks]),
             el("h2", "Conversation"),
-            el("ol", [_line(line) for line in conversation], class_="talk"),
+            el("ol", [_line(line) for line in conversation], class_="talk")
+            if conversation
+            else el("p", "It is not kept any more."),
         ],
         who,
     )
@@ -209,11 +211,20 @@ def _list_answers(one: Registration, who: SignedIn) -> list[tuple[str, Child]]:
     child = first_name(one.answers.get("child_name"), "the child")
     rows: list[tuple[str, Child]] = []
     for field in CORRECTABLE:
-        title = STEPS[STEP_OF[field]].title.replace("{child}", child)
+        title = _title_for_office(STEPS[STEP_OF[field]].title).replace("{child}", child)
         known = one.answers.get(field) is not None
         value = show_value(field, one.answers) if known else "-"
         rows.append((title, [el("div", value), _correction(one, field, title, who)]))
     return rows
+
+
+def _title_for_office(title: str) -> str:
+    """Return the title of an answer for somebody who is not the parent.
+
+    >>> _title_for_office("Your child's name"), _title_for_office("Your mobile number")
+    ("Child's name", "Parent's mobile number")
+    """
+    return title.replace("Your child's", "Child's").replace("Your ", "Parent's ")
 
 
 def _correction(one: Registration, field: str, title: str, who: SignedIn) -> Html:
@@ -251,12 +262,14 @@ def write_tasks(open_tasks: Sequence[Task], done: Sequence[Task], who: SignedIn)
             if open_tasks
             else el("p", "None is open."),
             el("h2", "Done"),
-            el("ul", [_task(task, who) for task in done], class_="cards")
-            if done
-            else el("p", "None yet."),
+            _list([_task(task, who) for task in done]),
         ],
         who,
     )
+
+
+def _list(items: Sequence[Html]) -> Html:
+    return el("ul", items, class_="cards") if items else el("p", "None yet.")
 
 
 def _task(task: Task, who: SignedIn) -> Html:
@@ -283,10 +296,12 @@ def _task_form(who: SignedIn, task: Task, act: str, words: str) -> Html:
 
 def _job(job: Job) -> Html:
     reason = f": {job.reason}" if job.reason else ""
+    is_done = job.state in ("sent", "delivered") and not job.kind.startswith("send_")
+    state = "done" if is_done else job.state
     return el(
         "li",
-        el("strong", job.kind.replace("_", " ")),
-        el("p", f"{job.state}, attempts: {job.attempts}{reason}"),
+        el("strong", job.kind.replace("_", " ").capitalize().replace("sms", "SMS")),
+        el("p", f"{state}, attempts: {job.attempts}{reason}"),
         el("p", _show_time(job.updated_at), class_="dim"),
     )
 
