@@ -14,11 +14,13 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import OutputError, Reply
 from holdfast.calls import CallOutcome
 from holdfast.compat import CallOptions, async_retry_ai_call_with_parsing, get_retry_config
-from holdfast.resilience import CallMetrics
+from holdfast.errors import ProviderError
+from holdfast.resilience import BreakerOpenError, CallMetrics
 from registration.club.progress import Reading
 from registration.flow.checked_words import has_hidden_signs, has_link
 
@@ -29,7 +31,7 @@ _LONGEST = 4_000
 """Characters of what a model says that it read: a message has no more."""
 
 _LONGEST_WAIT = 4.0
-"""Seconds: the longest wait of the table. Behind an open circuit breaker, the text is said as it is."""
+"""Seconds: the longest wait of the table."""
 
 SUBMIT = "submit_answer"
 """The tool by which a model says what it read."""
@@ -116,7 +118,7 @@ class ModelCalls:
 
         async def call() -> dict[str, str]:
             async with asyncio.timeout(max(end - self._monotonic(), 0.0)):
-                reply = await ask()
+                reply = await _ask_now(ask)
             last[:] = [reply]
             return {"output_text": read(reply)}
 
@@ -142,6 +144,18 @@ class ModelCalls:
             return last[0]
         error = outcomes[0].error if outcomes else None
         raise error or OutputError("The reply of the model could not be read.")
+
+
+async def _ask_now(ask: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Ask, unless the circuit breaker is open: it is not waited for, and the text is said as it is.
+
+    A model that is slow for some parents would else delay the others.
+    """
+    try:
+        return await ask()
+    except BreakerOpenError as error:
+        wait = max(error.info.retry_after or 0.0, 2 * _LONGEST_WAIT)
+        raise ProviderError(str(error), info=replace(error.info, retry_after=wait)) from None
 
 
 def find_reading(reply: Reply) -> Reading | None:
