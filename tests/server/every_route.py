@@ -174,8 +174,9 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
     "POST /api/v1/media": (
         Trial(path="/api/v1/media", body="ALPHA's picture", scope="run", kind="image/png"),
     ),
-    "POST /api/v1/sessions/{session}/rewind": _write(
-        f"{ADA}/rewind", {"to": 0}, {"to": 1}, {"to": 99}
+    "POST /api/v1/sessions/{session}/rewind": (
+        *_write(f"{ADA}/rewind", {"to": 0}, {"to": 1}, {"to": 99}),
+        *_write("/api/v1/sessions/done/rewind", {"to": 1}),
     ),
     "POST /api/v1/sessions/{session}/compact": _write(
         "/api/v1/sessions/done/compact", {"keep": 0, "summary": "s"}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 from tests.server.live_server import LiveServer, Reply, serve
 
-from holdfast import Agent, ToolCall, ToolPermission, tool
+from holdfast import Agent, ClarificationQuestion, ToolCall, ToolContext, ToolPermission, tool
 from holdfast.server import AccessLimits, AccessOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.testing import ScriptedModel
@@ -65,7 +66,7 @@ class Callers:
         text = json.dumps(body).replace("ID", str(self._count))
         return await self._server.request("POST", path, text.encode(), authorization=key)
 
-    async def list_sessions(self, key: str) -> list[object]:
+    async def list_sessions(self, key: str) -> list[Any]:
         reply = await self._server.request("GET", "/api/v1/sessions", authorization=key)
         sessions = reply.json()["sessions"]
         assert isinstance(sessions, list)
@@ -113,6 +114,49 @@ async def test_the_turns_of_a_key_are_counted(protocol: str) -> None:
         refused = await callers.start(protocol, runner)
         assert 1 <= int(refused.header("retry-after")) <= 30
         assert (await callers.start(protocol, other)).status == 200
+
+
+async def ask(server: LiveServer, key: str, path: str, body: object = None) -> Any:
+    method, data = ("GET", b"") if body is None else ("POST", json.dumps(body).encode())
+    accept = "application/json"
+    reply = await server.request(method, path, data, authorization=key, accept=accept)
+    assert reply.status < 300, (path, reply.body)
+    return json.loads(reply.body) if reply.body.startswith((b"{", b"[")) else None
+
+
+@pytest.mark.parametrize("protocol", STARTS)
+async def test_the_journal_says_who_began_and_who_cancelled_a_turn(protocol: str) -> None:
+    @tool
+    async def place(context: ToolContext) -> str:
+        """Ask where."""
+        return await context.ask(ClarificationQuestion(question="Where?"))
+
+    agent = Agent(ScriptedModel(ToolCall("c1", "place", "{}")), name="greeter", tools=[place])
+    app = create_app(agent, access=AccessOptions(auth="keys"))
+    async with serve(app) as server:
+        callers = Callers(app, server)
+        runner = await callers.make_key("run", "read", "answer")
+        started = await callers.start(protocol, runner)
+        (session,) = await callers.list_sessions(runner)
+        name = session["session"]
+        assert session["turn_status"] == "waiting"
+        if protocol == "vercel":
+            await ask(server, runner, f"/vercel/greeter/chat/{name}/stop", {})
+        elif protocol == "agui":
+            (question,) = await ask(server, runner, f"/api/v1/sessions/{name}/questions")
+            asked = f"{question['key']}~{question['binding']}"
+            entry = {"interruptId": asked, "status": "cancelled"}
+            run = json.loads(json.dumps(STARTS["agui"][1]).replace("ID", "1"))
+            await ask(server, runner, "/agui/greeter", {**run, "messages": [], "resume": [entry]})
+        elif protocol == "responses":
+            response = started.json()["id"]
+            await ask(server, runner, f"/v1/responses/{response}/cancel", {})
+        else:  # Chat has no word for it
+            await ask(server, runner, f"/api/v1/sessions/{name}/cancel", {})
+        saved = await ask(server, runner, f"/api/v1/sessions/{name}/events")
+        events = {one["event"]["type"]: one["event"] for one in saved["items"] if "event" in one}
+        assert events["turn_opened"]["options"]["by"] == "ci"
+        assert events["turn_interrupted"]["by"] == "ci"
 
 
 async def test_an_approval_needs_the_right_to_answer_in_every_protocol() -> None:

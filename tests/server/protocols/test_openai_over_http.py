@@ -432,7 +432,7 @@ async def test_a_key_repeats_a_request_and_refuses_another_body() -> None:
         assert made[0] == made[1]
         other = {"model": "greeter", "input": "Bye"}
         answer = await client.call("POST", "/responses", other, Idempotency_Key="k")
-        assert error_of(answer) == (400, "idempotency", "Idempotency-Key")
+        assert error_of(answer) == (400, "idempotency_key", "Idempotency-Key")
         body = {"model": "greeter", "messages": [USER]}
         chats = [
             await client.call("POST", "/chat/completions", body, Idempotency_Key="k")
@@ -460,7 +460,7 @@ async def test_requests_with_one_key_at_once_are_one_turn(path: str, is_streamed
         assert sorted(answer.status for answer in answers) == statuses
         assert len({answer.body for answer in answers if answer.status == 200}) == 1
         refused = [error_of(answer) for answer in answers if answer.status == 400]
-        assert set(refused) <= {(400, "idempotency", "Idempotency-Key")}
+        assert set(refused) <= {(400, "idempotency_key", "Idempotency-Key")}
         assert len(model.requests) == 1
 
 

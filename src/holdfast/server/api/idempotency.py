@@ -67,14 +67,13 @@ async def answer_once(call: AnyCall, operation: AnyOperation) -> Response:
     key = read_key(call.request)
     if key is None or not operation.once:
         return await operation.handle(call)
-    name = RequestName(
-        call.principal.tenant, f"{operation.method} {call.request.scope['path']}", key
-    )
+    if operation.once == "turn":
+        await check_key(call.request, call.principal.tenant, call.store)
+        return await operation.handle(call)
+    name = _name_request(call.request, call.principal.tenant, key)
     digest, owner = await _digest_body(call.request), uuid4().hex
     saved = await call.store.claim_request(name, digest, owner=owner, now=time.time(), lease=_LEASE)
     _check_digest(saved.digest, digest)
-    if operation.once == "turn":
-        return await operation.handle(call)
     if saved.status is not None:
         return Response(saved.body, saved.status, {REPLAYED: "true"}, media_type=JSON)
     call = replace(call, act_id=name_act(name), digest=digest)
@@ -92,6 +91,32 @@ async def answer_once(call: AnyCall, operation: AnyOperation) -> Response:
     except JournalError as error:  # what was done is done; the journal tells it to a repetition
         _log.warning("the answer to a request could not be saved: %s", error)
     return response
+
+
+async def check_key(request: Request, tenant: str, store: ServiceStore) -> None:
+    """Check that the idempotency key of a request, if it has one, names no other request.
+
+    It is enough where the body itself names what is done once: a message by its id, or an answer by its question.
+
+    Args:
+        request: the request.
+        tenant: the tenant of the caller.
+        store: the store of the service.
+
+    Raises:
+        ProblemError: 422 if the key had another body.
+        JournalError: the store cannot be used.
+    """
+    key = read_key(request)
+    if key is not None:
+        name, digest = _name_request(request, tenant, key), await _digest_body(request)
+        now = time.time()
+        saved = await store.claim_request(name, digest, owner=uuid4().hex, now=now, lease=_LEASE)
+        _check_digest(saved.digest, digest)
+
+
+def _name_request(request: Request, tenant: str, key: str) -> RequestName:
+    return RequestName(tenant, f"{request.method} {request.scope['path']}", key)
 
 
 async def _renew_claim(store: ServiceStore, name: RequestName, owner: str) -> None:

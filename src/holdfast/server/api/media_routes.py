@@ -77,6 +77,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         answers={
             201: (OperationAnswer(MediaView, "Its name, which is the same for the same bytes."),)
         },
+        refusals=(409,),
+        once="answer",
     ),
     Operation(
         name="download_media",

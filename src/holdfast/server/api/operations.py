@@ -144,7 +144,8 @@ class Operation(Generic[Q, B]):
         refusals: the statuses of problems besides those that every operation may answer.
         headers: the headers that it reads, besides that of every POST.
         once: how a request with an idempotency key is performed once: the journal saves it with its
-            "act"; or the "turn" that it begins carries the key; "" if the key is not read.
+            "act"; the "turn" that it begins carries the key; or only its "answer" is saved, because
+            performing it again changes nothing; "" if the key is not read.
         tell: makes the answer to a request whose act is in the journal; it performs what is left to do.
     """
 
@@ -160,7 +161,7 @@ class Operation(Generic[Q, B]):
     answers: Mapping[int, tuple[OperationAnswer, ...]] = field(default_factory=dict)
     refusals: tuple[int, ...] = ()
     headers: tuple[OperationHeader, ...] = ()
-    once: Literal["", "act", "turn"] = ""
+    once: Literal["", "act", "turn", "answer"] = ""
     tell: Callable[[Call[Q, B], Act], Awaitable[Response]] | None = None
 
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from holdfast.hosting.tenant_service import ServiceTenants, TenantService
 from holdfast.server.access.callers import require, take_stream, take_turn
 from holdfast.server.access.principals import Scope
+from holdfast.server.api.idempotency import check_key
 from holdfast.server.api.request_reading import (
     check_content_type,
     decode_body,
@@ -61,6 +62,11 @@ def enter(
     if streams:
         take_stream(request)
     return Entered(service.for_tenant(principal.tenant), principal.name)
+
+
+async def check_request(request: Request, entered: Entered) -> None:
+    """Check that the idempotency key of a request names no other one. Raises ProblemError."""
+    await check_key(request, entered.tenant.tenant, request.app.state.service.store)
 
 
 async def read_json(request: Request, kind: type[B]) -> B:

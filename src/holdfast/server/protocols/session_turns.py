@@ -160,6 +160,7 @@ async def _start(tenant: TenantService, new: TurnStart) -> OpenedTurn:
     keywords: RunKeywords[Any] = {
         "session": new.session,
         "request": request,
+        "by": new.by,
         "metadata": {**new.metadata, MESSAGE_ID: new.message_id},
     }
     if new.tools:

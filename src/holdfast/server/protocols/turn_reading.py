@@ -173,7 +173,7 @@ def check_same_request(saved: SavedTurn, digest: str) -> None:
     options = saved.told.opened.options
     if options is None or _find_digest(options.metadata) != digest:
         detail = "was used for a request with another body"
-        raise ProblemError(make_problem(422, "idempotency", detail, field="Idempotency-Key"))
+        raise ProblemError(make_problem(422, "idempotency_key", detail, field="Idempotency-Key"))
 
 
 def _find_digest(metadata: Mapping[str, object] | None) -> str:

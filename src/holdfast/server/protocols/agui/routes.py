@@ -44,7 +44,14 @@ from holdfast.server.protocols.agui.run_input import (
     read_run,
     read_tools,
 )
-from holdfast.server.protocols.entering import Entered, RouteTable, dispatch, enter, read_json
+from holdfast.server.protocols.entering import (
+    Entered,
+    RouteTable,
+    check_request,
+    dispatch,
+    enter,
+    read_json,
+)
 from holdfast.server.protocols.protocol_answers import find_asked, find_questions
 from holdfast.server.protocols.session_turns import (
     MESSAGE_ID,
@@ -101,6 +108,7 @@ async def _run_agent(request: Request, agent: str) -> Response:
     scopes: dict[type, Scope] = {AguiMessageSent: "run", GiveAnswers: "answer", Attach: "read"}
     starts = isinstance(act, AguiMessageSent)
     entered = enter(request, scopes[type(act)], starts=starts, streams=True)
+    await check_request(request, entered)
     entered.tenant.agent(agent)
     shown = await _act(entered, agent, given, act)
     pieces = keep_alive(_encode(_word_run(entered.tenant, given, shown)))
@@ -109,7 +117,7 @@ async def _run_agent(request: Request, agent: str) -> Response:
 
 async def _act(entered: Entered, agent: str, given: RunInput, act: RunAct) -> ShownThread:
     if isinstance(act, AguiMessageSent):
-        return await _send_message(entered.tenant, agent, given, act)
+        return await _send_message(entered, agent, given, act)
     if isinstance(act, GiveAnswers):
         shown = await _show_thread(entered.tenant, given.thread_id)
         await _give_answers(entered, given.thread_id, act)
@@ -127,7 +135,7 @@ async def _show_thread(tenant: TenantService, session: str) -> ShownThread:
 
 
 async def _send_message(
-    tenant: TenantService, agent: str, given: RunInput, act: AguiMessageSent
+    entered: Entered, agent: str, given: RunInput, act: AguiMessageSent
 ) -> ShownThread:
     """Start a turn, or show the one that the message has started."""
     session = given.thread_id
@@ -139,7 +147,9 @@ async def _send_message(
         metadata=read_metadata(given),
         tools=read_tools(given),
         instructions=read_context(given),
+        by=entered.name,
     )
+    tenant = entered.tenant
     turns = await list_turns(tenant, session)
     known = find_message(turns, act.message_id)
     if known is not None:
@@ -175,7 +185,7 @@ async def _give_answers(entered: Entered, session: str, act: GiveAnswers) -> Non
             answers += [found] if found is not None else []
     answers += _read_results(questions, act, entered.name)
     if is_given_up:
-        await tenant.cancel(session)
+        await tenant.cancel(session, by=entered.name)
         return
     for one in answers:
         await tenant.answer(session, one)

@@ -99,6 +99,7 @@ async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Messag
         "tools": make_client_tools(request.tools),
         "metadata": {**(request.metadata or {}), REQUEST_KEY: noted},
         "request": key and f"chat:{key}",
+        "by": call.principal.name,
     }
     take_turn(call.request)
     return ChatTarget(*await reading.start(request.model, messages[-1], output, **keywords))
@@ -196,6 +197,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=ChatRequest,
         carries="json",
+        once="turn",
     ),
     Operation(
         name="list_models",

@@ -92,7 +92,7 @@ async def cancel_response(call: PlainCall) -> Response:
     last = await call.tenant.last_turn(session)
     is_last = target.name.segment == len(target.saved.told.segments) - 1
     if last.turn == target.name.turn and is_last and last.status not in TURN_ENDED:
-        await call.tenant.cancel(session)
+        await call.tenant.cancel(session, by=call.principal.name, turn=last.turn)
         await call.tenant.runner.wait(session, _SECONDS_FOR_CANCEL)
     return await _respond_now(reading, target)
 
@@ -103,7 +103,9 @@ async def delete_response(call: PlainCall) -> Response:
     if target.name.turn != 1 or target.saved.latest != 1:
         detail = "it is part of a conversation; delete the session instead"
         raise ProblemError(make_problem(409, "conflict", detail, field="response_id"))
-    await call.tenant.sessions.delete(target.name.session)
+    act = call.make_act("delete", target.name.session)
+    await call.tenant.sessions.with_act(act).delete(act.session)
+    call.tenant.watch.wake(act.session)
     response_id = target.name.to_id(RESPONSE)
     return respond({"id": response_id, "object": "response", "deleted": True})
 
@@ -160,6 +162,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=ResponseRequest,
         carries="json",
+        once="turn",
     ),
     Operation(
         name="read_response",
@@ -180,6 +183,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=cancel_response,
         query=NoQuery,
         body=NoBody,
+        once="answer",
     ),
     Operation(
         name="delete_response",
@@ -201,6 +205,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=NewConversation,
         carries="optional",
+        once="answer",
     ),
 )
 """What can be done with Responses."""

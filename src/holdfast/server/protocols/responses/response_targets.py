@@ -294,6 +294,7 @@ async def _start(
             },
         },
         "request": _read_key(call),
+        "by": call.principal.name,
     }
     take_turn(call.request)
     return ResponseTarget(*await reading.start(name, messages[-1], output, **keywords))

@@ -30,7 +30,14 @@ from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.display.display_items import StreamCut
-from holdfast.server.protocols.entering import Entered, RouteTable, dispatch, enter, read_json
+from holdfast.server.protocols.entering import (
+    Entered,
+    RouteTable,
+    check_request,
+    dispatch,
+    enter,
+    read_json,
+)
 from holdfast.server.protocols.protocol_answers import find_asked, find_questions
 from holdfast.server.protocols.session_turns import (
     OpenedTurn,
@@ -66,9 +73,10 @@ async def post_chat(request: Request, agent: str) -> Response:
     act = read_chat(body)
     scope: Scope = "run" if isinstance(act, VercelMessageSent) else "answer"
     entered = enter(request, scope, starts=scope == "run", streams=True)
+    await check_request(request, entered)
     entered.tenant.agent(agent)
     if isinstance(act, VercelMessageSent):
-        turn = await _send_message(entered.tenant, agent, body, act)
+        turn = await _send_message(entered, agent, body, act)
         return _stream(entered.tenant, agent, body.id, turn)
     turn = await _find_turn(entered.tenant, body.id, act.turn)
     await _answer(entered, body.id, act)
@@ -104,16 +112,18 @@ async def get_chat(request: Request, agent: str, session: str) -> Response:
 
 async def post_stop(request: Request, agent: str, session: str) -> Response:
     """`POST /{agent}/chat/{id}/stop`: cancel the turn in progress."""
-    tenant = enter(request, "run").tenant
+    entered = enter(request, "run")
+    await check_request(request, entered)
+    tenant = entered.tenant
     tenant.agent(agent)
     latest = await tenant.last_turn(session)
     if latest.status not in TURN_ENDED:
-        await tenant.cancel(session)
+        await tenant.cancel(session, by=entered.name, turn=latest.turn)
     return Response(status_code=204)
 
 
 async def _send_message(
-    tenant: TenantService, agent: str, body: VercelRequest, act: VercelMessageSent
+    entered: Entered, agent: str, body: VercelRequest, act: VercelMessageSent
 ) -> OpenedTurn:
     """Start a turn, or find the one that the message has started."""
     new = TurnStart(
@@ -122,7 +132,9 @@ async def _send_message(
         message=act.message,
         message_id=act.message_id,
         tools=tuple(body.tools),
+        by=entered.name,
     )
+    tenant = entered.tenant
     turns = await list_turns(tenant, body.id)
     known = find_message(turns, act.message_id)
     if known is None:
