@@ -1,0 +1,55 @@
+"""What another tenant has costs a caller as many calls of functions as what nobody has.
+
+The time of the answer tells nothing then either: `python -m benchmarks.tenants` measures it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from benchmarks.tenants import ROUTES, Names, ask, fill_tenant
+from tests.server.every_route import make_protected_app
+
+from holdfast.server.access.keys import make_key
+
+
+class CallCount:
+    """How many functions of the package were called."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def note(self, frame: FrameType, event: str, _argument: object) -> None:
+        name = frame.f_globals.get("__name__", "")
+        if event == "call" and str(name).startswith("holdfast."):
+            self.calls.append(f"{name}.{frame.f_code.co_qualname}")
+
+
+@contextmanager
+def counting() -> Iterator[CallCount]:
+    count, before = CallCount(), sys.getprofile()
+    sys.setprofile(count.note)
+    try:
+        yield count
+    finally:
+        sys.setprofile(before)
+
+
+async def test_a_404_takes_the_same_calls_whoever_has_what_was_asked_for() -> None:
+    app = make_protected_app()
+    async with app.router.lifespan_context(app):
+        existing, missing = Names("a", 2), Names("b", 2)
+        await fill_tenant(app, "alpha", "clerk", existing)
+        text, key = make_key("reader", scopes=("read",), now=0.0, tenant="bravo")
+        await app.state.access.keys.store.add_key(key)
+        for route in ROUTES:
+            told: list[list[str]] = []
+            for names in (missing, existing, missing, existing):  # the first one fills caches
+                with counting() as count:
+                    await ask(app, names.fill(route, 0), f"Bearer {text}")
+                told.append(count.calls)
+            assert told[1] == told[2] == told[3], route
+            assert len(told[1]) > 10
