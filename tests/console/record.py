@@ -17,7 +17,8 @@ from holdfast.event_log.item_encoding import encode_item
 from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.event_log.positions import START
 from holdfast.event_log.stream_items import TextItem
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import DropAfter, EmulatedRequest, ErrorResponse, Fault, Pace, call

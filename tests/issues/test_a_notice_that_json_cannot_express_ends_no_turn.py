@@ -11,7 +11,7 @@ from holdfast.core.messages import Reply, ToolCall
 from holdfast.event_log.live.reading import ReadingEnd
 from holdfast.event_log.stream_items import EventItem, NoticeItem
 from holdfast.events import CustomNotice, ToolsBegun
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 

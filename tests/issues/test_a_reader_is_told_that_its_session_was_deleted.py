@@ -8,7 +8,8 @@ import pytest
 
 from holdfast import Agent
 from holdfast.event_log.stream_items import EndItem, EventItem
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.testing import ScriptedModel
 
 

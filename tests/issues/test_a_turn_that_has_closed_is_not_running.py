@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import Agent
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.server.api.session_reading import read_turn
 from holdfast.testing import ScriptedModel
 

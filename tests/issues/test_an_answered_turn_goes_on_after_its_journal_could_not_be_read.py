@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.messages import Reply, ToolCall
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.turns import turn_runner
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.testing import FakeClock, ScriptedModel

@@ -13,7 +13,8 @@ from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import Event, QuestionAnswered, TurnClosed, TurnInterrupted, TurnOpened
 from holdfast.core.messages import Reply, ToolCall, user
 from holdfast.event_log.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.server import create_app

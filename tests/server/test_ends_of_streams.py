@@ -14,7 +14,7 @@ from msgspec.json import decode
 from holdfast import Agent
 from holdfast.event_log.live.reading import ReadingEnd
 from holdfast.event_log.positions import START
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.server.api.event_stream import EventStreamResponse
 from holdfast.testing import ScriptedModel
 

@@ -14,7 +14,8 @@ from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.event_log.positions import START, Position, TextDigest, parse_position
 from holdfast.event_log.stream_items import StatusItem, StreamItem, TextItem, WithdrawnItem
 from holdfast.event_log.text_fold import TextFold
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.access.redacted_reading import redact_view
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import cited, hosted_call

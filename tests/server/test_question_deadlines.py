@@ -22,7 +22,8 @@ from holdfast.core.events import (
 )
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.event_log.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.question_deadlines import QuestionDeadlines
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.port import Journal, Record

@@ -16,7 +16,7 @@ from holdfast.event_log.live.live_run import LARGEST_BUFFER, LiveRun
 from holdfast.event_log.live.reading import ReadingEnd
 from holdfast.event_log.positions import START
 from holdfast.event_log.stream_items import EndItem, EventItem, StreamItem, TextItem
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from typing import Self
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.errors import HoldfastError
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.port import SharedJournal
 
 _TICK = 1.0  # seconds

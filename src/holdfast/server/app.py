@@ -18,7 +18,7 @@ from holdfast.console.console_routes import console_routes, redirect_to_console
 from holdfast.core.errors import HoldfastError
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.port import Journal
 from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.stack import AccessControl, protect

@@ -21,7 +21,8 @@ from holdfast.event_log.positions import START, parse_position
 from holdfast.event_log.stream_items import StreamItem
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.journal.port import Journal
 from holdfast.runtime.arguments.run_keywords import RunKeywords

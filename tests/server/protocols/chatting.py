@@ -7,7 +7,8 @@ from typing import Any
 
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.questions import ClarificationQuestion
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.port import Journal
 from holdfast.server.protocols.session_turns import OpenedTurn, list_turns, show_turn
 from holdfast.server.protocols.vercel.projection import VercelProjection

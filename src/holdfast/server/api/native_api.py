@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from holdfast.core.errors import HoldfastError
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.server.access.callers import require
 from holdfast.server.api.idempotency import answer_once
 from holdfast.server.api.operations import AnyOperation, Call

@@ -14,7 +14,8 @@ from starlette.responses import Response
 
 from holdfast.core.acts import Act
 from holdfast.hosting.new_acts import new_act
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.encoding import to_json
 from holdfast.journal.service_store import ServiceStore
 from holdfast.server.access.principals import Principal, Scope

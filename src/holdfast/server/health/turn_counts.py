@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 
 _REMEMBERED_SECONDS = 1.0
 

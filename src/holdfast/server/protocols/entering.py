@@ -9,7 +9,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.access.callers import require, take_stream, take_turn
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.idempotency import check_key

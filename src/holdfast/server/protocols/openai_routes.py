@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.hosting.tenant_service import ServiceTenants
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.protocols.chat import chat_routes
 from holdfast.server.protocols.responses import response_routes

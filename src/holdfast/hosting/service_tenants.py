@@ -1,0 +1,159 @@
+"""The agents of a service on one journal, for each tenant, and what concerns all tenants.
+
+This module must never speak HTTP, and must never decide who may do something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from holdfast.core.argument_checks import check_value
+from holdfast.core.errors import ConfigurationError
+from holdfast.event_log.live.process_exchange import LiveExchange, NoteLink
+from holdfast.hosting.bound_agents import AnyAgent, journal_of, name_agents
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.turns.turn_runner import Observe
+from holdfast.journal.journal_names import DEFAULT_TENANT
+from holdfast.journal.live_link import LinkedJournal
+from holdfast.journal.memory import MemoryJournal
+from holdfast.journal.port import Journal, SharedJournal
+from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.tenants import TenantList
+from holdfast.runtime.sessions.session_pool import resolve_journal
+
+
+class ServiceTenants:
+    """The agents of a service on one journal, for each tenant.
+
+    Args:
+        agents: one agent, or several with different names.
+        journal: the journal or its address; by default that of the first agent, or memory.
+        hold_text: the names of agents whose text is held until its reply is accepted.
+        allow_models: the names of models that a request may ask for.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+    """
+
+    def __init__(
+        self,
+        agents: AnyAgent | Iterable[AnyAgent],
+        journal: Journal | str | None = None,
+        hold_text: Collection[str] = (),
+        allow_models: Collection[str] = (),
+    ) -> None:
+        check_value("allow_models", allow_models, Collection[str])
+        self.allow_models = frozenset(allow_models)
+        self.is_closing = False
+        self.observe: Observe | None = None
+        """Is told what the turns of every tenant tell; set before the first request."""
+        self.note_accepted: Callable[[], None] | None = None
+        """Called by the task whose turn is accepted; set before the first request."""
+        self.note_link: NoteLink = _ignore_link
+        """Is told when the link to other processes is lost or found; set before the first request."""
+        self._exchange: LiveExchange | None = None
+        self.agents = name_agents(agents)
+        self._holding = _check_holding(hold_text, self.agents)
+        first = next(iter(self.agents.values()))
+        self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
+        self.store = open_service_store(self.journal)
+        """What is stored besides runs: keys, answered requests, acts."""
+        self._tenants: dict[str, TenantService] = {}
+
+    def for_tenant(self, tenant: str = DEFAULT_TENANT) -> TenantService:
+        """Return what a tenant sees of the service."""
+        found = self._tenants.get(tenant)
+        if found is None:
+            journal = self.journal.for_tenant(tenant)
+            found = self._tenants[tenant] = TenantService(
+                tenant, self.agents, journal, self._holding
+            )
+            found.runner.observe = self.observe
+            found.runner.note_accepted = self.note_accepted
+            if self._exchange is not None:
+                found.connect(self._exchange)
+            if self.is_closing:
+                found.close_readers()
+        return found
+
+    @property
+    def tenants(self) -> tuple[TenantService, ...]:
+        """The tenants that were served by this process."""
+        return tuple(self._tenants.values())
+
+    async def continue_open_turns(self) -> None:
+        """Continue the turns that no process drives, of all tenants; return when they were begun.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        names: Iterable[str] = [DEFAULT_TENANT, *self._tenants]
+        if isinstance(self.journal, TenantList):
+            names = await self.journal.tenants(turn_open=True)
+        for name in dict.fromkeys(names):
+            await self.for_tenant(name).open_turns.look()
+
+    def open_exchange(self) -> None:
+        """Connect this process with the others of its journal, if it can; on the event loop."""
+        if isinstance(self.journal, LinkedJournal) and self._exchange is None:
+            self._exchange = LiveExchange(self.journal, self.note_link)
+            for tenant in self.tenants:
+                tenant.connect(self._exchange)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether this process hears of the others, or is alone."""
+        if not isinstance(self.journal, SharedJournal):
+            return True
+        return self._exchange is not None and self._exchange.is_up
+
+    async def look_for_changes(self) -> None:
+        """Find what other processes have done, should messages be lost. Raises JournalError."""
+        if isinstance(self.journal, SharedJournal):
+            for tenant in self.tenants:
+                await tenant.look_for_changes()
+
+    def tidy(self) -> None:
+        """Forget what no reader of this process needs any more."""
+        if self._exchange is not None:
+            self._exchange.tidy()
+
+    async def check_journal(self) -> None:
+        """Raise JournalError if the journal does not answer, or its file is not the one that was opened."""
+        if isinstance(self.journal, SqliteJournal):
+            await self.journal.check_files()
+        await self.journal.find_request("ready?")
+
+    @property
+    def has_unfinished_turns(self) -> bool:
+        """Whether a turn that could not be finished is to be tried again later."""
+        return any(tenant.open_turns.has_unfinished for tenant in self.tenants)
+
+    async def close(self, grace: float) -> None:
+        """Stop: accept no more turns, end the streams, and leave the turns in progress open.
+
+        Args:
+            grace: the longest time to wait for writing tools, in seconds.
+        """
+        self.is_closing = True
+        for tenant in self.tenants:
+            tenant.close_readers()
+        await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])
+        if self._exchange is not None:
+            self._exchange.close()
+
+
+def _ignore_link(_is_up: bool) -> None:  # REASON: a callback
+    """Nobody wants to know."""
+
+
+def _check_holding(given: Collection[str], agents: Mapping[str, AnyAgent]) -> Collection[str]:
+    check_value("hold_text", given, Collection[str])
+    for name in () if isinstance(given, str) else given:
+        if name not in agents:
+            raise ConfigurationError("hold_text", f"there is no agent {name!r}")
+    if isinstance(given, str):
+        raise ConfigurationError("hold_text", "must be a list of names", fix=f"Write [{given!r}]")
+    return given
