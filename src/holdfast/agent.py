@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from holdfast.resilience.clock import Clock, Rng
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.retry.options import RetryOptions
-    from holdfast.runtime.arguments.run_keywords import RecoverKeywords, ResumeKeywords, RunKeywords
+    from holdfast.runtime.arguments.run_keywords import (
+        RecoverKeywords,
+        ResumeKeywords,
+        RunKeywords,
+        SubmitKeywords,
+    )
     from holdfast.runtime.batch.batch_run import BatchOptions, BatchRun, OnItemError
     from holdfast.runtime.compile import AgentKeywords
     from holdfast.runtime.instructions import Instructions
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput, WantedOutput
     from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
+    from holdfast.runtime.queued_runs.queued_run import QueuedRun
     from holdfast.runtime.result import Result
     from holdfast.runtime.sessions.session_pool import OnBusy
     from holdfast.runtime.streams.run_stream import RunStream
@@ -217,6 +223,43 @@ class Agent(Generic[T, D_contra]):
         from holdfast.runtime.sync_bridge import run_blocking  # most programs are asynchronous
 
         return run_blocking(self._engine.run(self._engine.make_turn(prompt, output, keywords)))
+
+    async def submit(
+        self,
+        prompt: Prompt,
+        *,
+        session: str | None = None,
+        request: str | None = None,
+        tenant: str | None = None,
+        priority: int = 0,
+        not_before: float | None = None,
+        **keywords: Unpack[SubmitKeywords],
+    ) -> QueuedRun[T]:
+        """Put a turn into the inbox of the journal, for a worker to drive; return when it is saved.
+
+        The turns of a session are done one after another. Only what JSON can express is submitted.
+
+        Args:
+            prompt: the user's message.
+            session: the name of a session; without one, the turn has a session of its own.
+            request: an idempotency key of yours: the same submission again returns the same run.
+            tenant: whose turn it is; that of the journal by default.
+            priority: a greater number goes before a smaller one of the same tenant.
+            not_before: the time before which it does not begin, in seconds since the epoch.
+            keywords: as for `run`: `history`, `model` by its name, `settings`, `limits`, `metadata`,
+                `instructions`, `by`, an `output` that is a `JsonSchema`, and `ClientTool`s.
+
+        Raises:
+            ConfigurationError: this agent has no journal, or an argument is wrong.
+            SubmissionError: another turn was submitted with this request.
+            QueueFullError: the queue is full; `.info.retry_after` says when to try again.
+            QuotaReachedError: the tenant has used up its turns or tokens of this day.
+            JournalError: the journal cannot be written.
+        """
+        from holdfast.runtime.queued_runs.submit_turn import SubmitOptions, submit_turn
+
+        options = SubmitOptions(session, request, tenant, priority, not_before)
+        return await submit_turn(self._engine, prompt, keywords, options)
 
     def map(
         self,

@@ -7,7 +7,6 @@ must never compile a plan.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 from typing import Any, TypeAlias
 
 from holdfast.agent import Agent
@@ -15,9 +14,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
 from holdfast.runtime.engine import Engine
-from holdfast.runtime.open_runs.answering import Answering
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.sessions.session_pool import SessionPool
 from holdfast.runtime.streams.run_stream import RunStream
 
 AnyAgent: TypeAlias = Agent[Any, Any]
@@ -61,11 +58,7 @@ def _bind_engine(engine: Engine[Any], journal: Journal) -> Engine[Any]:
         engine: the engine of an agent.
         journal: where the runs of the new engine are saved.
     """
-    bound = copy(engine)
-    bound.journal = journal
-    bound.session_pool = SessionPool(journal, engine.plan.chain, engine.session_pool.cache)
-    bound.answering = Answering(engine.plan, bound.session_pool, journal)
-    bound.pruning = None
+    bound = engine.on_journal(journal)
     bound.on_wait, bound.max_wait = "suspend", 0.0
     return bound
 

@@ -50,6 +50,9 @@ class ServiceLifetime:
         self._stack = AsyncExitStack()
         self._looking: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._is_told_to_stop = asyncio.Event()
+        self.on_stop: Callable[[], None] | None = None
+        """Called when the service begins to stop; set before it starts."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -88,9 +91,17 @@ class ServiceLifetime:
     def begin_stop(self) -> asyncio.Task[None]:
         """Begin to stop, on the event loop; return the task that does it."""
         if self._stopping is None:
+            self._is_told_to_stop.set()
+            if self.on_stop is not None:
+                self.on_stop()
             closing = self._service.close(self._grace)
             self._stopping = asyncio.create_task(closing, name="holdfast-stop")
         return self._stopping
+
+    async def wait_for_stop(self) -> None:
+        """Return when the service has been told to stop and has left its turns open."""
+        await self._is_told_to_stop.wait()
+        await self.begin_stop()
 
     async def _look_regularly(self) -> None:
         is_shared = isinstance(self._service.journal, SharedJournal)

@@ -32,6 +32,7 @@ class ServiceTenants:
         journal: the journal or its address; by default that of the first agent, or memory.
         hold_text: the names of agents whose text is held until its reply is accepted.
         allow_models: the names of models that a request may ask for.
+        prepare: called with what each tenant sees, before anybody uses it.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -43,7 +44,9 @@ class ServiceTenants:
         journal: Journal | str | None = None,
         hold_text: Collection[str] = (),
         allow_models: Collection[str] = (),
+        prepare: Callable[[TenantService], None] | None = None,
     ) -> None:
+        self._prepare = prepare
         check_value("allow_models", allow_models, Collection[str])
         self.allow_models = frozenset(allow_models)
         self.is_closing = False
@@ -70,6 +73,8 @@ class ServiceTenants:
             found = self._tenants[tenant] = TenantService(
                 tenant, self.agents, journal, self._holding
             )
+            if self._prepare is not None:
+                self._prepare(found)
             found.runner.observe = self.observe
             found.runner.note_accepted = self.note_accepted
             if self._exchange is not None:

@@ -15,6 +15,7 @@ from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.questions import AnyAnswer
+from holdfast.event_log.live.following import share_reader
 from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.process_exchange import LiveExchange
 from holdfast.event_log.live.reading import SessionReader
@@ -66,6 +67,7 @@ class TenantService:
         is_shared = isinstance(journal, SharedJournal)
         self._runs = VisibleRuns(tenant, self.runner, is_shared=is_shared)
         self.reader = SessionReader(self.journal, self._runs, self.watch)
+        share_reader(journal, self.reader)
         self._relay = ActRelay(self)
         self._states: dict[str, tuple[int, bool, bool]] = {}
 

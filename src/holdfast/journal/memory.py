@@ -37,7 +37,7 @@ class MemoryJournal:
     []
     """
 
-    __slots__ = ("_acts", "_requests", "_runs", "_tenants", "tenant")
+    __slots__ = ("__weakref__", "_acts", "_requests", "_runs", "_tenants", "tenant")
 
     def __init__(self) -> None:
         self._start(DEFAULT_TENANT, _Tenants())

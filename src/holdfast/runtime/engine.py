@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -139,6 +140,15 @@ class Engine(Generic[T]):
             from holdfast.runtime.sessions.agent_sessions import make_pruning  # only with retention
 
             self.pruning = make_pruning(self.plan, self.session_pool, retention)
+
+    def on_journal(self, journal: Journal) -> Engine[T]:
+        """Return an engine of the same agent on another journal."""
+        copied = copy(self)
+        copied.journal = journal
+        copied.session_pool = SessionPool(journal, self.plan.chain, self.session_pool.cache)
+        copied.answering = Answering(self.plan, copied.session_pool, journal)
+        copied.pruning = None  # of the other journal
+        return copied
 
     def make_turn(self, prompt: Prompt, output: object, keywords: RunKeywords[Any]) -> TurnInput:
         """Build the input of a turn from the arguments of `Agent.run`. Raises ConfigurationError."""
@@ -370,6 +380,22 @@ class Engine(Generic[T]):
                 return await self._continue_turn(await self._restore_run(this, opened, context))
         past = self.session_pool.make_session(MemoryJournal())
         past.machine = replay_turn(records, key)
+        return finish_turn(await self._restore_run(this, past, context))
+
+    async def read_result(self, request: str) -> Result[T] | None:
+        """Return the result of the turn with a request; None if the journal has no such turn.
+
+        Nothing is driven: a turn in progress has the result that it has now.
+        """
+        require_asyncio()
+        known = await self.require_journal("read the result").find_request(request)
+        if known is None:
+            return None
+        run_id, key = known
+        records = await self.session_pool.journal.read(run_id)
+        past = self.session_pool.make_session(MemoryJournal())
+        past.machine = replay_turn(records, find_last_try(records, key))
+        this, context = ContinuedTurn(run_id=run_id), TurnContext(session=run_id)
         return finish_turn(await self._restore_run(this, past, context))
 
     async def _run_new(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from time import monotonic
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -38,6 +39,14 @@ _PAUSE = (
 )
 
 _log = logging.getLogger("holdfast.hosting")
+
+
+IsTaken: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Whether somebody else continues the open turn of a session."""
+
+
+async def _take_nothing(_session: str) -> bool:
+    return False
 
 
 class _Seen(Struct):
@@ -78,8 +87,18 @@ class OpenTurns:
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._deadlines = QuestionDeadlines(clock, self._look_at)
+        self._is_taken: IsTaken = _take_nothing
         runner.note_waiting = self._note_waiting
         runner.note_unfinished = self._note_unfinished
+
+    def leave_to_others(self, is_taken: IsTaken) -> None:
+        """Continue only the turns that the inbox does not have, and those only when they are looked for.
+
+        Args:
+            is_taken: whether the inbox has the open turn of a session.
+        """
+        self._is_taken = is_taken
+        self._runner.note_waiting = self._runner.note_unfinished = None
 
     def is_queued(self, session: str) -> bool:
         """Whether the turn of a session is looked at here, or about to be continued."""
@@ -101,8 +120,12 @@ class OpenTurns:
         for run in [run for run in self._seen if run not in runs]:
             del self._seen[run]
         for entry in entries:
-            if self._may_continue(entry) and not await self._waits(entry):
+            if self._may_continue(entry) and not await self._is_left(entry):
                 self.begin(entry)
+
+    async def _is_left(self, entry: RunEntry) -> bool:
+        """Whether a run is not to be continued here now."""
+        return await self._is_taken(entry.run) or await self._waits(entry)
 
     def _may_continue(self, entry: RunEntry) -> bool:
         if entry.leased or entry.run in self._tasks or self._runner.is_driven(entry.run):

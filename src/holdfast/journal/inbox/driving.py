@@ -6,12 +6,16 @@ nothing. The end of a turn admits the next ones in the same transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
+from holdfast.journal.inbox.engine import Job
 from holdfast.journal.inbox.entries import QUEUED, EntryState, InboxEntry
-from holdfast.journal.inbox.entry_rows import to_entry
+from holdfast.journal.inbox.entry_rows import to_entry, to_facts
+from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import wake_entry
 from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE
@@ -69,10 +73,10 @@ def end_entry(
     return (yield from admit_turns(make_put))
 
 
-def hand_back_entry(entry_id: int, worker: str) -> Transaction[tuple[str, str] | None]:
-    """Let another worker have an entry; return its tenant and agent, or None if it was not had."""
+def hand_back_entry(entry_id: int, worker: str) -> Transaction[Sequence[Job]]:
+    """Let another worker have an entry; return its job, to be put, if the worker had it."""
     rows = yield Statement(sql.FORGET_WORKER_OF, {"id": entry_id, "worker": worker})
     if not rows:
-        return None
-    yield sql.NOTIFY
-    return str(rows[0][0]), str(rows[0][1])
+        return ()
+    room = Room(to_facts((yield Statement(sql.FACTS, {"seconds": SECONDS_TO_LIVE}))))
+    return [Job(entry_id, room.name_queue(str(tenant), str(agent))) for tenant, agent in rows]

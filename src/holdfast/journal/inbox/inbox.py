@@ -36,6 +36,7 @@ from holdfast.journal.inbox.sweeping import (
     put_again,
 )
 from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE, WorkerEntry, WorkerInfo
+from holdfast.journal.journal_names import digest_name
 
 T = TypeVar("T")
 
@@ -120,8 +121,8 @@ class Inbox:
         """
         return await self._store.perform(partial(end_entry, entry_id, worker, outcome, make_put))
 
-    async def hand_back(self, entry_id: int, worker: str) -> tuple[str, str] | None:
-        """Let another worker have an entry; returns tenant and agent, or None if it was not had."""
+    async def hand_back(self, entry_id: int, worker: str) -> Sequence[Job]:
+        """Let another worker have an entry; returns its job, to be put, if the worker had it."""
         return await self._store.perform(partial(hand_back_entry, entry_id, worker))
 
     async def cancel(self, entry_id: int, by: str = "") -> EntryState | None:
@@ -153,6 +154,12 @@ class Inbox:
         """Return the entry of a tenant with a request."""
         values = {"tenant": tenant, "request": request}
         rows = await self._select(sql.FIND_BY_REQUEST, values)
+        return to_entry(rows[0]) if rows else None
+
+    async def find_active(self, tenant: str, session: str) -> InboxEntry | None:
+        """Return the entry of a session that is ready, admitted or waiting."""
+        values = {"tenant": tenant, "name": digest_name(session)}
+        rows = await self._select(sql.FIND_ACTIVE, values)
         return to_entry(rows[0]) if rows else None
 
     async def list_entries(
@@ -225,6 +232,11 @@ class Inbox:
     async def note_worker(self, worker: WorkerInfo) -> dict[int, str]:
         """Save a heartbeat; return which entries of the worker somebody wants cancelled, and who."""
         return await self._store.perform(partial(_note_worker, worker))
+
+    async def find_cancelled(self, worker: str) -> dict[int, str]:
+        """Return which entries of a worker somebody wants cancelled, and who."""
+        rows = await self._select(sql.CANCELLED_OF, {"worker": worker})
+        return {to_int(entry): str(by) for entry, by in rows}
 
     async def remove_worker(self, worker: str) -> None:
         """Forget a worker that has stopped."""

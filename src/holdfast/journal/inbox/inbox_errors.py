@@ -4,6 +4,7 @@
     ├── QueueFullError     the queue is full or takes nothing now; `.scope`, `.info.retry_after`
     ├── QuotaReachedError  the tenant has used up its turns or tokens of the day; `.quota`
     ├── SubmissionError    another turn was submitted with this request; also a ConflictError
+    ├── QueuedTurnError    a submitted turn has no result: it was dropped, or could not begin; `.state`
     └── EngineError        an engine cannot be reached; what it lost is put again
 
 A message never contains the message of a turn.
@@ -91,6 +92,26 @@ class SubmissionError(InboxError, ConflictError):
         )
         super().__init__(message, info=info)
         self.request = request
+
+
+class QueuedTurnError(InboxError):
+    """A turn that was submitted did not begin: somebody dropped it, or no worker could begin it.
+
+    Args:
+        request: its request.
+        state: what became of it.
+        why: why.
+
+    >>> str(QueuedTurnError("order-7", "dropped", ""))
+    "the submitted turn 'order-7' is dropped"
+    """
+
+    def __init__(self, request: str, state: str, why: str) -> None:
+        message = f"the submitted turn {request!r} is {state}" + (f": {why}" if why else "")
+        category = ErrorCategory.CANCELLED if state == "dropped" else ErrorCategory.CLIENT_ERROR
+        info = ErrorInfo(category=category, safe=message, landed=Landed.NO, code=state)
+        super().__init__(message, info=info)
+        self.state = state
 
 
 class EngineError(InboxError):

@@ -32,6 +32,11 @@ FIND_BY_REQUEST: Final = (
     " WHERE tenant = :tenant AND request = :request"
 )
 
+FIND_ACTIVE: Final = (
+    f"{SELECT}tenant = :tenant AND session_name = :name"
+    " AND state IN ('ready', 'admitted', 'waiting')"
+)
+
 LIMITS_OF: Final = (
     "SELECT scope, limits FROM holdfast_inbox_limits"
     " WHERE scope IN ('all', 'tenant', :tenant_scope, :agent_scope)"

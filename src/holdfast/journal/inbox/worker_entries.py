@@ -6,6 +6,7 @@ This module must never decide whether a worker is alive: the database compares i
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 SECONDS_TO_LIVE = 15.0
 """Seconds without a heartbeat after which a worker counts as gone."""
@@ -38,6 +39,10 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     engine: str
     started_at: float
     is_stopping: bool = False
+
+    def stopped(self) -> WorkerInfo:
+        """Return the worker as it is once it begins no more turns."""
+        return replace(self, is_stopping=True)
 
 
 class WorkerEntry(Struct, frozen=True, kw_only=True):

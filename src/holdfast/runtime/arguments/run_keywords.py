@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.hosted_tools import HostedTool
+from holdfast.core.json_schema import JsonSchema
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.model_request import ModelSettings
@@ -47,6 +48,20 @@ class RunKeywords(TypedDict, Generic[D], total=False):
     by: str
 
 
+class SubmitKeywords(TypedDict, total=False):
+    """The keywords of `Agent.submit` that it has in common with `Agent.run`; see there."""
+
+    history: Sequence[Message]
+    model: str
+    settings: ModelSettings | None
+    output: JsonSchema | None
+    tools: Iterable[ClientTool]
+    limits: Limits | None
+    metadata: Metadata | None
+    instructions: str | None
+    by: str
+
+
 class ResumeKeywords(TypedDict, Generic[D], total=False):
     """The keywords of `Agent.resume` and `Agent.resume_stream`; see `Agent.resume`."""
 
@@ -65,6 +80,9 @@ class RecoverKeywords(ResumeKeywords[D], Generic[D], total=False):
 
 
 RUN_NAMES = frozenset({*RunKeywords.__annotations__, "output"})
+SUBMIT_NAMES = frozenset(
+    {*SubmitKeywords.__annotations__, "session", "request", "tenant", "priority", "not_before"}
+)
 RESUME_NAMES = frozenset({*ResumeKeywords.__annotations__, "output"})
 RECOVER_NAMES = frozenset({*RecoverKeywords.__annotations__, "output"})
 

@@ -20,7 +20,6 @@ from collections.abc import (
     Sized,
 )
 from contextlib import aclosing
-from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, Literal, TypeAlias, TypedDict, cast
@@ -39,9 +38,8 @@ from holdfast.runtime.arguments.continued_turn import ContinuedTurn
 from holdfast.runtime.batch.batch_progress import ShowProgress, choose_display
 from holdfast.runtime.batch.batch_result import BatchItem, BatchProgress, BatchResult
 from holdfast.runtime.engine import Engine
-from holdfast.runtime.open_runs.answering import Answering
 from holdfast.runtime.result import Result
-from holdfast.runtime.sessions.session_pool import SessionPool, resolve_journal
+from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt, to_message
 
 ItemT = TypeVar("ItemT")
@@ -141,7 +139,7 @@ class BatchRun(Generic[ItemT, T]):
         plan: BatchPlan[ItemT],
     ) -> None:
         journal = resolve_journal(plan.journal)
-        self._engine = engine if journal is None else _copy_with_journal(engine, journal)
+        self._engine = engine if journal is None else engine.on_journal(journal)
         if plan.is_saved:
             self._engine.require_journal("save the batch")
         engine.plan.check_deps(plan.deps)
@@ -250,7 +248,7 @@ class BatchRun(Generic[ItemT, T]):
             request = f"{engine.plan.name}/{plan.make_key(index, item, prompt)}"
         elif plan.options.get("retries", 0):
             # A retry continues where the turn has failed, so it must be saved somewhere.
-            engine, request = _copy_with_journal(engine, MemoryJournal()), "item"
+            engine, request = engine.on_journal(MemoryJournal()), "item"
         turn = engine.make_turn(
             prompt,
             None,
@@ -268,16 +266,6 @@ class BatchRun(Generic[ItemT, T]):
             )
 
         return run_once
-
-
-def _copy_with_journal(engine: Engine[T], journal: Journal) -> Engine[T]:
-    """Return an engine of the same agent with another journal."""
-    copied = copy(engine)
-    copied.journal = journal
-    copied.session_pool = SessionPool(journal, engine.plan.chain)
-    copied.answering = Answering(engine.plan, copied.session_pool, journal)
-    copied.pruning = None  # of the other journal
-    return copied
 
 
 class _ItemSource(Generic[ItemT]):

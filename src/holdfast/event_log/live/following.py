@@ -1,0 +1,106 @@
+"""Follows a session in a process that may drive none of its turns.
+
+If this process drives the turns of the journal, its readers are used. Otherwise the journal is read, and
+what other processes tell of their runs. This module must never change what a run does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from weakref import WeakKeyDictionary
+
+from holdfast.event_log.live.live_run import Entry, LiveRun
+from holdfast.event_log.live.process_exchange import LiveExchange, TenantRuns
+from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd, SessionReader
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.event_log.live.visible_runs import VisibleRuns
+from holdfast.event_log.positions import Position
+from holdfast.journal.live_link import LinkedJournal
+from holdfast.journal.port import Journal, SharedJournal
+from holdfast.sessions.session_index import to_index
+
+_SECONDS_BETWEEN_TICKS = 1.0
+_TICKS_BETWEEN_TIDYINGS = 5
+_readers: WeakKeyDictionary[Journal, SessionReader] = WeakKeyDictionary()
+
+
+def share_reader(journal: Journal, reader: SessionReader) -> None:
+    """Let followers of a tenant's journal use the readers of this process, which drives its turns."""
+    _readers[journal] = reader
+
+
+class SessionFollower:
+    """Reads the sessions of one tenant; `close` ends it.
+
+    Args:
+        journal: the journal of the tenant.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._exchange: LiveExchange | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._watch = SessionWatch()
+        known = _readers.get(journal)
+        self._reader = self._make_reader(journal) if known is None else known
+
+    def _make_reader(self, journal: Journal) -> SessionReader:
+        index, is_shared = to_index(journal), isinstance(journal, SharedJournal)
+        runs = VisibleRuns(journal.tenant, _NoRuns(), is_shared=True)
+        if is_shared and isinstance(journal, LinkedJournal):
+            runs.exchange = self._exchange = LiveExchange(journal, _ignore_link)
+            here = TenantRuns(journal.tenant, index, self._watch, _find_nothing, _do_nothing)
+            self._exchange.add_tenant(here)
+            self._task = asyncio.create_task(self._tidy_regularly(self._exchange))
+        return SessionReader(index, runs, self._watch)
+
+    async def follow(self, session: str, position: Position, turn: int) -> AsyncGenerator[Entry]:
+        """Yield what a reader at a position misses, and then what happens until a turn rests.
+
+        Args:
+            session: the session.
+            position: the place of the reader.
+            turn: the number of the turn.
+        """
+        async for entry in self._reader.follow(session, position, ReadingEnd(turn, TURN_RESTS)):
+            yield entry
+
+    async def _tidy_regularly(self, exchange: LiveExchange) -> None:
+        ticks = 0
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_TICKS)
+            ticks += 1
+            if ticks % _TICKS_BETWEEN_TIDYINGS == 0:
+                exchange.tidy()
+            if ticks % _TICKS_BETWEEN_TIDYINGS == 0 or not exchange.is_up:
+                for session in self._watch.sessions:  # a message may have been lost
+                    self._watch.wake_here(session)
+
+    def close(self) -> None:
+        """Hear nothing more of other processes."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._exchange is not None:
+            self._exchange.close()
+
+
+class _NoRuns:
+    """This process drives no turn of the tenant."""
+
+    def is_driven(self, _session: str) -> bool:
+        return False
+
+    def find_live(self, _session: str) -> LiveRun | None:
+        return None
+
+
+def _find_nothing(_session: str) -> LiveRun | None:
+    return None
+
+
+def _do_nothing(_session: str) -> None:
+    """There is no run to act on."""
+
+
+def _ignore_link(_is_up: bool) -> None:  # REASON: a callback
+    """The ticks look whether messages arrive."""

@@ -1,0 +1,178 @@
+"""A submitted turn as its submitter sees it, in any process.
+
+It reads the inbox and the journal, and cancels through the inbox. This module must never drive a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Generic
+
+from typing_extensions import TypeVar
+
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import PositiveFloat
+from holdfast.core.errors import ConfigurationError, HoldfastBug
+from holdfast.event_log.live.following import SessionFollower
+from holdfast.event_log.positions import Position, parse_position
+from holdfast.event_log.stream_items import StreamItem
+from holdfast.event_log.text_fold import turn_of_key
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.inbox_errors import QueuedTurnError
+from holdfast.journal.port import Journal
+from holdfast.runtime.result import Result
+
+T = TypeVar("T", default=str)
+
+_POLL_SECONDS = 1.0
+"""Seconds after which the inbox is read again, should a message be lost."""
+
+
+class QueuedRun(Generic[T]):
+    """A turn that was submitted; `agent.submit(...)` returns it.
+
+    Args:
+        entry: the entry of the inbox.
+        inbox: the inbox.
+        journal: the journal of its tenant.
+        read_result: reads the result of a turn by its request; None if the journal has no such turn.
+    """
+
+    def __init__(
+        self,
+        entry: InboxEntry,
+        inbox: Inbox,
+        journal: Journal,
+        read_result: Callable[[str], Awaitable[Result[T] | None]],
+    ) -> None:
+        self._entry = entry
+        self._inbox = inbox
+        self._journal = journal
+        self._read_result = read_result
+
+    @property
+    def id(self) -> int:
+        """The number of the turn in the inbox."""
+        return self._entry.id
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of the turn."""
+        return self._entry.tenant
+
+    @property
+    def session(self) -> str:
+        """The session of the turn."""
+        return self._entry.session
+
+    @property
+    def request(self) -> str:
+        """The idempotency key of the turn."""
+        return self._entry.request
+
+    async def read_state(self) -> EntryState:
+        """Return what is known of the turn. Raises JournalError."""
+        return (await self._read()).state
+
+    async def _read(self) -> InboxEntry:
+        entry = await self._inbox.find(self.id)
+        if entry is None:  # it was over long ago
+            raise ConfigurationError("run", f"the inbox has no turn {self.id} any more")
+        self._entry = entry
+        return entry
+
+    async def wait(self, seconds: float | None = None) -> Result[T]:
+        """Return the result once the turn has ended or waits for an answer.
+
+        Args:
+            seconds: the longest time to wait; None waits without limit.
+
+        Raises:
+            QueuedTurnError: it did not begin and never will.
+            TimeoutError: the time is over. The turn goes on.
+            HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
+        """
+        check_value("seconds", seconds, PositiveFloat | None)
+        async with asyncio.timeout(seconds):
+            entry = await self._wait_for_rest()
+        result = await self._read_result(self.request)
+        if result is None:
+            raise QueuedTurnError(self.request, entry.state.value, entry.error)
+        return result
+
+    async def _wait_for_rest(self) -> InboxEntry:
+        async with aclosing(self._watch_changes()) as changes:
+            async for _ in changes:
+                entry = await self._read()
+                if entry.state.is_over or entry.state is EntryState.WAITING:
+                    return entry
+        raise HoldfastBug("the inbox is watched without end")
+
+    async def _watch_changes(self) -> AsyncGenerator[None]:
+        """Yield at once, whenever the inbox may have changed, and each second."""
+        changed, loop = asyncio.Event(), asyncio.get_running_loop()
+        end_watching = self._inbox.watch(lambda: _wake(loop, changed))
+        try:
+            while True:
+                changed.clear()
+                yield
+                waiting = asyncio.create_task(changed.wait())
+                await asyncio.wait([waiting], timeout=_POLL_SECONDS)
+                waiting.cancel()
+        finally:
+            end_watching()
+
+    async def events(self, position: str = "") -> AsyncGenerator[tuple[str, StreamItem]]:
+        """Yield what happens in the session from the turn's begin to its end, each with a position.
+
+        A reader that comes back with the last position, in any process, misses nothing.
+
+        Args:
+            position: the position of the reader; "" for the beginning of the turn.
+
+        Raises:
+            ConfigurationError: it is not a position.
+            QueuedTurnError: it did not begin and never will.
+        """
+        begin = parse_position(position, "position") if position else None
+        turn, first = await self._wait_for_begin()
+        follower = SessionFollower(self._journal)
+        try:
+            async with aclosing(follower.follow(self.session, begin or first, turn)) as entries:
+                async for entry in entries:
+                    yield str(entry.position), entry.item
+        finally:
+            follower.close()
+
+    async def _wait_for_begin(self) -> tuple[int, Position]:
+        """Return the number of the turn, and the position before its first record."""
+        async with aclosing(self._watch_changes()) as changes:
+            async for _ in changes:
+                found = await self._journal.find_request(self.request)
+                if found is not None:
+                    records = await self._journal.read(self.session)
+                    keys = [record.event.key for record in records]
+                    return turn_of_key(found[1]), Position(keys.index(found[1]))
+                entry = await self._read()
+                if entry.state.is_over:
+                    raise QueuedTurnError(self.request, entry.state.value, entry.error)
+        raise HoldfastBug("the inbox is watched without end")
+
+    async def cancel(self, *, by: str = "") -> None:
+        """Cancel the turn, wherever it is driven; a turn that has not begun is dropped.
+
+        Args:
+            by: who cancels it, for the journal.
+        """
+        await self._inbox.cancel(self.id, by)
+
+    def __repr__(self) -> str:
+        return f"QueuedRun(id={self.id}, session={self.session!r}, request={self.request!r})"
+
+
+def _wake(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(changed.set)

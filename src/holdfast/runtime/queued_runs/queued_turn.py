@@ -1,0 +1,114 @@
+"""A turn as the inbox saves it: the message, and the arguments that JSON can express.
+
+This module must never start a turn.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.json_schema import JsonSchema
+from holdfast.core.limits import Limits
+from holdfast.core.messages import Message
+from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
+from holdfast.runtime.turn_state.turn_input import TurnInput
+
+
+class QueuedTurn(Struct, frozen=True, omit_defaults=True):
+    """What a worker needs to begin a turn.
+
+    Args:
+        message: the message.
+        history: the messages before the first turn of the session.
+        limits: the limits of the turn; None for those of the agent.
+        options: what else the turn was given.
+    """
+
+    message: Message
+    history: tuple[Message, ...] = ()
+    limits: Limits | None = None
+    options: TurnOptions = NO_OPTIONS
+
+    @property
+    def output(self) -> JsonSchema | None:
+        """The type of the output; None for that of the agent."""
+        return self.options.output
+
+    def make_keywords(self) -> dict[str, Any]:
+        """Return the keywords for `Agent.stream`, without the message and the output."""
+        options = self.options
+        given: dict[str, Any] = {
+            "history": self.history,
+            "limits": self.limits,
+            "model": options.model,
+            "settings": options.settings,
+            "metadata": options.metadata,
+            "instructions": options.instructions,
+            "tools": options.client_tools,
+            "by": options.by,
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decoder = msgspec.json.Decoder(QueuedTurn)
+
+
+def encode_turn(turn: TurnInput) -> bytes:
+    """Return a turn as JSON.
+
+    Args:
+        turn: the arguments of the turn.
+
+    Raises:
+        ConfigurationError: JSON cannot express one of them, such as a function.
+    """
+    options = turn.options or NO_OPTIONS
+    for name in options.fingerprints:
+        raise ConfigurationError(
+            name,
+            "cannot be queued: another process runs the turn",
+            fix="Give it to the Agent, which each worker has",
+        )
+    if turn.deps is not None:
+        raise ConfigurationError(
+            "deps",
+            "cannot be queued: another process runs the turn",
+            fix="Pass metadata=..., or let the tools open what they need",
+        )
+    return _encode(QueuedTurn(turn.message, tuple(turn.history), turn.limits, options))
+
+
+def decode_turn(body: bytes) -> QueuedTurn:
+    """Return the turn of an entry.
+
+    Raises:
+        ConfigurationError: a newer version of Holdfast submitted it.
+
+    >>> from holdfast.core.messages import user
+    >>> decode_turn(encode_turn(TurnInput(message=user("Hi.")))).message.text
+    'Hi.'
+    """
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(
+            "body", f"is not a turn that this version of Holdfast knows: {error}"
+        ) from error
+
+
+def digest_submission(agent: str, session: str | None, body: bytes) -> str:
+    """Return what tells whether two submissions with one request are equal.
+
+    Args:
+        agent: the name of the agent.
+        session: the session that the caller named, if any.
+        body: the turn as JSON.
+    """
+    parts = _encode([agent, session]) + body
+    return sha256(parts).hexdigest()

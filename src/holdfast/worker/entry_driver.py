@@ -1,0 +1,156 @@
+"""Drives one entry of the inbox: begins or continues its turn, and says what became of it.
+
+The journal decides: a turn with the request of the entry that has ended is not begun again. This module
+must never change the inbox.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from holdfast.core.effects import closed_key
+from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyError
+from holdfast.core.events import Status, TurnClosed
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.turns.shutting_down import ShuttingDownError
+from holdfast.hosting.turns.turn_runner import AcceptedTurn
+from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.journal_errors import JournalError
+from holdfast.runtime.open_runs.recovery import read_time_to_continue
+from holdfast.runtime.queued_runs.queued_turn import decode_turn
+
+MOST_DELIVERIES = 20
+"""How often an entry is begun that never ends: whatever begins it may die of it."""
+
+SECONDS_TO_RETRY = 1.0
+"""Seconds after which a turn is tried again whose session is busy."""
+
+_LONGEST_PAUSE = 300.0
+_NEVER = 1e15  # seconds since the epoch; finite, as a database stores it
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class EntryDriver:
+    """Drives entries with the agents of this process.
+
+    Args:
+        tenants: the agents, for each tenant.
+    """
+
+    def __init__(self, tenants: ServiceTenants) -> None:
+        self._tenants = tenants
+
+    async def drive(self, entry: InboxEntry) -> EntryOutcome | None:
+        """Begin or continue the turn of an entry; return what became of it when it rests.
+
+        Returns:
+            The outcome; None if another worker is to have the entry, since this one stops or lacks
+            the agent.
+
+        Raises:
+            JournalError: the journal cannot be used now; the entry stays as it is.
+        """
+        tenant = self._tenants.for_tenant(entry.tenant)
+        if tenant.find_agent(entry.agent) is None:
+            return None
+        if entry.deliveries > MOST_DELIVERIES:
+            error = (
+                f"It was begun {MOST_DELIVERIES} times and never ended: the worker may die of it."
+            )
+            return EntryOutcome(state=EntryState.FAILED, turn=entry.turn, error=error)
+        try:
+            known = await tenant.find_request(entry.request)
+            if known is not None:
+                return await self._continue(tenant, entry, known)
+            if entry.cancelled_by is not None:
+                return EntryOutcome(state=EntryState.DROPPED)
+            begun = await self._begin(tenant, entry)
+            return await self._wait(tenant, entry, begun)
+        except ShuttingDownError:
+            return None
+        except SessionBusyError:
+            return _postpone(entry, SECONDS_TO_RETRY)
+        except JournalError:
+            raise
+        except HoldfastError as error:
+            return EntryOutcome(state=EntryState.FAILED, error=error.info.safe)
+        except Exception as error:  # noqa: BLE001  # REASON: an agent's own error ends its turn only
+            _log.error("a turn could not begin: %s", type(error).__name__)
+            text = f"An unexpected {type(error).__name__}; the log of the worker has the details."
+            return EntryOutcome(state=EntryState.FAILED, error=text)
+
+    async def _begin(self, tenant: TenantService, entry: InboxEntry) -> AcceptedTurn:
+        turn = decode_turn(entry.body)
+        return await tenant.start(
+            entry.agent,
+            turn.message,
+            turn.output,
+            session=entry.session,
+            request=entry.request,
+            **turn.make_keywords(),
+        )
+
+    async def _continue(
+        self, tenant: TenantService, entry: InboxEntry, known: AcceptedTurn
+    ) -> EntryOutcome | None:
+        """Continue a turn that the journal has, unless it has ended."""
+        session = known.session
+        if not tenant.runner.is_driven(session):
+            last = await tenant.last_turn(session)
+            if entry.cancelled_by is not None:
+                await tenant.cancel(session, by=entry.cancelled_by, turn=last.turn)
+            elif last.status == "running":  # another process drives it
+                return _postpone(entry, SECONDS_TO_RETRY)
+            elif last.status in ("open", "waiting"):
+                if await _time_to_continue(tenant, session) <= time.time():
+                    tenant.runner.recover(session, tenant.agent(entry.agent))
+            elif last.status in ("failed", "limit") and entry.turn:  # somebody wants it tried again
+                await tenant.resume(session)
+        return await self._wait(tenant, entry, known)
+
+    async def _wait(
+        self, tenant: TenantService, entry: InboxEntry, turn: AcceptedTurn
+    ) -> EntryOutcome | None:
+        """Wait until a turn rests, and return what the journal says of it."""
+        await tenant.runner.wait(turn.session)
+        last = await tenant.last_turn(turn.session)
+        if last.status in ("open", "running"):
+            if tenant.runner.is_closing:
+                return None
+            seconds = min(SECONDS_TO_RETRY * 2.0 ** min(entry.deliveries, 9), _LONGEST_PAUSE)
+            return _postpone(entry, seconds)
+        if last.status == "waiting":
+            at = await _time_to_continue(tenant, turn.session)
+            due_at = _NEVER if at == math.inf else max(at, 0.0)
+            return EntryOutcome(state=EntryState.WAITING, turn=last.turn, due_at=due_at)
+        return await _read_end(tenant, turn.session, last.turn)
+
+
+async def _read_end(tenant: TenantService, session: str, turn: int) -> EntryOutcome:
+    for record in await tenant.journal.read_by_keys(session, [closed_key(turn)]):
+        event = record.event
+        if isinstance(event, TurnClosed):
+            error = event.error.safe if event.error is not None else ""
+            has_failed = event.status in (Status.FAILED, Status.LIMIT)
+            state = EntryState.FAILED if has_failed else EntryState.DONE
+            return EntryOutcome(state=state, turn=turn, error=error)
+    raise ConfigurationError("session", f"the turn {turn} of {session!r} was rewound")
+
+
+async def is_answered(tenant: TenantService, session: str) -> bool:
+    """Whether a turn that waits can go on: an answer came, or it is too late for one."""
+    return await _time_to_continue(tenant, session) <= time.time()
+
+
+async def _time_to_continue(tenant: TenantService, session: str) -> float:
+    return await read_time_to_continue(tenant.journal, session)
+
+
+def _postpone(entry: InboxEntry, seconds: float) -> EntryOutcome:
+    due_at = time.time() + seconds
+    return EntryOutcome(state=EntryState.SCHEDULED, turn=entry.turn, due_at=due_at)

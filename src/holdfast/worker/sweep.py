@@ -1,0 +1,91 @@
+"""The sweep: what a worker does every few seconds, so that nothing depends on a message that was lost.
+
+A plain loop, and no job of an engine: a job could be lost, or stall. This module must never drive a turn
+of the inbox itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+
+from holdfast.core.errors import HoldfastError
+from holdfast.journal.inbox.engine import Engine
+from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.sweeping import StalledEntry
+from holdfast.worker.dispatcher import Dispatcher
+
+SECONDS_BETWEEN_SWEEPS = 2.0
+KEEP_SECONDS = 7 * 86_400.0
+"""Seconds for which an entry stays in the inbox after its turn has ended."""
+
+_SECONDS_BETWEEN_PRUNINGS = 60.0
+_SECONDS_ON_THE_WAY = 2.0
+"""Seconds after which a job that nobody has begun may be lost."""
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class Sweep:
+    """The sweep of one worker.
+
+    Args:
+        inbox: the inbox.
+        engine: is asked which jobs it has lost.
+        dispatcher: puts jobs.
+        steps: what else is done in each sweep.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        engine: Engine,
+        dispatcher: Dispatcher,
+        steps: Sequence[Callable[[], Awaitable[object]]] = (),
+    ) -> None:
+        self._inbox = inbox
+        self._engine = engine
+        self._dispatcher = dispatcher
+        self._steps = (self._promote, self._put_lost_again, self._prune, *steps)
+        self._seen_at: dict[StalledEntry, float] = {}
+        self._pruned_at = -_SECONDS_BETWEEN_PRUNINGS
+
+    async def run(self) -> None:
+        """Sweep until cancelled. A step that fails stops no other."""
+        while True:
+            for step in self._steps:
+                try:
+                    await step()
+                except HoldfastError as error:
+                    _log.warning("a part of the sweep failed: %s", error)
+            self._dispatcher.wake()
+            await asyncio.sleep(SECONDS_BETWEEN_SWEEPS)
+
+    async def _promote(self) -> None:
+        while await self._inbox.promote_due():
+            continue
+
+    async def _put_lost_again(self) -> None:
+        """Put the jobs of entries again whose worker has died, or that the engine has lost."""
+        stalled, now = await self._inbox.find_stalled(), monotonic()
+        self._seen_at = {entry: self._seen_at.get(entry, now) for entry in stalled}
+        orphans = {entry for entry in stalled if entry.worker}
+        old = [
+            entry
+            for entry in stalled
+            if not entry.worker and now - self._seen_at[entry] >= _SECONDS_ON_THE_WAY
+        ]
+        if old:
+            lost = set(await self._engine.find_lost([entry.id for entry in old]))
+            orphans |= {entry for entry in old if entry.id in lost}
+        if orphans:
+            await self._dispatcher.put(await self._inbox.put_again(orphans))
+            for entry in orphans:
+                self._seen_at.pop(entry, None)
+
+    async def _prune(self) -> None:
+        if monotonic() - self._pruned_at >= _SECONDS_BETWEEN_PRUNINGS:
+            self._pruned_at = monotonic()
+            await self._inbox.prune(KEEP_SECONDS)

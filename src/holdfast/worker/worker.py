@@ -1,0 +1,274 @@
+"""A worker: drives the turns of an inbox with the agents of this process.
+
+It is told to stop by the end of its block or by a signal, and then cuts model calls and reading tools,
+awaits writing tools for a while, and hands back what it has not ended. This module must never speak HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Collection, Iterable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Annotated, Self
+
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import between
+from holdfast.core.errors import HoldfastError
+from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.lifetime import ServiceLifetime
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.engine import Engine, name_queue
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.inbox.worker_entries import SECONDS_BETWEEN_HEARTBEATS, WorkerInfo
+from holdfast.journal.journal_errors import JournalError
+from holdfast.journal.port import Journal
+from holdfast.resilience.system_clock import new_run_id
+from holdfast.worker.dispatcher import Dispatcher
+from holdfast.worker.engines.opening import open_engine
+from holdfast.worker.entry_driver import EntryDriver, is_answered
+from holdfast.worker.sweep import Sweep
+
+_SECONDS_BETWEEN_LOOKS = 0.25
+_PAUSE = 0.5  # seconds before something is tried again that the journal could not save
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class Worker:
+    """Drives submitted turns: `async with Worker(agents, journal=...) as worker: await worker.run()`.
+
+    Any number of workers, on any number of machines, may share a PostgreSQL journal. With a journal in
+    memory or in a SQLite file, the worker drives what its own process submits.
+
+    Args:
+        agents: one agent, or several with different names.
+        journal: the journal or its address; by default that of the first agent.
+        engine: carries the jobs: "postgres" in the database of the journal, "nats://host:4222", or
+            "asyncio" in this process; by default what fits the journal.
+        parallel: how many turns it drives at once.
+        tenants: serve these tenants alone, which are then served by such workers alone.
+        grace: how long the end waits for writing tools, in seconds.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+
+    >>> import asyncio
+    >>> from holdfast import Agent
+    >>> from holdfast.journal import MemoryJournal
+    >>> from holdfast.testing import ScriptedModel
+    >>> async def main():
+    ...     agent = Agent(ScriptedModel("Hello."), name="greeter", journal=MemoryJournal())
+    ...     async with Worker(agent):
+    ...         run = await agent.submit("Hi.")
+    ...         return await run.wait()
+    >>> asyncio.run(main()).text
+    'Hello.'
+    """
+
+    def __init__(
+        self,
+        agents: AnyAgent | Iterable[AnyAgent],
+        *,
+        journal: Journal | str | None = None,
+        engine: Engine | str | None = None,
+        parallel: int = 16,
+        tenants: Collection[str] = (),
+        grace: float = 60.0,
+    ) -> None:
+        check_value("parallel", parallel, Annotated[int, between(1, 10_000)])
+        check_value("tenants", tuple(tenants), tuple[str, ...])
+        self._tenants = ServiceTenants(agents, journal, prepare=self._prepare_tenant)
+        self._lifetime = ServiceLifetime(self._tenants, grace)
+        if engine is None or isinstance(engine, str):
+            engine = open_engine(engine, self._tenants.journal)
+        self._engine = engine
+        self._inbox = open_inbox(self._tenants.journal)
+        self._driver = EntryDriver(self._tenants)
+        self._info = WorkerInfo(
+            id=new_run_id(),
+            host=socket.gethostname(),
+            process=os.getpid(),
+            agents=tuple(self._tenants.agents),
+            tenants=tuple(tenants),
+            slots=parallel,
+            engine=self._engine.name,
+            started_at=time.time(),
+        )
+        self._handled: dict[int, InboxEntry] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping: asyncio.Task[None] | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def id(self) -> str:
+        """The id of the worker, which `holdfast queue workers` and the console show."""
+        return self._info.id
+
+    def _prepare_tenant(self, tenant: TenantService) -> None:
+        """Leave the turns of the inbox to the inbox."""
+
+        async def is_taken(session: str) -> bool:
+            return await self._inbox.find_active(tenant.tenant, session) is not None
+
+        tenant.open_turns.leave_to_others(is_taken)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._engine.close)
+            await self._engine.open()
+            await self._inbox.note_worker(self._info)
+            stack.push_async_callback(self._forget_worker)
+            self._lifetime.on_stop = self.begin_stop
+            await stack.enter_async_context(self._lifetime)
+            stack.push_async_callback(self._stop)
+            self._dispatcher = Dispatcher(self._inbox, self._engine)
+            stack.callback(self._dispatcher.watch())
+            sweep = Sweep(self._inbox, self._engine, self._dispatcher)
+            queues = self._name_queues()
+            self._delivery = asyncio.create_task(
+                self._engine.run(self._handle, queues, self._info.slots), name="holdfast-delivery"
+            )
+            self._tasks = [
+                asyncio.create_task(self._dispatcher.run(), name="holdfast-dispatcher"),
+                asyncio.create_task(sweep.run(), name="holdfast-sweep"),
+                asyncio.create_task(self._beat(), name="holdfast-heartbeat"),
+                asyncio.create_task(self._look_for_cancelled(), name="holdfast-cancelling"),
+            ]
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def run(self) -> None:
+        """Work until the process is told to stop, by SIGTERM or SIGINT, and what is due then is done."""
+        await self._lifetime.wait_for_stop()
+
+    def begin_stop(self) -> None:
+        """Begin no more turns, and hand back those in progress; on the event loop."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._say_stopping(), name="holdfast-stopping")
+            self._delivery.cancel()
+
+    async def _stop(self) -> None:
+        self.begin_stop()
+        await self._lifetime.begin_stop()
+        await asyncio.wait([self._delivery])  # the handlers hand their entries back
+        if self._stopping is not None:
+            await asyncio.wait([self._stopping])
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+    async def _say_stopping(self) -> None:
+        """Let nothing more be admitted for the slots of this worker."""
+        self._info = self._info.stopped()
+        try:
+            await self._inbox.note_worker(self._info)
+        except HoldfastError as error:
+            _log.warning("the end of the worker cannot be told now: %s", error)
+
+    async def _forget_worker(self) -> None:
+        try:
+            await self._inbox.remove_worker(self.id)
+        except HoldfastError as error:
+            _log.warning("the worker cannot be removed now: %s", error)
+
+    def _name_queues(self) -> list[str]:
+        tenants = self._info.tenants or (None,)
+        return [name_queue(agent, tenant) for agent in self._info.agents for tenant in tenants]
+
+    # --- jobs
+
+    async def _handle(self, entry_id: int) -> None:
+        """Do what a job asks for; a job of an entry that is not to be driven here does nothing."""
+        if entry_id in self._handled:
+            return
+        entry = await self._inbox.begin(entry_id, self.id)
+        if entry is None:
+            return
+        self._handled[entry_id] = entry
+        try:
+            await self._save_outcome(entry, await self._drive(entry))
+        finally:
+            del self._handled[entry_id]
+
+    async def _drive(self, entry: InboxEntry) -> EntryOutcome | None:
+        """Drive an entry; wait for the journal where it cannot be used."""
+        while True:
+            try:
+                return await self._driver.drive(entry)
+            except JournalError as error:
+                if self._stopping is not None:
+                    return None
+                _log.warning("a turn waits for the journal: %s", error)
+                await asyncio.sleep(_PAUSE)
+
+    async def _save_outcome(self, entry: InboxEntry, outcome: EntryOutcome | None) -> None:
+        """Save what became of an entry; wait for the journal where it cannot be written."""
+        while True:
+            try:
+                if outcome is None:
+                    await self._dispatcher.put(await self._inbox.hand_back(entry.id, self.id))
+                else:
+                    await self._end(entry, outcome)
+            except JournalError as error:
+                if self._stopping is not None:
+                    return  # the heartbeat ends, and another worker finds the entry
+                _log.warning("the end of a turn waits for the inbox: %s", error)
+                await asyncio.sleep(_PAUSE)
+            else:
+                return
+
+    async def _end(self, entry: InboxEntry, outcome: EntryOutcome) -> None:
+        make_put = self._dispatcher.make_put
+        admission = await self._inbox.end(entry.id, self.id, outcome, make_put)
+        await self._dispatcher.note_admission(admission)
+        if outcome.state is EntryState.WAITING:
+            # An answer that was saved before the entry waited has woken nothing.
+            tenant = self._tenants.for_tenant(entry.tenant)
+            if await is_answered(tenant, entry.session):
+                await self._inbox.wake(entry.id)
+
+    # --- what is done regularly
+
+    async def _beat(self) -> None:
+        """Tell that the worker is alive, and cancel the turns that somebody wants cancelled."""
+        while True:
+            try:
+                for entry_id, by in (await self._inbox.note_worker(self._info)).items():
+                    self._cancel(entry_id, by)
+            except HoldfastError as error:
+                _log.warning("the heartbeat cannot be saved now: %s", error)
+            await asyncio.sleep(SECONDS_BETWEEN_HEARTBEATS)
+
+    async def _look_for_cancelled(self) -> None:
+        """Cancel turns soon after somebody wants that: a change of the inbox may be such a wish."""
+        while True:
+            await self._dispatcher.wait_for_change()
+            try:
+                for entry_id, by in (await self._inbox.find_cancelled(self.id)).items():
+                    self._cancel(entry_id, by)
+            except HoldfastError as error:
+                _log.info("the cancelled turns cannot be read now: %s", error)
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+
+    def _cancel(self, entry_id: int, by: str) -> None:
+        entry = self._handled.get(entry_id)
+        if entry is not None:
+            driven = self._tenants.for_tenant(entry.tenant).runner.find(entry.session)
+            if driven is not None:
+                driven.cancel(by)

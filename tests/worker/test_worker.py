@@ -1,0 +1,172 @@
+"""A worker in the process of whoever submits: the same inbox, driver and sweep as with many processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Agent, tool
+from holdfast.core.errors import (
+    ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    ProviderError,
+)
+from holdfast.core.events import Status
+from holdfast.journal import Journal, MemoryJournal, SqliteJournal
+from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.middleware import ToolPermission
+from holdfast.testing import ScriptedModel
+from holdfast.testing.emulator import call
+from holdfast.worker import Worker
+
+SECONDS = 20.0
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    if request.param == "memory":
+        yield MemoryJournal()
+        return
+    with SqliteJournal(tmp_path / "talk.db") as opened:
+        yield opened
+
+
+def greeter(journal: Journal, *replies: Any, **more: Any) -> Agent[str]:
+    return Agent(ScriptedModel(*replies), name="greeter", journal=journal, **more)
+
+
+async def test_a_turn_that_was_submitted_is_done(journal: Journal) -> None:
+    agent = greeter(journal, "Hello.")
+    run = await agent.submit("Hi.", session="ada", request="r1")
+    assert await run.read_state() is EntryState.READY
+    async with Worker(agent):
+        result = await run.wait(SECONDS)
+    assert result.text == "Hello."
+    assert result.status is Status.COMPLETED
+    assert await run.read_state() is EntryState.DONE
+
+
+async def test_turns_of_a_session_are_done_one_after_another(journal: Journal) -> None:
+    agent = greeter(journal, "one", "two", "three")
+    runs = [await agent.submit(text, session="ada") for text in ("1", "2", "3")]
+    states = [await run.read_state() for run in runs]
+    assert states == [EntryState.READY, EntryState.BLOCKED, EntryState.BLOCKED]
+    async with Worker(agent, parallel=8):
+        texts = [(await run.wait(SECONDS)).text for run in runs]
+    assert texts == ["one", "two", "three"]
+
+
+async def test_the_same_request_is_one_turn_and_another_message_a_conflict(
+    journal: Journal,
+) -> None:
+    agent = greeter(journal, "Hello.")
+    first = await agent.submit("Hi.", session="ada", request="r1")
+    again = await agent.submit("Hi.", session="ada", request="r1")
+    assert again.id == first.id
+    with pytest.raises(SubmissionError, match="r1"):
+        await agent.submit("Ho.", session="ada", request="r1")
+    async with Worker(agent):
+        assert (await again.wait(SECONDS)).text == "Hello."
+    assert (await (await agent.submit("Hi.", session="ada", request="r1")).wait(1)).text == "Hello."
+
+
+async def test_events_are_followed_from_the_begin_and_from_a_position(journal: Journal) -> None:
+    agent = greeter(journal, "Hello there.")
+    run = await agent.submit("Hi.", session="ada")
+    async with Worker(agent):
+        items = [(position, item) async for position, item in run.events()]
+        kinds = [type(item).__name__ for _, item in items]
+        assert kinds[-1] == "EndItem"
+        assert "EventItem" in kinds
+        rest = [position async for position, _ in run.events(items[1][0])]
+    assert rest[-1] == items[-1][0]
+    assert len(rest) < len(items) + 1
+
+
+async def test_a_turn_that_has_not_begun_is_dropped_when_it_is_cancelled(journal: Journal) -> None:
+    agent = greeter(journal)
+    run = await agent.submit("Hi.")
+    await run.cancel(by="ann")
+    assert await run.read_state() is EntryState.DROPPED
+    with pytest.raises(QueuedTurnError, match="dropped"):
+        await run.wait(SECONDS)
+
+
+async def test_a_turn_in_progress_is_cancelled(journal: Journal) -> None:
+    begun = asyncio.Event()
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look for a long time."""
+        begun.set()
+        await asyncio.sleep(60)
+        return "nothing"
+
+    agent = greeter(journal, call("look"), tools=[look])
+    run = await agent.submit("Look.", session="ada")
+    async with Worker(agent):
+        await begun.wait()
+        await run.cancel(by="ann")
+        with pytest.raises(HoldfastError, match="cancelled"):
+            await run.wait(SECONDS)
+    assert await run.read_state() is EntryState.DONE
+
+
+async def test_a_question_suspends_the_turn_and_an_answer_continues_it(journal: Journal) -> None:
+    @tool(effect="write")
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    agent = greeter(
+        journal,
+        call("pay", {"amount": 3}),
+        "Done.",
+        tools=[pay],
+        middleware=[ToolPermission(ask=["pay"])],
+    )
+    run = await agent.submit("Pay 3.", session="ada")
+    async with Worker(agent):
+        waiting = await run.wait(SECONDS)
+        assert waiting.status is Status.WAITING
+        assert await run.read_state() is EntryState.WAITING
+        await agent.answer("ada", waiting.questions[0].approve(by="ann"))
+        await open_inbox(journal).wake(run.id)  # the journal in memory has no trigger
+        while (await run.read_state()) is not EntryState.DONE:
+            await asyncio.sleep(0.01)
+        assert (await run.wait(SECONDS)).text == "Done."
+
+
+async def test_a_turn_that_failed_is_a_dead_letter_and_can_be_retried(journal: Journal) -> None:
+    info = ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="The key is wrong.")
+    agent = greeter(journal, ProviderError("no", info=info), "Hello.")
+    run = await agent.submit("Hi.", session="ada")
+    async with Worker(agent):
+        with pytest.raises(ProviderError):
+            await run.wait(SECONDS)
+        (entry,) = await open_inbox(journal).list_entries(states=[EntryState.FAILED])
+        assert entry.error == "The key is wrong."
+        assert await open_inbox(journal).retry(run.id)
+        assert (await run.wait(SECONDS)).text == "Hello."
+
+
+async def test_what_another_process_cannot_have_is_refused_when_it_is_submitted(
+    journal: Journal,
+) -> None:
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    agent = greeter(journal, "Hello.")
+    with pytest.raises(ConfigurationError, match="tools: cannot be queued"):
+        await agent.submit("Hi.", tools=[look])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match="journal"):
+        await Agent(ScriptedModel("x")).submit("Hi.")
