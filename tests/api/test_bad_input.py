@@ -240,6 +240,7 @@ TAKES_ANYTHING_OR_NOTHING = {
 }
 EMULATOR = set(emulator.__all__) - {"Emulator"}
 ELSEWHERE = {
+    *("EngineCarrier", "EngineConformance"),  # tests of an engine: tests/worker/test_engines.py
     # These need a file or a journal.
     *("ReadOnlySqliteJournal", "backup_file", "restore_backup", "mark_restored"),
     *("JournalCopy", "PruneResult"),

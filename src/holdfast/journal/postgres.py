@@ -399,6 +399,13 @@ class PostgresJournal:
 
         return PostgresLink(self._server, receive, changed)
 
+    async def identify(self) -> str:
+        """Return a text that is equal for all processes of this journal, and for no other journal.
+
+        Only a copy of the files of a whole server has the same one.
+        """
+        return str((await self._fetch_rows(sql.IDENTITY, {}))[0][0])
+
     def close(self) -> None:
         """Wait until all records are saved, end all leases, and close all connections.
 

@@ -261,6 +261,13 @@ TENANTS_WITH_OPEN_TURNS: Final = (
     "SELECT DISTINCT tenant FROM holdfast_runs WHERE turn_open ORDER BY tenant"
 )
 
+IDENTITY: Final = """
+SELECT md5(concat_ws('/', (SELECT system_identifier FROM pg_control_system()),
+  (SELECT oid FROM pg_database WHERE datname = current_database()),
+  'holdfast_journal'::regclass::oid))
+"""
+"""The server, the database and the table: a journal in another schema has a table of its own."""
+
 ORPHANS: Final = """
 SELECT count(*) FROM holdfast_records WHERE run_id NOT IN (SELECT id FROM holdfast_runs)
 """

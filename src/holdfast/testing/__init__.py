@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from holdfast.testing.crash import CrashAt as CrashAt
     from holdfast.testing.crash import SimulatedCrash as SimulatedCrash
     from holdfast.testing.emulator.server import Emulator as Emulator
+    from holdfast.testing.engine_conformance import EngineCarrier as EngineCarrier
+    from holdfast.testing.engine_conformance import EngineConformance as EngineConformance
     from holdfast.testing.fake_clock import FakeClock as FakeClock
     from holdfast.testing.fake_clock import FixedRng as FixedRng
     from holdfast.testing.replaying import ReplayDifference as ReplayDifference
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _HOME: dict[str, str] = {
     "CrashAt": "holdfast.testing.crash",
     "Emulator": "holdfast.testing.emulator.server",
+    "EngineCarrier": "holdfast.testing.engine_conformance",
+    "EngineConformance": "holdfast.testing.engine_conformance",
     "FakeClock": "holdfast.testing.fake_clock",
     "FixedRng": "holdfast.testing.fake_clock",
     "ReplayDifference": "holdfast.testing.replaying",

@@ -1,0 +1,219 @@
+"""The connection of a process to a NATS server, which is made again for ever, and errors without a password.
+
+One connection serves the engine and the live link. This module must never raise an error of the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.journal.inbox.inbox_errors import EngineError
+
+T = TypeVar("T")
+
+NAME = "nats"
+SECONDS_TO_CONNECT = 4.0
+_SECONDS_TO_ANSWER = 5.0
+_SECONDS_BETWEEN_TRIES = 0.25
+_SECONDS_BETWEEN_PINGS = 5
+_SCHEMES = ("nats", "tls", "ws", "wss")
+_SPACE = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+_log = logging.getLogger("holdfast.worker")
+
+FAILURES = (nats.errors.Error, OSError, TimeoutError)
+"""What the client raises when the server is gone or refuses."""
+
+
+class ApiError(Exception):
+    """JetStream refused a request; `code` is that of HTTP."""
+
+    def __init__(self, code: int, description: str) -> None:
+        super().__init__(description)
+        self.code = code
+
+
+class NatsAddress:
+    """The address of one server, or of the servers of a cluster.
+
+    Args:
+        url: `nats://user:password@host:4222,nats://other:4222/space`; `tls://`, `ws://` and `wss://`
+            as well. The last part, which may be missing, names the space of the subjects; two journals
+            must not share one.
+
+    Raises:
+        ConfigurationError: the address is invalid. The message does not contain it.
+
+    >>> NatsAddress("nats://ada:secret@broker,nats://two:4333/staging")
+    NatsAddress('nats://broker:4222,nats://two:4333/staging')
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = [_split_server(part) for part in url.split(",")]
+        spaces = [part.path.strip("/") for part in parts]
+        self.space = spaces[-1]
+        if any(spaces[:-1]) or (self.space and not _SPACE.fullmatch(self.space)):
+            raise _invalid_address()
+        self.servers = [part._replace(path="").geturl() for part in parts]
+        hosts = ",".join(f"{part.scheme}://{part.hostname}:{part.port or 4222}" for part in parts)
+        self.location = hosts + (f"/{self.space}" if self.space else "")
+
+    def __repr__(self) -> str:
+        return f"NatsAddress({self.location!r})"
+
+
+def _split_server(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text.strip())
+        is_valid = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        raise _invalid_address() from None
+    if not is_valid or parts.query or parts.fragment or "@" in parts.path:
+        raise _invalid_address()
+    return parts
+
+
+def _invalid_address() -> ConfigurationError:
+    return ConfigurationError(
+        "engine",
+        "is not an address of a NATS server",
+        fix="Write nats://user@host:4222 or nats://host:4222/space, where the space has letters, "
+        "digits, hyphens and underscores; percent-encode special characters in a password",
+    )
+
+
+class NatsConnection:
+    """The connection; it belongs to the event loop that opened it.
+
+    Args:
+        address: the address of the server.
+        note_state: is told on the event loop when the connection is lost or made.
+    """
+
+    def __init__(
+        self, address: NatsAddress, note_state: Callable[[bool], None] | None = None
+    ) -> None:
+        self.address = address
+        self._note_state = note_state or _ignore_state
+        self._client: Client | None = None
+        self._last_problem = ""
+        self._opening = asyncio.Lock()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a connection now."""
+        return self._client is not None and self._client.is_connected
+
+    async def open(self) -> Client:
+        """Return the client; connect if there is none, or if the server has ended it for good.
+
+        Raises:
+            EngineError: no server can be reached.
+        """
+        async with self._opening:
+            if self._client is not None and not self._client.is_closed:
+                return self._client
+            client = Client()
+            try:
+                async with asyncio.timeout(SECONDS_TO_CONNECT):
+                    await self._connect(client)
+            except FAILURES as error:
+                failure = self.to_engine_error(error)
+            else:
+                self._client = client
+                self._note_state(True)
+                return client
+            await _close(client)
+            raise failure
+
+    async def _connect(self, client: Client) -> None:
+        await client.connect(
+            servers=self.address.servers,
+            name="holdfast",
+            connect_timeout=2,
+            reconnect_time_wait=_SECONDS_BETWEEN_TRIES,  # type: ignore[arg-type]  # REASON: seconds
+            max_reconnect_attempts=-1,
+            ping_interval=_SECONDS_BETWEEN_PINGS,
+            max_outstanding_pings=2,
+            error_cb=self._note_error,
+            disconnected_cb=self._note_lost,
+            reconnected_cb=self._note_made,
+        )
+
+    async def _note_error(self, error: Exception) -> None:
+        if str(error):
+            self._last_problem = type(error).__name__
+        _log.info("nats %s: %s", self.address.location, type(error).__name__)
+
+    async def _note_lost(self) -> None:
+        _log.warning("nats %s: the connection is lost", self.address.location)
+        self._note_state(False)
+
+    async def _note_made(self) -> None:
+        _log.warning("nats %s: the connection is made again", self.address.location)
+        self._note_state(True)
+
+    def to_engine_error(self, error: Exception) -> EngineError:
+        """Translate a failure. Raise it outside the `except` block; it holds no password."""
+        name = type(error).__name__
+        if isinstance(error, TimeoutError) and self._last_problem:
+            name = self._last_problem
+        problem = f"{self.address.location} cannot be reached: {name}"
+        if isinstance(error, ApiError | nats.js.errors.APIError):
+            problem = f"{self.address.location} refuses: {error}"
+        return EngineError(NAME, problem, fix="Start it with JetStream, or check the address")
+
+    async def perform(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Do something with the client. Raises EngineError, at once while the connection is lost."""
+        client = await self.open()
+        if not client.is_connected:
+            problem = f"{self.address.location} is not connected now"
+            raise EngineError(NAME, problem, fix="It is tried again for ever")
+        try:
+            return await work(client)
+        except (*FAILURES, ApiError) as error:
+            failure = self.to_engine_error(error)
+        raise failure
+
+    async def close(self) -> None:
+        """Close the connection. A second call does nothing."""
+        client, self._client = self._client, None
+        if client is not None:
+            await _close(client)
+
+
+async def _close(client: Client) -> None:
+    with suppress(*FAILURES):
+        await client.close()
+
+
+async def call_api(client: Client, name: str, body: Mapping[str, object]) -> dict[str, object]:
+    """Send a request to JetStream and return its response.
+
+    Raises:
+        ApiError: it refused.
+        nats.errors.Error: it does not answer.
+    """
+    data = json.dumps(body).encode()
+    response = await client.request(f"$JS.API.{name}", data, timeout=_SECONDS_TO_ANSWER)
+    content: dict[str, object] = json.loads(response.data)
+    error = content.get("error")
+    if isinstance(error, dict):
+        raise ApiError(int(error.get("code", 500)), str(error.get("description", "")))
+    return content
+
+
+def _ignore_state(_is_up: bool) -> None:  # REASON: a callback
+    """Tell nobody."""

@@ -1,0 +1,153 @@
+"""The connections of procrastinate to the database of a journal, and errors without a password.
+
+procrastinate opens its connections itself, since only the journal imports the driver. A worker of
+procrastinate ends at the first lost connection; `PatientConnector` waits for the server instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from procrastinate import PsycopgConnector
+from procrastinate.exceptions import ConnectorException, ProcrastinateException
+
+from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.postgres_failures import PostgresAddress, is_transient
+
+if TYPE_CHECKING:
+    from procrastinate.connector import Notify
+
+T = TypeVar("T")
+
+NAME = "postgres"
+
+SECONDS_TO_CONNECT = 5.0
+_SECONDS_TO_STOP = 5.0
+_LONGEST_PAUSE = 1.0
+_OPTIONS = {
+    "application_name": "holdfast engine",
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "tcp_user_timeout": "20000",
+}
+_JOB_IS_GONE = "P0001"
+"""What procrastinate raises when it ends a job that is not there any more."""
+
+_WORKER_IS_GONE = "23503"
+"""A job cannot refer to this worker until its next heartbeat."""
+
+_log = logging.getLogger("holdfast.worker")
+
+
+def make_connector(address: PostgresAddress, size: int) -> PsycopgConnector:
+    """Return a connector that opens up to `size` connections, none before they are needed."""
+    return PsycopgConnector(**_pool_arguments(address, size))
+
+
+def _pool_arguments(address: PostgresAddress, size: int) -> dict[str, Any]:
+    return {
+        "conninfo": "",
+        "kwargs": {**_OPTIONS, **{k: v for k, v in address.parts.items() if v is not None}},
+        "min_size": 0,
+        "max_size": size,
+        "timeout": SECONDS_TO_CONNECT,
+        "configure": _commit_each_statement,
+        "name": "holdfast-engine",
+    }
+
+
+async def _commit_each_statement(connection: Any) -> None:
+    await connection.set_autocommit(True)
+
+
+def to_engine_error(address: PostgresAddress, error: ProcrastinateException) -> EngineError:
+    """Translate an error of procrastinate. Raise it outside the `except` block.
+
+    The exception of the driver does not become its context then.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, Exception):
+        return EngineError(NAME, f"{address.location}: {type(error).__name__}")
+    journal_error = address.to_journal_error(cause)
+    failure = EngineError(NAME, str(journal_error))
+    failure.__cause__ = journal_error.__cause__
+    return failure
+
+
+class PatientConnector(PsycopgConnector):
+    """Repeats each statement until the server answers; for a worker of procrastinate alone.
+
+    Args:
+        address: the address of the server.
+        size: the largest number of connections, without the one that listens.
+    """
+
+    def __init__(self, address: PostgresAddress, size: int) -> None:
+        super().__init__(**_pool_arguments(address, size))
+        self._address = address
+        self._ends_at: float | None = None
+
+    def stop_soon(self) -> None:
+        """Repeat statements for a few seconds only from now on, as the worker stops."""
+        if self._ends_at is None:
+            self._ends_at = asyncio.get_running_loop().time() + _SECONDS_TO_STOP
+
+    async def execute_query_async(self, query: Any, **arguments: Any) -> None:
+        """Execute a statement; to end a job that is gone is no error."""
+        try:
+            await self._repeat(super().execute_query_async, query, arguments)
+        except ConnectorException as error:
+            if _code_of(error) != _JOB_IS_GONE:
+                raise
+
+    async def execute_query_one_async(self, query: Any, **arguments: Any) -> dict[str, Any]:
+        """Execute a statement, and return its row."""
+        return await self._repeat(super().execute_query_one_async, query, arguments)
+
+    async def execute_query_all_async(self, query: Any, **arguments: Any) -> list[dict[str, Any]]:
+        """Execute a statement, and return its rows."""
+        return await self._repeat(super().execute_query_all_async, query, arguments)
+
+    async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
+        """Listen until cancelled. What was missed meanwhile is found by polling."""
+        names = list(channels)
+        pause = 0.05
+        while True:
+            try:
+                await super().listen_notify(on_notification, names)
+            except (ConnectorException, OSError) as error:
+                _log.info("engine %s does not listen: %s", NAME, type(error).__name__)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _repeat(
+        self, execute: Callable[..., Awaitable[T]], query: Any, arguments: dict[str, Any]
+    ) -> T:
+        pause = 0.05
+        while True:
+            try:
+                return await execute(query, **arguments)
+            except ConnectorException as error:
+                if not self._is_worth_waiting(error):
+                    raise
+                if pause <= 0.05:
+                    failure = to_engine_error(self._address, error)
+                    _log.warning("%s; its jobs wait", failure)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _is_worth_waiting(self, error: ConnectorException) -> bool:
+        if self._ends_at is not None and asyncio.get_running_loop().time() >= self._ends_at:
+            return False
+        cause = error.__cause__
+        if not isinstance(cause, Exception):
+            return False
+        return _code_of(error) == _WORKER_IS_GONE or is_transient(cause)
+
+
+def _code_of(error: ConnectorException) -> object:
+    return getattr(error.__cause__, "sqlstate", None)
