@@ -37,6 +37,7 @@ NAMESPACES = (
     "holdfast.testing",
     "holdfast.testing.emulator",
     "holdfast.tools",
+    "holdfast.worker",
 )
 """The modules that a user imports from."""
 

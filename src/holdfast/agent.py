@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, cast, ov
 from typing_extensions import TypeVar
 
 from holdfast.core.keyword_checks import name_wrong_keywords
+from holdfast.agent_questions import AgentQuestions
 
 if TYPE_CHECKING:
     import os
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast.core.hosted_tools import HostedTool
     from holdfast.core.limits import Limits
     from holdfast.core.model_request import ModelSettings
-    from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
     from holdfast.journal.port import Journal, RunEntry
     from holdfast.journal.retention import Retention
     from holdfast.middleware.chain import AnyMiddleware
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.instructions import Instructions
     from holdfast.runtime.open_runs.recovery import RecoveredRun
     from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput, WantedOutput
-    from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
     from holdfast.runtime.queued_runs.queued_run import QueuedRun
     from holdfast.runtime.result import Result
@@ -68,7 +67,7 @@ def _explain_wrong_keyword(given: Collection[str], known: Collection[str]) -> No
     check_names("Agent", given, known)
 
 
-class Agent(Generic[T, D_contra]):
+class Agent(AgentQuestions[T], Generic[T, D_contra]):
     """A model with instructions, tools and settings; runs turns.
 
     Args:
@@ -224,30 +223,19 @@ class Agent(Generic[T, D_contra]):
 
         return run_blocking(self._engine.run(self._engine.make_turn(prompt, output, keywords)))
 
-    async def submit(
-        self,
-        prompt: Prompt,
-        *,
-        session: str | None = None,
-        request: str | None = None,
-        tenant: str | None = None,
-        priority: int = 0,
-        not_before: float | None = None,
-        **keywords: Unpack[SubmitKeywords],
-    ) -> QueuedRun[T]:
+    async def submit(self, prompt: Prompt, **keywords: Unpack[SubmitKeywords]) -> QueuedRun[T]:
         """Put a turn into the inbox of the journal, for a worker to drive; return when it is saved.
 
         The turns of a session are done one after another. Only what JSON can express is submitted.
 
         Args:
             prompt: the user's message.
-            session: the name of a session; without one, the turn has a session of its own.
-            request: an idempotency key of yours: the same submission again returns the same run.
-            tenant: whose turn it is; that of the journal by default.
-            priority: a greater number goes before a smaller one of the same tenant.
-            not_before: the time before which it does not begin, in seconds since the epoch.
-            keywords: as for `run`: `history`, `model` by its name, `settings`, `limits`, `metadata`,
-                `instructions`, `by`, an `output` that is a `JsonSchema`, and `ClientTool`s.
+            keywords: `session`, without which the turn has one of its own; `request`, an idempotency
+                key of yours: the same submission again returns the same run; `tenant`, that of the
+                journal by default; `priority`, of which a greater number goes before a smaller one of
+                the tenant; `not_before`, in seconds since the epoch. As for `run`: `history`, the
+                name of a `model`, `settings`, `limits`, `metadata`, `instructions`, `by`, an `output`
+                that is a `JsonSchema`, and `tools` that are `ClientTool`s.
 
         Raises:
             ConfigurationError: this agent has no journal, or an argument is wrong.
@@ -256,10 +244,9 @@ class Agent(Generic[T, D_contra]):
             QuotaReachedError: the tenant has used up its turns or tokens of this day.
             JournalError: the journal cannot be written.
         """
-        from holdfast.runtime.queued_runs.submit_turn import SubmitOptions, submit_turn
+        from holdfast.runtime.queued_runs.submit_turn import submit_turn
 
-        options = SubmitOptions(session, request, tenant, priority, not_before)
-        return await submit_turn(self._engine, prompt, keywords, options)
+        return await submit_turn(self._engine, prompt, keywords)
 
     def map(
         self,
@@ -401,58 +388,6 @@ class Agent(Generic[T, D_contra]):
             JournalError: the journal could not list its runs.
         """
         return await self._engine.recover(output, keywords)
-
-    async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
-        """Return the open questions of a run or session, in the order in which they were asked.
-
-        Raises:
-            ConfigurationError: the journal has no such run.
-        """
-        return await self._engine.answering.questions(run_id)
-
-    @overload
-    async def answer(self, run_id: str, to: Answer[A], /) -> Receipt: ...
-    @overload
-    async def answer(self, run_id: str, to: Question[A], value: A, /) -> Receipt: ...
-    async def answer(
-        self, run_id: str, to: AnyAnswer | AnyQuestion, value: object = None, /
-    ) -> Receipt:
-        """Answer a question of a run, whether the run is in progress or not.
-
-        A run that waits in this process receives the answer and continues. For any other run, the
-        answer is in the journal when this method returns, and `resume` uses it.
-
-        An answer belongs to one question. It is refused when the question belongs to another run, to
-        an earlier session of the same name, or shows something else.
-
-        Args:
-            run_id: the id of the run, or the name of the session.
-            to: an answer, such as `question.approve(by="ann")`; or the question.
-            value: the answer, when `to` is a question.
-
-        Returns:
-            A true value when the answer was accepted, otherwise a false one with the reason.
-
-        Raises:
-            AnswerTypeError: the question asks for another type; it stays open.
-            ConfigurationError: the journal has no such run, this process does not know the class of
-                the question, or the edited arguments do not fit the tool.
-        """
-        from holdfast.runtime.questions.open_question import address_answer
-
-        return await self._engine.answering.answer(run_id, address_answer(to, value))
-
-    async def abandon(self, run_id: str, *, by: str = "") -> Result[T]:
-        """Give up a turn that waits for an answer, or that a crash interrupted.
-
-        The turn is closed as cancelled, and so are the open turns of agents in its tools. Its history
-        says what was attempted, and the session accepts the next message. A turn that has ended
-        stays as it is. The journal also saves `by`: who gives the turn up.
-
-        Raises:
-            ConfigurationError: the journal has no such run or session.
-        """
-        return cast("Result[T]", await self._engine.answering.abandon(run_id, by))
 
     @property
     def sessions(self) -> Sessions:

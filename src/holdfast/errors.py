@@ -51,6 +51,12 @@ if TYPE_CHECKING:
     from holdfast.core.output import OutputRejected as OutputRejected
     from holdfast.core.problems import Problem as Problem
     from holdfast.core.redaction import redact as redact
+    from holdfast.journal.inbox.inbox_errors import EngineError as EngineError
+    from holdfast.journal.inbox.inbox_errors import InboxError as InboxError
+    from holdfast.journal.inbox.inbox_errors import QueuedTurnError as QueuedTurnError
+    from holdfast.journal.inbox.inbox_errors import QueueFullError as QueueFullError
+    from holdfast.journal.inbox.inbox_errors import QuotaReachedError as QuotaReachedError
+    from holdfast.journal.inbox.inbox_errors import SubmissionError as SubmissionError
     from holdfast.journal.journal_errors import JournalBusyError as JournalBusyError
     from holdfast.journal.journal_errors import JournalClosedError as JournalClosedError
     from holdfast.journal.journal_errors import JournalCorruptError as JournalCorruptError
@@ -72,12 +78,14 @@ _HOME: dict[str, str] = {
     "ConfigurationError": "holdfast.core.errors",
     "ConflictError": "holdfast.core.errors",
     "EmptyResponseError": "holdfast.core.errors",
+    "EngineError": "holdfast.journal.inbox.inbox_errors",
     "ErrorCategory": "holdfast.core.error_info",
     "ErrorInfo": "holdfast.core.error_info",
     "FilteredError": "holdfast.core.errors",
     "HoldfastBug": "holdfast.core.errors",
     "HoldfastError": "holdfast.core.errors",
     "IllegalEventError": "holdfast.core.errors",
+    "InboxError": "holdfast.journal.inbox.inbox_errors",
     "InvalidStructureError": "holdfast.core.errors",
     "JournalBusyError": "holdfast.journal.journal_errors",
     "JournalClosedError": "holdfast.journal.journal_errors",
@@ -100,6 +108,9 @@ _HOME: dict[str, str] = {
     "OutputRejected": "holdfast.core.output",
     "Problem": "holdfast.core.problems",
     "ProviderError": "holdfast.core.errors",
+    "QueueFullError": "holdfast.journal.inbox.inbox_errors",
+    "QueuedTurnError": "holdfast.journal.inbox.inbox_errors",
+    "QuotaReachedError": "holdfast.journal.inbox.inbox_errors",
     "RefusedError": "holdfast.core.errors",
     "ReplayMismatchError": "holdfast.core.errors",
     "ReplyTooLargeError": "holdfast.core.errors",
@@ -108,6 +119,7 @@ _HOME: dict[str, str] = {
     "ResponseValidationError": "holdfast.core.errors",
     "SessionBusyError": "holdfast.core.errors",
     "StoppedError": "holdfast.core.errors",
+    "SubmissionError": "holdfast.journal.inbox.inbox_errors",
     "TextWithdrawn": "holdfast.runtime.streams.shown_text",
     "ToolError": "holdfast.tools.tool_failures",
     "ToolExecutionError": "holdfast.core.errors",

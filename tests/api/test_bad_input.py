@@ -123,6 +123,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "Deny": {"reason": "no"},
     "ErrorFormatting": {},
     "ErrorHandling": {},
+    "QueueLimits": {},
     "RetryOptions": {},
     "ErrorTracking": {},
     "FunctionRetryExecutor": {},
@@ -210,6 +211,8 @@ MADE_BY_RUNS = {
     *("UsageTotal", "UsageView"),
     *("EndItem", "EventItem", "NoticeItem", "ReasoningItem", "StatusItem", "TextItem"),
     "WithdrawnItem",
+    *("Admission", "EntryOutcome", "InboxEntry", "Job", "QueueDepth", "QueuedRun"),
+    *("StalledEntry", "Statement", "Submission", "WorkerEntry", "WorkerInfo"),
 }
 """Records of runs, for users to read: nothing looks at them, for their speed."""
 
@@ -245,6 +248,7 @@ ELSEWHERE = {
     *("ReadOnlySqliteJournal", "backup_file", "restore_backup", "mark_restored"),
     *("JournalCopy", "PruneResult"),
     "Retention",
+    *("Worker", "open_engine", "open_inbox", "Inbox"),  # tests/worker, tests/journal/inbox
     "Agent",
     "AgentResponse",
     "ReRegistrationAgentResponse",

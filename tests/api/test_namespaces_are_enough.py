@@ -54,6 +54,7 @@ INNER = {
     "AgentKeywords": "the keywords of Agent, for type checkers",
     "ToolKeywords": "the keywords of `@tool`, for type checkers",
     "RunKeywords": "the keywords of Agent.run, for type checkers",
+    "SubmitKeywords": "the keywords of Agent.submit, for type checkers",
     "ResumeKeywords": "the keywords of Agent.resume, for type checkers",
     "RecoverKeywords": "the keywords of Agent.recover, for type checkers",
     "ErrorHandlingKeywords": "what ErrorHandling.agent_keywords gives, for type checkers",

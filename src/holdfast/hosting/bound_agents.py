@@ -14,6 +14,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine_copies import copy_on_journal
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.streams.run_stream import RunStream
 
@@ -58,7 +59,7 @@ def _bind_engine(engine: Engine[Any], journal: Journal) -> Engine[Any]:
         engine: the engine of an agent.
         journal: where the runs of the new engine are saved.
     """
-    bound = engine.on_journal(journal)
+    bound = copy_on_journal(engine, journal)
     bound.on_wait, bound.max_wait = "suspend", 0.0
     return bound
 

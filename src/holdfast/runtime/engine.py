@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -141,15 +140,6 @@ class Engine(Generic[T]):
 
             self.pruning = make_pruning(self.plan, self.session_pool, retention)
 
-    def on_journal(self, journal: Journal) -> Engine[T]:
-        """Return an engine of the same agent on another journal."""
-        copied = copy(self)
-        copied.journal = journal
-        copied.session_pool = SessionPool(journal, self.plan.chain, self.session_pool.cache)
-        copied.answering = Answering(self.plan, copied.session_pool, journal)
-        copied.pruning = None  # of the other journal
-        return copied
-
     def make_turn(self, prompt: Prompt, output: object, keywords: RunKeywords[Any]) -> TurnInput:
         """Build the input of a turn from the arguments of `Agent.run`. Raises ConfigurationError."""
         return make_turn(self._plans, prompt, output, keywords)
@@ -208,10 +198,10 @@ class Engine(Generic[T]):
         )
         async with self.session_pool.open_session(run_id, max_wait=self.max_wait) as opened:
             check_run_exists(opened.machine, run_id)
-            run = await self._restore_run(turn, opened, context)
+            run = await self.restore_run(turn, opened, context)
             return await self._continue_turn(run, may_try_again=True)
 
-    async def _restore_run(
+    async def restore_run(
         self,
         turn: ContinuedTurn,
         opened: OpenSession,
@@ -290,9 +280,7 @@ class Engine(Generic[T]):
         context = msgspec.structs.replace(context, session=run_id, child_journal=journal)
         async with self.session_pool.open_session(run_id, max_wait=max_wait) as opened:
             if find_time_to_continue(opened.machine) <= self.plan.clock.now():
-                progress.run = run = await self._restore_run(
-                    turn, opened, context, only_needed=True
-                )
+                progress.run = run = await self.restore_run(turn, opened, context, only_needed=True)
                 progress.result = await self._continue_turn(run)
 
     def recover_stream(self, run_id: str) -> RunStream[Any]:
@@ -377,26 +365,10 @@ class Engine(Generic[T]):
             records = await opened.log.read(run_id)
             key = find_last_try(records, key)
             if is_latest_turn(opened.machine, key):
-                return await self._continue_turn(await self._restore_run(this, opened, context))
+                return await self._continue_turn(await self.restore_run(this, opened, context))
         past = self.session_pool.make_session(MemoryJournal())
         past.machine = replay_turn(records, key)
-        return finish_turn(await self._restore_run(this, past, context))
-
-    async def read_result(self, request: str) -> Result[T] | None:
-        """Return the result of the turn with a request; None if the journal has no such turn.
-
-        Nothing is driven: a turn in progress has the result that it has now.
-        """
-        require_asyncio()
-        known = await self.require_journal("read the result").find_request(request)
-        if known is None:
-            return None
-        run_id, key = known
-        records = await self.session_pool.journal.read(run_id)
-        past = self.session_pool.make_session(MemoryJournal())
-        past.machine = replay_turn(records, find_last_try(records, key))
-        this, context = ContinuedTurn(run_id=run_id), TurnContext(session=run_id)
-        return finish_turn(await self._restore_run(this, past, context))
+        return finish_turn(await self.restore_run(this, past, context))
 
     async def _run_new(
         self,

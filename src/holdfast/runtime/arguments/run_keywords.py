@@ -49,8 +49,13 @@ class RunKeywords(TypedDict, Generic[D], total=False):
 
 
 class SubmitKeywords(TypedDict, total=False):
-    """The keywords of `Agent.submit` that it has in common with `Agent.run`; see there."""
+    """The keywords of `Agent.submit`; see there."""
 
+    session: str | None
+    request: str | None
+    tenant: str | None
+    priority: int
+    not_before: float | None
     history: Sequence[Message]
     model: str
     settings: ModelSettings | None
@@ -80,9 +85,7 @@ class RecoverKeywords(ResumeKeywords[D], Generic[D], total=False):
 
 
 RUN_NAMES = frozenset({*RunKeywords.__annotations__, "output"})
-SUBMIT_NAMES = frozenset(
-    {*SubmitKeywords.__annotations__, "session", "request", "tenant", "priority", "not_before"}
-)
+SUBMIT_NAMES = frozenset(SubmitKeywords.__annotations__)
 RESUME_NAMES = frozenset({*ResumeKeywords.__annotations__, "output"})
 RECOVER_NAMES = frozenset({*RecoverKeywords.__annotations__, "output"})
 

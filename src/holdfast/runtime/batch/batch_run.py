@@ -38,6 +38,7 @@ from holdfast.runtime.arguments.continued_turn import ContinuedTurn
 from holdfast.runtime.batch.batch_progress import ShowProgress, choose_display
 from holdfast.runtime.batch.batch_result import BatchItem, BatchProgress, BatchResult
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine_copies import copy_on_journal
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt, to_message
@@ -139,7 +140,7 @@ class BatchRun(Generic[ItemT, T]):
         plan: BatchPlan[ItemT],
     ) -> None:
         journal = resolve_journal(plan.journal)
-        self._engine = engine if journal is None else engine.on_journal(journal)
+        self._engine = engine if journal is None else copy_on_journal(engine, journal)
         if plan.is_saved:
             self._engine.require_journal("save the batch")
         engine.plan.check_deps(plan.deps)
@@ -248,7 +249,7 @@ class BatchRun(Generic[ItemT, T]):
             request = f"{engine.plan.name}/{plan.make_key(index, item, prompt)}"
         elif plan.options.get("retries", 0):
             # A retry continues where the turn has failed, so it must be saved somewhere.
-            engine, request = engine.on_journal(MemoryJournal()), "item"
+            engine, request = copy_on_journal(engine, MemoryJournal()), "item"
         turn = engine.make_turn(
             prompt,
             None,
