@@ -22,7 +22,7 @@ from holdfast import (
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.events import Status, TurnClosed
 from holdfast.journal import Journal, Retention
-from holdfast.runtime.batch.batch_run import _copy_with_journal
+from holdfast.runtime.engine_copies import copy_on_journal
 from holdfast.runtime.sessions import background_pruning
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened
@@ -193,6 +193,6 @@ async def test_a_copy_with_another_journal_deletes_nothing(path: Path) -> None:
     with SqliteJournal(path) as journal, SqliteJournal(path.with_name("other.db")) as other:
         await save(other, "old")
         agent = make_agent(journal, Retention(days=30), "Hello!")
-        engine = _copy_with_journal(agent._engine, other)
+        engine = copy_on_journal(agent._engine, other)
         assert engine.pruning is None
         assert await names(other) == ["old"]
