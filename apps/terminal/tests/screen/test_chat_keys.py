@@ -294,6 +294,7 @@ async def test_the_palette_has_exactly_the_commands_of_the_table() -> None:
             "Change Orchestrator Agent",
             "Adjust Temperature",
             "Configure Max Tokens",
+            "Trust This Folder",
         ]
         await chat.press(pilot, "ctrl+p")
         await pilot.press(*"adjust")

@@ -7,6 +7,7 @@ from rich.cells import cell_len, set_cell_size
 from adh.screen.conversation_port import SessionFacts
 
 _SEPARATOR = "  ·  "
+_SHORTEST_FOLDER = 15
 
 
 def describe_session(facts: SessionFacts, tokens: int, cost: float | None, width: int) -> str:
@@ -23,10 +24,13 @@ def describe_session(facts: SessionFacts, tokens: int, cost: float | None, width
     '~/shop  ·  main  ·  gemini  ·  s-1  ·  12,345 tokens  ·  $0.03'
     >>> describe_session(facts, 12_345, 0.0312, 40)
     '~/shop  ·  main  ·  gemini'
+    >>> long = SessionFacts(folder="/srv/customers/north/shop", model="gemini")
+    >>> describe_session(long, 0, None, 40)
+    '…ers/north/shop  ·  gemini'
     """
     price = "" if cost is None else f"${cost:.2f}" if cost >= 0.005 or not cost else "<$0.01"
     parts = [
-        (0, facts.folder),
+        (0, _cut_start(facts.folder, max(_SHORTEST_FOLDER, width // 3))),
         (1, facts.branch),
         (2, facts.model),
         (5, facts.session),
@@ -38,6 +42,12 @@ def describe_session(facts: SessionFacts, tokens: int, cost: float | None, width
         shown.remove(max(shown))
     line = _join(shown)
     return line if cell_len(line) <= width else set_cell_size(line, max(0, width - 1)) + "…"
+
+
+def _cut_start(text: str, cells: int) -> str:
+    while cell_len(text) > cells:
+        text = "…" + text.removeprefix("…")[1:]
+    return text
 
 
 def _join(parts: list[tuple[int, str]]) -> str:

@@ -6,10 +6,10 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Enter", "send"),
     ("Shift+Enter, Ctrl+J", "new line"),
     ("Esc, Ctrl+C", "stop the turn; once more: leave"),
-    ("Up, Down", "in an empty input: earlier and later messages"),
+    ("Up, Down", "in an empty input: earlier messages"),
     ("PageUp, PageDown", "scroll the chat"),
-    ("Tab", "go to the chat: Up, Down select; Enter folds; c copies"),
-    ("Ctrl+U", "in an empty input: undo the last turn and its file changes"),
+    ("Tab", "go to the chat: Enter folds, c copies a block"),
+    ("Ctrl+U", "in an empty input, or /undo: undo the last turn"),
     ("Ctrl+L", "begin another session; this one stays"),
     ("Ctrl+Y", "copy the chat"),
     ("Ctrl+E", "export the chat as Markdown and JSON lines"),
@@ -31,8 +31,8 @@ PALETTE: tuple[tuple[str, str, str], ...] = (
     ("Configure API Key", "Save a key in the system's keychain", "configure_key"),
     ("Select Model", "Choose the model of the next turns", "select_model"),
     ("Change Orchestrator Agent", "Choose the agent that you talk to", "select_agent"),
-    ("Trust This Folder", "Use its instructions, agents, skills and keys", "ask_for_trust"),
     ("Adjust Temperature", "How freely the model chooses its words", "adjust_temperature"),
     ("Configure Max Tokens", "The longest reply", "configure_max_tokens"),
+    ("Trust This Folder", "Use its instructions, agents, skills and keys", "ask_for_trust"),
 )
 """Each command of the palette: its title, a line about it, and its name in `ChatSession.perform`."""

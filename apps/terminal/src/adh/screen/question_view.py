@@ -132,13 +132,13 @@ def _add_lines(body: Text, label: str, lines: Sequence[str], colours: Colours, s
 
 def _list_facts(view: QuestionView, *, details: bool) -> list[tuple[str, str]]:
     risk = f"{Risk.parse(view.risk).icon} {view.risk}" if view.risk else ""
+    level = f"level {view.level}" if view.level else ""
+    asked = f"{view.agent or view.source}" + (f", in {view.folder}" if view.folder else "")
     facts = [
-        ("Risk", risk),
-        ("Level", view.level),
+        ("Risk", ", ".join(part for part in (risk, level) if part)),
         ("Rule", view.rule or ("no rule matches: asked to be safe" if view.level else "")),
         ("Because", view.reason),
-        ("Asked by", view.agent or view.source),
-        ("Folder", view.folder),
+        ("Asked by", asked),
     ]
     if details:
         facts.append(("Tool", view.description))
@@ -156,9 +156,11 @@ def _add_label(body: Text, label: str, colours: Colours) -> None:
 
 def _add_diff(body: Text, diff: str, colours: Colours) -> None:
     styles = {"+": colours.good, "-": colours.bad, "@": colours.accent}
-    for line in escape_invisible(diff).rstrip("\n").split("\n"):
-        style = colours.faint if line.startswith(("+++", "---")) else styles.get(line[:1], "")
-        body.append(f"  {line}\n", style=style)
+    lines = escape_invisible(diff).rstrip("\n").split("\n")
+    # The first two lines name the file, which stands above.
+    named = len(lines) > 1 and lines[0].startswith("--- ") and lines[1].startswith("+++ ")
+    for line in lines[2:] if named else lines:
+        body.append(f"  {line}\n", style=styles.get(line[:1], ""))
 
 
 def _add_check(body: Text, check: CheckView, colours: Colours) -> None:

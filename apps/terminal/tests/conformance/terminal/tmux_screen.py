@@ -108,10 +108,13 @@ class TmuxScreen:
     @property
     def exit_status(self) -> int | None:
         """The exit status of the program; None while it runs."""
-        status, signal = self._ask("#{pane_dead_status},#{pane_dead_signal}").split(",")
+        dead, status, signal = self._ask(
+            "#{pane_dead},#{pane_dead_status},#{pane_dead_signal}"
+        ).split(",")
         if status or signal:
             return int(status) if status else -int(signal)
-        return None
+        # tmux 3.3 sometimes loses the end of a process: the terminal is closed, and nobody waits for it.
+        return _read_zombie(self.process_id) if dead == "1" else None
 
     def text(self, *, history: bool = False) -> str:
         """Return the text on the screen, without colours; with `history`, also what scrolled away."""
@@ -191,3 +194,14 @@ class TmuxScreen:
         )
         assert done.returncode == 0, f"tmux {shlex.join(words)}: {done.stderr.strip()}"
         return done.stdout
+
+
+def _read_zombie(process_id: int) -> int | None:
+    """Return how a process ended that nobody has waited for; None if it still runs."""
+    try:
+        words = Path(f"/proc/{process_id}/stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return None
+    if words[0] != "Z":
+        return None
+    return os.waitstatus_to_exitcode(int(words[-1]))
