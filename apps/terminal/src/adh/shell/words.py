@@ -129,10 +129,11 @@ def find_braces(marks: Marks) -> tuple[int, ...] | None:
         elif mark == "}" and opened:
             places = opened.pop()
             inside = marks[places[0] + 1 : index]
-            if len(places) > 1:
+            if len(places) > 1 and (not found or places[0] < found[0]):
+                # The leftmost list first: the order of the words is that of bash.
                 found = (*places, index)
-                if not opened:
-                    return found
+            if found and not opened:
+                return found
             elif any(a == b == "." for a, b in pairwise(inside)):
                 return None
     if opened and (found or any(len(places) > 1 for places in opened)):

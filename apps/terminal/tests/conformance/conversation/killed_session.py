@@ -30,7 +30,7 @@ from holdfast.testing import ScriptedModel
 CALLS = (
     ("read_file", {"file_path": "a.txt"}),
     ("create_directory", {"directory": "made"}),
-    ("write_file", {"file_path": "made/b.txt", "content": "new\n"}),
+    ("write_file", {"file_path": "b.txt", "content": "new\n"}),
     ("execute_command", {"command": "echo ran >> log.txt"}),
     ("delete_file", {"file_path": "a.txt", "confirm": True}),
 )
@@ -121,7 +121,7 @@ def look_at(home: Path) -> dict[str, object]:
     return {
         "ran": log.read_text().split() if log.exists() else [],
         "made": (project / "made").is_dir(),
-        "written": (project / "made" / "b.txt").exists(),
+        "written": (project / "b.txt").exists(),
         "deleted": not (project / "a.txt").exists(),
         "begun": Counter(one.tool for one in entries if one.event == "decision"),
         "ended": Counter(one.tool for one in entries if one.event == "outcome"),
