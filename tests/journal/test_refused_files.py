@@ -474,6 +474,16 @@ def test_a_log_that_is_noted_is_not_tried_on_a_copy_of_the_file(
     SqliteJournal(path).close()
 
 
+def test_a_schema_that_is_not_at_the_beginning_is_found_in_the_whole_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_copy, "_BEGINNING", 4096)
+    append(path, 1)
+    kill_after(path, 2)
+    with SqliteJournal(path) as journal:
+        assert asyncio.run(read_keys(journal, "ada")) == ["t1", "t2"]
+
+
 def test_a_journal_is_moved_with_its_log(path: Path, tmp_path: Path) -> None:
     append(path, 1)
     kill_after(path, 2)

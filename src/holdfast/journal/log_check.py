@@ -11,7 +11,7 @@ import errno
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -95,9 +95,10 @@ def check_files(path: str, wait: float) -> None:
         _check_alone(path)
         return
     if not size_of(path + ROLLBACK) and is_noted(path) and _is_sound_alone(path):
-        with copied_files(path, pages=False) as copy, closing(connect_copy(copy)) as connection:
-            _check_log_is_whole(connection, path)
-        return
+        with suppress(sqlite3.DatabaseError):  # a part of the schema is not at the beginning
+            with copied_files(path, pages=False) as copy, closing(connect_copy(copy)) as connection:
+                _check_log_is_whole(connection, path)
+            return
     with copied_files(path, pages=True) as copy:
         _check_copy(copy, path)
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.log_file import LOG, ROLLBACK, size_of
 
-_LARGEST_PAGE = 65536
+_BEGINNING = 1_000_000
+"""The first bytes of a journal: SQLite needs the pages of the schema, which lie there in a new file."""
+
 _COPY = "copy"
 _COPIES = (_COPY, _COPY + LOG, _COPY + ROLLBACK, _COPY + "-shm")
 
@@ -27,7 +29,7 @@ def copied_files(path: str, *, pages: bool) -> Iterator[str]:
 
     Args:
         path: the journal.
-        pages: whether to copy all pages; otherwise only the first one.
+        pages: whether to copy all pages; otherwise only those at the beginning.
     """
     folder = _folder_of(path)
     logs = [ending for ending in (LOG, ROLLBACK) if size_of(path + ending)]
@@ -63,7 +65,7 @@ def _copy_file(path: str, copy: Path, *, pages: bool) -> None:
         shutil.copyfile(path, copy)
         return
     with Path(path).open("rb") as file, copy.open("xb") as target:
-        target.write(file.read(_LARGEST_PAGE))
+        target.write(file.read(_BEGINNING))
         target.truncate(size_of(path))  # a sparse file: it needs no space
 
 
