@@ -107,6 +107,17 @@ class Api:
         ]
 
 
+async def read_problems(http: aiohttp.ClientSession, base: str) -> dict[str, str]:
+    """Wait until the service says that it is not ready, which it finds out once a second; say why."""
+    async with asyncio.timeout(10):
+        while True:
+            async with http.get(f"{base}/ready") as ready:
+                if ready.status == 503:
+                    problems: dict[str, str] = (await ready.json())["problems"]
+                    return problems
+            await asyncio.sleep(0.05)
+
+
 def in_path(session: str) -> str:
     """Return the path of a session."""
     return f"/sessions/{quote(session, safe='')}"

@@ -11,6 +11,7 @@ import pytest
 from tests.postgres_server import PostgresServer
 from tests.server.note_agent import answer
 from tests.server.processes import Client, ServedProcess
+from tests.server.serving import read_problems
 
 from holdfast.testing.emulator import Emulator, Pace
 
@@ -55,10 +56,8 @@ async def test_a_newer_service_migrates_and_continues_the_turns_of_the_older_one
 async def check_refusing(service: ServedProcess) -> None:
     """Check that a service of the older version is not ready, and accepts nothing."""
     async with aiohttp.ClientSession() as http:
-        async with http.get(service.api.replace("/api/v1", "/ready")) as response:
-            assert response.status == 503
-            problems = (await response.json())["problems"]
-            assert problems["journal"] == "does not work: JournalVersionError"
+        problems = await read_problems(http, service.api.removesuffix("/api/v1"))
+        assert problems["journal"] == "does not work: JournalVersionError"
         body = {"agent": "noter", "message": "Note"}
         async with http.post(f"{service.api}/turns", json=body) as response:
             assert (response.status, (await response.json())["kind"]) == (503, "journal")

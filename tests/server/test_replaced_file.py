@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.server.serving import Api, serve
+from tests.server.serving import Api, read_problems, serve
 
 from holdfast import Agent, Reply, SqliteJournal, ToolCall, tool
 from holdfast.errors import JournalCorruptError
@@ -32,17 +32,6 @@ async def make_other(path: Path) -> bytes:
 def digest(path: Path) -> bytes:
     """Return the digest of a file."""
     return sha256(path.read_bytes()).digest()
-
-
-async def read_problems(http: aiohttp.ClientSession, base: str) -> dict[str, str]:
-    """Wait until the service says that it is not ready, which it finds out once a second; say why."""
-    async with asyncio.timeout(10):
-        while True:
-            async with http.get(f"{base}/ready") as ready:
-                if ready.status == 503:
-                    problems: dict[str, str] = (await ready.json())["problems"]
-                    return problems
-            await asyncio.sleep(0.05)
 
 
 class Work:
