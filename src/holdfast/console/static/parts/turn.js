@@ -28,8 +28,13 @@ export function Turn({ turn, isLast, status, open, acts, now }) {
     ${turn.iterations.slice(hidden).map((one) => html`<${Step} key=${one.index} step=${one} turn=${turn} isLast=${isLast && one.index === turn.iterations.length - 1} status=${status} open=${open} now=${now} />`)}
     ${turn.questions.filter((one) => !/\.tool\.\d+\./.test(one.key)).map((one) => html`<${Asked} key=${one.key} question=${one} open=${open} now=${now} />`)}
     ${turn.marks.filter((mark) => mark.kind !== "resumed").map((mark, at) => html`<${Mark} key=${at} mark=${mark} />`)}
-    ${turn.error && ended ? html`<${Failure} error=${turn.error} />` : null}
+    ${turn.error && ended && !isTold(turn) ? html`<${Failure} error=${turn.error} />` : null}
   </article>`;
+}
+
+/** Whether the last step shows the error that ended the turn. */
+function isTold(turn) {
+  return turn.iterations.at(-1)?.call?.error?.safe === turn.error.safe;
 }
 
 function UserMessage({ message }) {

@@ -37,10 +37,16 @@ function Both({ left, right }) {
     if (one.connection instanceof Error) return html`<section class="page"><h1>A session cannot be read</h1><p>${visible(one.followed.name)}: ${visible(one.connection.message)}</p></section>`;
   }
   return html`<section class="compare" aria-label="Compare">
-    <header class="pair"><h1><a href=${address(["runs", left])}>${visible(left)}</a></h1><h1><a href=${address(["runs", right])}>${visible(right)}</a></h1></header>
+    <header class="pair"><${Heading} name=${left} /><${Heading} name=${right} /></header>
     ${hidden ? html`<button type="button" class="button plain" onClick=${() => setAll(true)}>${plural(hidden, "equal turn")} at the beginning: show</button>` : null}
     ${rows.slice(hidden).map((row) => html`<${Pair} key=${row.number} row=${row} a=${a.followed.state} b=${b.followed.state} />`)}
   </section>`;
+}
+
+/** The title of a session, and its name if that is another text. */
+function Heading({ name }) {
+  const title = useSignal(runs).entries.find((one) => one.session === name)?.title || name;
+  return html`<h1><a href=${address(["runs", name])}><${Words} text=${oneLine(title)} /></a> ${title === name ? null : html`<code class="quiet">${visible(name)}</code>`}</h1>`;
 }
 
 function Pair({ row, a, b }) {
