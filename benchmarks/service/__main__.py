@@ -278,7 +278,7 @@ async def measure_replay(url: str, http: aiohttp.ClientSession, events: int) -> 
 
 async def measure(url: str, *, quick: bool) -> None:
     """Measure everything."""
-    connector = aiohttp.TCPConnector(limit=0)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
         await measure_cpu(url, http, 50 if quick else 200)

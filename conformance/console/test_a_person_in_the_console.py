@@ -128,6 +128,25 @@ def test_a_turn_is_edited_forked_and_compared(page, service) -> None:
     assert page.locator(".side").count() == 2
 
 
+def test_a_turn_has_a_link_to_its_trace(page, service) -> None:
+    trace = "https://jaeger.example/trace/4bf92f35"
+    for session, url in (("traced", trace), ("hostile", "javascript:window.hacked=1")):
+        body = {"agent": "support", "message": "Hello.", "session": session}
+        page.request.post(
+            service.console.replace("/console/", "/api/v1/turns"),
+            data={**body, "metadata": {"trace_url": url}},
+        )
+        page.goto(f"{service.console}#/runs/{session}")
+        page.locator(".turn header").wait_for()
+        links = page.locator(".turn header a")
+        assert links.count() == (1 if url == trace else 0)
+    page.goto(f"{service.console}#/runs/traced")
+    link = page.locator(".turn header a")
+    link.wait_for()
+    assert link.get_attribute("href") == trace
+    assert "noopener noreferrer" in str(link.get_attribute("rel"))
+
+
 def test_a_run_is_found_by_its_words(page, service) -> None:
     for message in ("Refund A-1 for Grace.", "Refund A-1 for Ada."):
         start_chat(page, service, "support", message)

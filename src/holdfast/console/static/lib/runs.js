@@ -25,6 +25,14 @@ export function stateOf(run) {
 const REDACTED = "[redacted]";
 
 /** The title of a run; its name if there is none, or if it may not be seen. */
+/** Return `{url, host}` of the trace of a turn, which whoever started it has named; null if there is none. */
+export function traceOf(turn) {
+  const given = turn.metadata?.trace_url;
+  if (typeof given !== "string" || !URL.canParse(given)) return null;
+  const url = new URL(given);
+  return url.protocol === "https:" || url.protocol === "http:" ? { url: url.href, host: url.host } : null;
+}
+
 export function titleOf(run) {
   return run.title && run.title !== REDACTED ? run.title : run.session;
 }

@@ -3,6 +3,7 @@ import { classes, html, useState } from "../lib/dom.js";
 import { briefArguments, clock, duration, oneLine, plural, prettyJson, visible, waitText } from "../lib/format.js";
 import { textOf } from "../lib/fold.js";
 import { footnotes } from "../lib/footnotes.js";
+import { traceOf } from "../lib/runs.js";
 import { Button, Fold, State, Tokens, Words } from "./basics.js";
 import { Markdown } from "./markdown.js";
 import { Decision, Deadline, QuestionForm, QuestionText } from "./question.js";
@@ -21,6 +22,7 @@ export function Turn({ turn, isLast, status, open, acts, now }) {
       <span class="quiet">${turn.openedAt ? clock(turn.openedAt, now) : ""}${ended ? `, ${duration(turn.closedAt - turn.openedAt)}` : ""}</span>
       <${Tokens} usage=${turn.usage} lost=${turn.lost} />
       ${turn.by ? html`<span class="quiet">by <${Words} text=${turn.by} /></span>` : null}
+      <${Trace} trace=${traceOf(turn)} />
       ${acts ? html`<span class="acts">${acts(turn)}</span>` : null}
     </header>
     ${turn.message ? html`<${UserMessage} message=${turn.message} />` : null}
@@ -30,6 +32,11 @@ export function Turn({ turn, isLast, status, open, acts, now }) {
     ${turn.marks.filter((mark) => mark.kind !== "resumed").map((mark, at) => html`<${Mark} key=${at} mark=${mark} />`)}
     ${turn.error && ended && !isTold(turn) ? html`<${Failure} error=${turn.error} />` : null}
   </article>`;
+}
+
+function Trace({ trace }) {
+  if (!trace) return null;
+  return html`<a class="quiet" href=${trace.url} target="_blank" rel="noopener noreferrer nofollow" title=${`The trace of this turn, at ${visible(trace.host)}`}>trace</a>`;
 }
 
 /** Whether the last step shows the error that ended the turn. */
