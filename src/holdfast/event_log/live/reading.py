@@ -76,6 +76,30 @@ class ReadingEnd(Struct, frozen=True):
     states: frozenset[SessionState] = TURN_ENDED
 
 
+class QuietTime:
+    """How long a stream has told nothing, on the event loop.
+
+    Args:
+        seconds: after how many seconds its reader is to be told that it is still there; None for never.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._monotonic = asyncio.get_running_loop().time
+        self._since = self._monotonic()
+
+    def end(self) -> None:
+        """Note that something was told."""
+        self._since = self._monotonic()
+
+    def take_due(self) -> bool:
+        """Return whether it was too long; the time begins again then."""
+        if self.seconds is None or self._monotonic() - self._since < self.seconds:
+            return False
+        self._since = self._monotonic()
+        return True
+
+
 class SessionReader:
     """Reads the sessions of one tenant.
 
@@ -152,6 +176,7 @@ class SessionReader:
             idle: yield an empty list after so many seconds without an entry.
         """
         status: LastTurn | None = None
+        quiet = QuietTime(idle)
         while True:
             changed = self._watch.prepare(session)
             try:
@@ -169,6 +194,7 @@ class SessionReader:
                         position = found[-1].position if found else position
                         status, found = _tell_new_turn(status, found)
                         yield found
+                        quiet.end()
                         if is_last:
                             return
                 ended = self._find_end(latest, end, position)
@@ -179,7 +205,7 @@ class SessionReader:
                     continue
                 if latest is not None and latest.status == "running":
                     self._live.want(session)
-                while not await self._wait_for_change(changed, idle):
+                while not await self._wait_for_change(changed, quiet):
                     yield []
             finally:
                 self._watch.forget(session, changed)
@@ -192,11 +218,11 @@ class SessionReader:
             return _make_end(position, "turn_ended")
         return _make_end(position, "shutting_down") if self._watch.is_closed else None
 
-    async def _wait_for_change(self, changed: asyncio.Future[None], idle: float | None) -> bool:
+    async def _wait_for_change(self, changed: asyncio.Future[None], quiet: QuietTime) -> bool:
         """Wait until it is time to look again; return False if the stream was idle meanwhile."""
         poll = self._live.poll
-        await asyncio.wait([changed], timeout=idle if poll is None else poll)
-        return poll is not None or changed.done()
+        await asyncio.wait([changed], timeout=quiet.seconds if poll is None else poll)
+        return changed.done() or (poll is not None and not quiet.take_due())
 
     async def _has_news(self, session: str, position: Position) -> bool:
         """Whether something happened since the page was read."""
