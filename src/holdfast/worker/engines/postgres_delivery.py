@@ -25,7 +25,9 @@ from holdfast.worker.engines import postgres_statements as sql
 from holdfast.worker.engines.postgres_connector import PatientConnector
 from holdfast.worker.engines.queue_names import encode_queue, redelivery_delay
 
-_SECONDS_BETWEEN_POLLS = 2.0
+_SECONDS_BETWEEN_POLLS = 1.0
+"""A worker of procrastinate may miss a notification that comes while it fetches."""
+
 _SECONDS_BETWEEN_TRIES = 1.0
 
 _log = logging.getLogger("holdfast.worker")
