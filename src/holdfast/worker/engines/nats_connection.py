@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -110,6 +110,7 @@ class NatsConnection:
         self._client: Client | None = None
         self._last_problem = ""
         self._opening = asyncio.Lock()
+        self._lost = asyncio.Event()
 
     @property
     def is_up(self) -> bool:
@@ -133,6 +134,7 @@ class NatsConnection:
                 failure = self.to_engine_error(error)
             else:
                 self._client = client
+                self._lost.clear()
                 self._note_state(True)
                 return client
             await _close(client)
@@ -159,10 +161,12 @@ class NatsConnection:
 
     async def _note_lost(self) -> None:
         _log.warning("nats %s: the connection is lost", self.address.location)
+        self._lost.set()
         self._note_state(False)
 
     async def _note_made(self) -> None:
         _log.warning("nats %s: the connection is made again", self.address.location)
+        self._lost.clear()
         self._note_state(True)
 
     def to_engine_error(self, error: Exception) -> EngineError:
@@ -175,17 +179,28 @@ class NatsConnection:
             problem = f"{self.address.location} refuses: {error}"
         return EngineError(NAME, problem, fix="Start it with JetStream, or check the address")
 
-    async def perform(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Do something with the client. Raises EngineError, at once while the connection is lost."""
+    async def perform(self, work: Callable[[Client], Coroutine[object, object, T]]) -> T:
+        """Do something with the client. Raises EngineError, at once when the connection is lost."""
         client = await self.open()
         if not client.is_connected:
-            problem = f"{self.address.location} is not connected now"
-            raise EngineError(NAME, problem, fix="It is tried again for ever")
+            raise self._not_connected_error()
+        doing = asyncio.ensure_future(work(client))
+        losing = asyncio.ensure_future(self._lost.wait())
         try:
-            return await work(client)
+            await asyncio.wait({doing, losing}, return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                raise self._not_connected_error()
+            return doing.result()
         except (*FAILURES, ApiError) as error:
             failure = self.to_engine_error(error)
+        finally:
+            losing.cancel()
+            doing.cancel()
         raise failure
+
+    def _not_connected_error(self) -> EngineError:
+        problem = f"{self.address.location} is not connected now"
+        return EngineError(NAME, problem, fix="It is tried again for ever")
 
     async def close(self) -> None:
         """Close the connection. A second call does nothing."""

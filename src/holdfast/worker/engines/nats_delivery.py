@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
 from msgspec import Struct
 from nats.aio.client import Client
@@ -29,6 +30,8 @@ _SECONDS_BETWEEN_POLLS = 1.0
 _SECONDS_TO_ANSWER = 2.0
 
 _log = logging.getLogger("holdfast.worker")
+
+_Key: TypeAlias = tuple[str, int]
 
 
 class _Pull:
@@ -90,7 +93,9 @@ class NatsDelivery:
         self._handle = handle
         self._settings = settings
         self._queues = list(settings.queues)
-        self._running: dict[asyncio.Task[None], Msg] = {}
+        # By subject and number: a stream that was lost begins again with the first number.
+        self._running: dict[_Key, Msg] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._pull: _Pull | None = None
         self._client: Client | None = None
@@ -115,7 +120,7 @@ class NatsDelivery:
                         async with asyncio.timeout(_SECONDS_BETWEEN_POLLS):
                             await self._wake.wait()
         finally:
-            await await_handlers(list(self._running))
+            await await_handlers(self._tasks)
             signs.cancel()
             await asyncio.wait([signs])
             await self._unsubscribe()
@@ -194,16 +199,17 @@ class NatsDelivery:
         self._wake.set()
 
     def _begin(self, message: Msg) -> None:
-        task = asyncio.create_task(self._carry(message))
-        self._running[task] = message
-        task.add_done_callback(self._note_end)
+        key = message.subject, message.metadata.sequence.stream
+        is_running = key in self._running
+        # The server was away for so long that it delivers again what is being done here.
+        self._running[key] = message
+        if not is_running:
+            task = asyncio.create_task(self._carry(key))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
-        self._wake.set()
-
-    async def _carry(self, message: Msg) -> None:
-        entry = self._stream.read_id(message.subject)
+    async def _carry(self, key: _Key) -> None:
+        entry = self._stream.read_id(key[0])
         problem = "it was cancelled"
         try:
             await self._handle(entry)
@@ -212,6 +218,8 @@ class NatsDelivery:
             pass
         except Exception as error:  # noqa: BLE001  # REASON: it is delivered again whatever it was
             problem = type(error).__name__
+        message = self._running.pop(key)
+        self._wake.set()
         # A receipt that is lost lets the job come again, which does nothing.
         with suppress(*FAILURES):
             if not problem:

@@ -90,6 +90,8 @@ class PatientConnector(PsycopgConnector):
         super().__init__(**_pool_arguments(address, size))
         self._address = address
         self._ends_at: float | None = None
+        self.ending: set[int | None] = set()
+        """The jobs of procrastinate whose end is being saved."""
 
     def stop_soon(self) -> None:
         """Repeat statements for a few seconds only from now on, as the worker stops."""
@@ -97,12 +99,19 @@ class PatientConnector(PsycopgConnector):
             self._ends_at = asyncio.get_running_loop().time() + _SECONDS_TO_STOP
 
     async def execute_query_async(self, query: Any, **arguments: Any) -> None:
-        """Execute a statement; to end a job that is gone is no error."""
+        """Execute a statement that ends a job or a worker, or beats.
+
+        One that fails is no error: a job whose end was not saved is delivered again.
+        """
+        job = arguments.get("job_id")
+        self.ending.add(job)
         try:
             await self._repeat(super().execute_query_async, query, arguments)
         except ConnectorException as error:
             if _code_of(error) != _JOB_IS_GONE:
-                raise
+                _log.warning("%s; a job may come again", to_engine_error(self._address, error))
+        finally:
+            self.ending.discard(job)
 
     async def execute_query_one_async(self, query: Any, **arguments: Any) -> dict[str, Any]:
         """Execute a statement, and return its row."""

@@ -159,10 +159,10 @@ class PostgresDelivery:
         execute = self._connector.execute_query_all_async
         await self._connector.execute_query_async(sql.BEAT, worker=worker)
         rows = await execute(sql.FIND_MINE, worker=worker)
-        unhandled = {int(row["id"]) for row in rows} - self._handled
+        unhandled = {int(row["id"]) for row in rows} - self._handled - self._connector.ending
         orphans = sorted(unhandled & self._suspects)
         self._suspects = unhandled  # the others may be about to begin, or to end
-        values = {"orphans": orphans, "stall": self._settings.stall}
-        for row in await execute(sql.PUT_STALLED_AGAIN, **values):
+        values = {"worker": worker, "stall": self._settings.stall}
+        for row in await execute(sql.PUT_STALLED_AGAIN, orphans=orphans, **values):
             _log.warning("engine postgres delivers %s stalled jobs again", row["count"])
-        await self._app.job_manager.prune_stalled_workers(self._settings.stall)
+        await self._connector.execute_query_async(sql.FORGET_DEAD_WORKERS, **values)

@@ -50,13 +50,20 @@ WHERE worker_id = %(worker)s AND status = 'doing' AND task_name = 'holdfast'
 PUT_STALLED_AGAIN: Final = f"""
 WITH stalled AS (
   DELETE FROM procrastinate_jobs AS job WHERE job.task_name = 'holdfast' AND job.status = 'doing'
-  AND (job.id = ANY(CAST(%(orphans)s AS bigint[])) OR NOT {_LIVE_WORKER})
+  AND (job.id = ANY(CAST(%(orphans)s AS bigint[]))
+    OR job.worker_id IS DISTINCT FROM %(worker)s AND NOT {_LIVE_WORKER})
   RETURNING job.queue_name, job.args)
 SELECT count(*) AS count, procrastinate_defer_jobs_v1(array_agg(CAST(
   ROW(queue_name, 'holdfast', 0, NULL, NULL, args, NULL) AS procrastinate_job_to_defer_v1)))
 FROM stalled HAVING count(*) > 0
 """  # noqa: S608  # REASON: of constants only
 """Rows are made anew: an update would wake no worker, and a late worker would end the new delivery."""
+
+FORGET_DEAD_WORKERS: Final = """
+DELETE FROM procrastinate_workers
+WHERE id <> %(worker)s AND last_heartbeat < now() - make_interval(secs => %(stall)s)
+"""
+"""A worker that asks is alive, even if it waited for an answer for long."""
 
 FIND_LIVE: Final = f"""
 SELECT CAST(job.args ->> 'id' AS bigint) AS id FROM procrastinate_jobs AS job

@@ -1,0 +1,251 @@
+"""Engines whose server dies, whose worker is killed, and whose tables say what nobody remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from tests.nats_server import NatsServer
+from tests.postgres_server import PostgresServer
+
+from holdfast import PostgresJournal
+from holdfast.journal.inbox.engine import Engine, Job
+from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.worker.engines import postgres_connector
+from holdfast.worker.engines.opening import open_engine
+
+pytestmark = pytest.mark.anyio
+
+STALL = 1.0
+
+
+class Work:
+    """Does jobs; entry 1 waits for `gate`."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.begun: list[int] = []
+        self.ended: list[int] = []
+
+    async def __call__(self, entry: int) -> None:
+        self.begun.append(entry)
+        if entry == 1:
+            await self.gate.wait()
+        self.ended.append(entry)
+
+    async def has_begun(self, *entries: int) -> None:
+        await until(lambda: set(entries) <= set(self.begun))
+
+    async def has_ended(self, *entries: int) -> None:
+        await until(lambda: set(entries) <= set(self.ended))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def until_put(engine: Engine, *entries: int) -> None:
+    """Put until the engine takes it, as the inbox does."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await engine.put([Job(entry, "q") for entry in entries])
+            except EngineError:
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def running(engine: Engine, work: Callable[[int], Awaitable[None]]) -> AsyncIterator[None]:
+    await engine.open()
+    task = asyncio.create_task(engine.run(work, ["q"], 4))
+    try:
+        yield
+    finally:
+        if isinstance(work, Work):
+            work.gate.set()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await engine.close()
+
+
+async def test_a_killed_postgresql_server_is_waited_for(postgres: PostgresServer, url: str) -> None:
+    work = Work()
+    with PostgresJournal(url) as journal:
+        engine = open_engine("postgres", journal, stall=STALL)
+        async with running(engine, work):
+            await engine.put([Job(1, "q"), Job(2, "q")])
+            await work.has_ended(2)
+            await work.has_begun(1)
+            postgres.kill()
+            try:
+                with pytest.raises(EngineError):
+                    await asyncio.wait_for(engine.find_lost([1]), 20)
+                work.gate.set()  # its end has to wait
+                await work.has_ended(1)
+            finally:
+                await asyncio.to_thread(postgres.start)
+            await until_put(engine, 3)
+            await work.has_ended(3)
+            async with asyncio.timeout(20):
+                while set(await engine.find_lost([1, 2, 3])) != {1, 2, 3}:
+                    await asyncio.sleep(0.05)
+    assert postgres.rows(url, "SELECT * FROM procrastinate_jobs") == []
+
+
+async def test_a_run_stops_while_postgresql_is_gone(
+    postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_connector, "SECONDS_TO_CONNECT", 0.3)
+    monkeypatch.setattr(postgres_connector, "_SECONDS_TO_STOP", 0.3)
+    work = Work()
+    with PostgresJournal(url) as journal:
+        engine = open_engine("postgres", journal, stall=STALL)
+        try:
+            async with running(engine, work):
+                await engine.put([Job(1, "q")])
+                await work.has_begun(1)
+                postgres.kill()
+                began = monotonic()
+            assert monotonic() - began < 10
+        finally:
+            await asyncio.to_thread(postgres.start)
+        again = Work()
+        again.gate.set()
+        # Its end was not saved, so the job comes again, once its worker counts as dead.
+        async with running(open_engine("postgres", journal, stall=STALL), again):
+            await again.has_ended(1)
+
+
+async def test_a_killed_nats_server_is_waited_for(nats_server: NatsServer, url: str) -> None:
+    work = Work()
+    with PostgresJournal(url) as journal:
+        engine = open_engine(nats_server.url, journal, stall=3.0)
+        async with running(engine, work):
+            await engine.put([Job(1, "q"), Job(2, "q")])
+            await work.has_ended(2)
+            await work.has_begun(1)
+            nats_server.kill()
+            try:
+                await until_refused(engine)
+            finally:
+                await asyncio.to_thread(nats_server.start)
+            await until_put(engine, 3)
+            await work.has_ended(3)
+            assert await engine.find_lost([1]) == []
+            work.gate.set()
+            await work.has_ended(1)
+        assert work.begun.count(1) == 1
+
+
+async def until_refused(engine: Engine) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await engine.put([Job(9, "elsewhere")])
+            except EngineError:
+                return
+
+
+async def test_a_nats_server_that_lost_everything_is_filled_again(
+    nats_server: NatsServer, url: str
+) -> None:
+    work = Work()
+    with PostgresJournal(url) as journal:
+        engine = open_engine(nats_server.url, journal, stall=STALL)
+        async with running(engine, work):
+            await engine.put([Job(1, "q"), Job(5, "other")])
+            await work.has_begun(1)
+            await asyncio.to_thread(nats_server.empty)
+            await until_put(engine, 2)
+            await work.has_ended(2)
+            assert list(await engine.find_lost([5])) == [5]
+            await until_put(engine, 5)
+            assert list(await engine.find_lost([5])) == []
+
+
+@pytest.mark.parametrize("name", ["postgres", "nats"])
+async def test_the_jobs_of_a_killed_process_are_delivered_to_another_one(
+    name: str, nats_server: NatsServer, url: str
+) -> None:
+    address = nats_server.url if name == "nats" else name
+    program = Path(__file__).with_name("engine_process.py")
+    killed = await asyncio.create_subprocess_exec(
+        sys.executable, str(program), url, address, stdout=asyncio.subprocess.PIPE
+    )
+    assert killed.stdout is not None
+    assert await asyncio.wait_for(killed.stdout.readline(), 60) == b"open\n"
+    work = Work()
+    work.gate.set()
+    with PostgresJournal(url) as journal:
+        engine = open_engine(address, journal, stall=STALL)
+        await engine.open()
+        await engine.put([Job(1, "q"), Job(2, "q")])
+        begun = {int(await asyncio.wait_for(killed.stdout.readline(), 30)) for _ in range(2)}
+        assert begun == {1, 2}
+        assert await engine.find_lost([1, 2]) == []
+        killed.kill()
+        await killed.wait()
+        async with running(engine, work):
+            began = monotonic()
+            await work.has_ended(1, 2)
+            assert monotonic() - began < STALL + 10
+    assert sorted(work.ended) == [1, 2]
+
+
+async def test_a_job_that_was_fetched_over_a_connection_that_broke_is_delivered(
+    postgres: PostgresServer, url: str
+) -> None:
+    """The table says that a living worker has it, which never heard of it."""
+    work = Work()
+    with PostgresJournal(url) as journal:
+        engine = open_engine("postgres", journal, stall=STALL)
+        async with running(engine, work):
+            await engine.put([Job(2, "elsewhere")])
+            fetched = (
+                "UPDATE procrastinate_jobs SET status = 'doing', queue_name = 'n-q',"
+                " worker_id = (SELECT id FROM procrastinate_workers) RETURNING id"
+            )
+            async with asyncio.timeout(20):
+                while not postgres.rows(url, "SELECT * FROM procrastinate_workers"):
+                    await asyncio.sleep(0.05)
+            assert len(postgres.rows(url, fetched)) == 1
+            await work.has_ended(2)
+
+
+async def test_a_worker_that_others_gave_up_works_again(postgres: PostgresServer, url: str) -> None:
+    """It was paused, and its row is gone, to which its jobs refer."""
+    work = Work()
+    work.gate.set()
+    with PostgresJournal(url) as journal:
+        engine = open_engine("postgres", journal, stall=STALL)
+        async with running(engine, work):
+            await engine.put([Job(2, "q")])
+            await work.has_ended(2)
+            postgres.rows(url, "DELETE FROM procrastinate_workers")
+            await engine.put([Job(3, "q")])
+            await work.has_ended(3)
+
+
+async def test_tables_that_were_dropped_are_made_again_by_opening(
+    postgres: PostgresServer, url: str
+) -> None:
+    """The tables of an engine hold nothing that is missed."""
+    with PostgresJournal(url) as journal:
+        engine = open_engine("postgres", journal, stall=STALL)
+        await engine.open()
+        schema = postgres.rows(url, "SELECT current_schema()")[0][0]
+        postgres.rows(url, f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}")
+        with pytest.raises(EngineError):
+            await engine.put([Job(1, "q")])
+        await engine.open()
+        await engine.put([Job(1, "q")])
+        assert list(await engine.find_lost([1, 2])) == [2]
+        await engine.close()
