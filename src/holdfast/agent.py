@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, cast, ov
 
 from typing_extensions import TypeVar
 
-from holdfast.core.keyword_checks import name_wrong_keywords
 from holdfast.agent_questions import AgentQuestions
+from holdfast.core.keyword_checks import name_wrong_keywords
 
 if TYPE_CHECKING:
     import os

@@ -23,7 +23,7 @@ def test_a_link_that_ends_after_its_event_loop_raises_nothing() -> None:
     journal = Journal()
 
     async def open_exchange() -> None:
-        LiveExchange(journal, lambda _is_up: None)
+        LiveExchange(journal.open_link, lambda _is_up: None)
 
     asyncio.run(open_exchange())
     journal.changed(False)

@@ -15,7 +15,7 @@ from holdfast.hosting.bound_agents import AnyAgent, journal_of, name_agents
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import Observe
 from holdfast.journal.journal_names import DEFAULT_TENANT
-from holdfast.journal.live_link import LinkedJournal
+from holdfast.journal.live_link import LinkedJournal, OpenLink
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.journal.service_store_opening import open_service_store
@@ -56,6 +56,8 @@ class ServiceTenants:
         """Called by the task whose turn is accepted; set before the first request."""
         self.note_link: NoteLink = _ignore_link
         """Is told when the link to other processes is lost or found; set before the first request."""
+        self.open_link: OpenLink | None = None
+        """Opens the link to other processes instead of the journal; set before the first request."""
         self._exchange: LiveExchange | None = None
         self.agents = name_agents(agents)
         self._holding = _check_holding(hold_text, self.agents)
@@ -103,7 +105,8 @@ class ServiceTenants:
     def open_exchange(self) -> None:
         """Connect this process with the others of its journal, if it can; on the event loop."""
         if isinstance(self.journal, LinkedJournal) and self._exchange is None:
-            self._exchange = LiveExchange(self.journal, self.note_link)
+            open_link = self.open_link or self.journal.open_link
+            self._exchange = LiveExchange(open_link, self.note_link)
             for tenant in self.tenants:
                 tenant.connect(self._exchange)
 

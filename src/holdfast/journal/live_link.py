@@ -7,7 +7,7 @@ for the driver of a run is saved until it was performed. This module must never 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -66,6 +66,10 @@ class LiveLink(Protocol):
     def close(self) -> None:
         """Receive no more messages."""
         ...
+
+
+OpenLink: TypeAlias = Callable[[Callable[[str], None], Callable[[bool], None]], LiveLink]
+"""Opens the link of this process, as `LinkedJournal.open_link` does."""
 
 
 @runtime_checkable

@@ -48,7 +48,7 @@ class SessionFollower:
         index, is_shared = to_index(journal), isinstance(journal, SharedJournal)
         runs = VisibleRuns(journal.tenant, _NoRuns(), is_shared=True)
         if is_shared and isinstance(journal, LinkedJournal):
-            runs.exchange = self._exchange = LiveExchange(journal, _ignore_link)
+            runs.exchange = self._exchange = LiveExchange(journal.open_link, _ignore_link)
             here = TenantRuns(journal.tenant, index, self._watch, _find_nothing, _do_nothing)
             self._exchange.add_tenant(here)
             self._task = asyncio.create_task(self._tidy_regularly(self._exchange))
@@ -72,9 +72,9 @@ class SessionFollower:
             ticks += 1
             if ticks % _TICKS_BETWEEN_TIDYINGS == 0:
                 exchange.tidy()
-            if ticks % _TICKS_BETWEEN_TIDYINGS == 0 or not exchange.is_up:
-                for session in self._watch.sessions:  # a message may have been lost
-                    self._watch.wake_here(session)
+            # A message may have been lost, or the engine of the workers may carry what they show.
+            for session in self._watch.sessions:
+                self._watch.wake_here(session)
 
     def close(self) -> None:
         """Hear nothing more of other processes."""

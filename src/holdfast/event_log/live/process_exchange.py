@@ -32,7 +32,7 @@ from holdfast.event_log.live.link_messages import (
 from holdfast.event_log.live.live_run import LiveRun
 from holdfast.event_log.live.relay import Mirror, Relay
 from holdfast.event_log.live.session_watch import SessionWatch
-from holdfast.journal.live_link import LARGEST_MESSAGE, LinkedJournal
+from holdfast.journal.live_link import LARGEST_MESSAGE, OpenLink
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.sessions.session_index import SessionIndex
 
@@ -83,11 +83,11 @@ class LiveExchange:
     """The link of this process, and what comes and goes over it.
 
     Args:
-        journal: the journal of the service.
+        open_link: opens the link, such as `open_link` of the journal.
         note_link: is told when the link is lost or found, until the exchange is closed.
     """
 
-    def __init__(self, journal: LinkedJournal, note_link: NoteLink) -> None:
+    def __init__(self, open_link: OpenLink, note_link: NoteLink) -> None:
         self._loop = asyncio.get_running_loop()
         self._note_link_outside = note_link
         self._is_closed = False
@@ -102,7 +102,7 @@ class LiveExchange:
         self._woken: set[Name] = set()
         self._sending: asyncio.Task[None] | None = None
         self._peer_heard_at = -SECONDS_WANTED
-        self.link = journal.open_link(self._receive_in_thread, self._note_link_in_thread)
+        self.link = open_link(self._receive_in_thread, self._note_link_in_thread)
 
     @property
     def is_up(self) -> bool:

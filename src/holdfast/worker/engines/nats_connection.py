@@ -99,14 +99,12 @@ class NatsConnection:
 
     Args:
         address: the address of the server.
-        note_state: is told on the event loop when the connection is lost or made.
     """
 
-    def __init__(
-        self, address: NatsAddress, note_state: Callable[[bool], None] | None = None
-    ) -> None:
+    def __init__(self, address: NatsAddress) -> None:
         self.address = address
-        self._note_state = note_state or _ignore_state
+        self.listeners: set[Callable[[bool], None]] = set()
+        """Are told on the event loop when the connection is made or lost."""
         self._client: Client | None = None
         self._last_problem = ""
         self._opening = asyncio.Lock()
@@ -115,7 +113,7 @@ class NatsConnection:
     @property
     def is_up(self) -> bool:
         """Whether there is a connection now."""
-        return self._client is not None and self._client.is_connected
+        return self._client is not None and self._client.is_connected and not self._lost.is_set()
 
     async def open(self) -> Client:
         """Return the client; connect if there is none, or if the server has ended it for good.
@@ -179,6 +177,10 @@ class NatsConnection:
             problem = f"{self.address.location} refuses: {error}"
         return EngineError(NAME, problem, fix="Start it with JetStream, or check the address")
 
+    def _note_state(self, is_up: bool) -> None:  # REASON: a callback
+        for listener in tuple(self.listeners):
+            listener(is_up)
+
     async def perform(self, work: Callable[[Client], Coroutine[object, object, T]]) -> T:
         """Do something with the client. Raises EngineError, at once when the connection is lost."""
         client = await self.open()
@@ -228,7 +230,3 @@ async def call_api(client: Client, name: str, body: Mapping[str, object]) -> dic
     if isinstance(error, dict):
         raise ApiError(int(error.get("code", 500)), str(error.get("description", "")))
     return content
-
-
-def _ignore_state(_is_up: bool) -> None:  # REASON: a callback
-    """Tell nobody."""

@@ -16,6 +16,7 @@ from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox.engine import HandleJob, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.live_link import LinkedJournal, OpenLink
 
 if TYPE_CHECKING:
     from holdfast.worker.engines.nats_connection import NatsConnection
@@ -102,6 +103,24 @@ class NatsEngine:
         connection, stream = self._get_open()
         live = await connection.perform(stream.find_ids)
         return [entry for entry in ids if entry not in live]
+
+    def make_open_link(self, journal: LinkedJournal) -> OpenLink:
+        """Return what opens a live link over NATS; acts stay in the journal.
+
+        The engine must be open, and must be closed after the link.
+
+        Args:
+            journal: the journal of the acts, whose own link is used while NATS is down.
+        """
+        from holdfast.worker.engines.nats_link import NatsLink
+
+        connection, stream = self._get_open()
+
+        def open_link(receive: Callable[[str], None], changed: Callable[[bool], None]) -> NatsLink:
+            own = journal.open_link(receive, lambda _is_up: None)
+            return NatsLink(connection, stream.live_subject, own, receive, changed)
+
+        return open_link
 
     def _get_open(self) -> tuple[NatsConnection, JobStream]:
         if self._connection is None or self._stream is None:

@@ -38,6 +38,8 @@ class JobStream:
 
     def __init__(self, space: str, stall: float) -> None:
         self.name = f"holdfast-{space}"
+        self.live_subject = f"holdfast.{space}.live"
+        """The subject of the messages of a live link, which are not kept."""
         self._jobs = f"holdfast.{space}.jobs"
         self._wakes = f"holdfast.{space}.wakes"
         self._stall = stall
