@@ -24,11 +24,12 @@ from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.inbox.driving import EntryOutcome
-from holdfast.journal.inbox.engine import Engine, name_queue
+from holdfast.journal.inbox.engine import Engine, LinkingEngine, name_queue
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.worker_entries import SECONDS_BETWEEN_HEARTBEATS, WorkerInfo
 from holdfast.journal.journal_errors import JournalError
+from holdfast.journal.live_link import LinkedJournal
 from holdfast.journal.port import Journal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.worker.dispatcher import Dispatcher
@@ -90,6 +91,9 @@ class Worker:
         if engine is None or isinstance(engine, str):
             engine = open_engine(engine, self._tenants.journal)
         self._engine = engine
+        shared = self._tenants.journal
+        if isinstance(engine, LinkingEngine) and isinstance(shared, LinkedJournal):
+            self._tenants.open_link = engine.make_open_link(shared)
         self._inbox = open_inbox(self._tenants.journal)
         self._driver = EntryDriver(self._tenants)
         self._info = WorkerInfo(

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct
 
 from holdfast.journal.inbox.statements import Statement
+from holdfast.journal.live_link import LinkedJournal, OpenLink
 
 
 class Job(Struct, frozen=True):
@@ -101,4 +102,13 @@ class TransactionalEngine(Engine, Protocol):
 
     def make_put(self, jobs: Sequence[Job]) -> Statement:
         """Return the statement that puts jobs."""
+        ...
+
+
+@runtime_checkable
+class LinkingEngine(Engine, Protocol):
+    """An engine that also carries what runs show to other processes."""
+
+    def make_open_link(self, journal: LinkedJournal) -> OpenLink:
+        """Return what opens the live link of this process in place of the journal's."""
         ...
