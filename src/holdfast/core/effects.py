@@ -127,6 +127,17 @@ def is_nested_run(run_id: str) -> bool:
     return _WITHIN.search(run_id) is not None
 
 
+def find_root_run_id(run_id: str) -> str:
+    """Return the run id of the session in which a run is nested, or the run id itself.
+
+    >>> find_root_run_id("ada/t1.i0.tool.2/t1.i3.tool.0.again.1"), find_root_run_id("ada/tea")
+    ('ada', 'ada/tea')
+    """
+    while (outer := _WITHIN.sub("", run_id)) != run_id:
+        run_id = outer
+    return run_id
+
+
 _WITHIN = re.compile(r"/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?$")
 
 

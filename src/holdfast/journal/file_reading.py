@@ -59,6 +59,9 @@ class FileReader:
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, "holdfast-reader")
 
+    on_answer: Callable[[], None] | None = None
+    """Nothing changes through this object."""
+
     @property
     def damage(self) -> Sequence[JournalCorruptError]:
         """None: only the process that writes looks for damage."""

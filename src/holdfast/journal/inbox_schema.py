@@ -1,13 +1,19 @@
 """The tables of the inbox, for SQLite and for PostgreSQL; they belong to the schema of the journal.
 
 An entry is active while its session must begin no other one: a unique index allows one for each
-session. `session_name` is the SHA-256 of `session`. An answer in the journal wakes the entry that waits for
-it, in the same transaction. Rules for editing: as for the schema of the journal.
+session. `session_name` is the SHA-256 of `session`. An answer in the journal, or the end of the turn, wakes the
+entry that waits, in the same transaction; of an entry that is about to wait it is noted in `is_answered`.
+Rules for editing: as for the schema of the journal.
 """
 
 from __future__ import annotations
 
 from typing import LiteralString
+
+from holdfast.core.events import QuestionAnswered, QuestionUnanswered, TurnClosed
+
+WAKING_EVENTS = (QuestionAnswered, QuestionUnanswered, TurnClosed)
+"""The events after which a waiting turn goes on, or is found to have ended."""
 
 _TABLES: tuple[LiteralString, ...] = (
     (
@@ -31,6 +37,7 @@ _TABLES: tuple[LiteralString, ...] = (
         " error text NOT NULL DEFAULT '',"
         " made_by text NOT NULL,"
         " cancelled_by text,"
+        " is_answered integer NOT NULL DEFAULT 0,"
         " UNIQUE (tenant, request)"
         ")"
     ),
@@ -39,7 +46,7 @@ _TABLES: tuple[LiteralString, ...] = (
         " WHERE state IN ('ready', 'admitted', 'waiting')"
     ),
     (
-        "CREATE INDEX holdfast_inbox_ready ON holdfast_inbox (tenant, agent, priority DESC, id)"
+        "CREATE INDEX holdfast_inbox_ready ON holdfast_inbox (agent, tenant, priority DESC, id)"
         " WHERE state = 'ready'"
     ),
     (
@@ -61,7 +68,7 @@ _TABLES: tuple[LiteralString, ...] = (
         " served {time} NOT NULL DEFAULT 0"
         ")"
     ),
-    "CREATE INDEX holdfast_inbox_served ON holdfast_inbox_tenants (served, tenant) WHERE queued > 0",
+    "CREATE INDEX holdfast_inbox_served ON holdfast_inbox_tenants (served, tenant)",
     "CREATE TABLE holdfast_inbox_limits (scope text PRIMARY KEY, limits text NOT NULL)",
     (
         "CREATE TABLE holdfast_inbox_usage ("
@@ -94,17 +101,26 @@ POSTGRES_TABLES: tuple[LiteralString, ...] = (
         "CREATE FUNCTION holdfast_wake_entry() RETURNS trigger LANGUAGE plpgsql AS $$"
         " DECLARE owner text; wanted bytea;"
         " BEGIN"
-        "  SELECT tenant, name INTO owner, wanted FROM holdfast_runs WHERE id = NEW.run_id;"
-        "  IF EXISTS (SELECT 1 FROM holdfast_inbox WHERE tenant = owner AND session_name = wanted"
-        "   AND state = 'waiting') THEN"
-        # In the order in which every transaction of the inbox takes these locks.
+        # A question of a subagent is one of the session that it works for.
+        "  SELECT tenant, CASE WHEN nested THEN sha256(convert_to(regexp_replace(run,"
+        "   '(/t[0-9]+[.]i[0-9]+[.]tool[.][0-9]+([.]again[.][0-9]+)?)+$', ''), 'UTF8'))"
+        "   ELSE name END"
+        "   INTO owner, wanted FROM holdfast_runs WHERE id = NEW.run_id;"
+        "  IF NOT EXISTS (SELECT 1 FROM holdfast_inbox WHERE tenant = owner"
+        "   AND session_name = wanted AND state IN ('ready', 'admitted', 'waiting')"
+        "   AND (state = 'waiting' OR NEW.type <> 'turn_closed')) THEN"
+        "   RETURN NULL;"
+        "  END IF;"
+        # The lock of the inbox: the entry may be about to wait, in a transaction of its worker.
+        "  PERFORM pg_advisory_xact_lock("
+        "   hashtextextended('holdfast_inbox.' || current_schema(), 0));"
+        "  UPDATE holdfast_inbox SET is_answered = 1 WHERE tenant = owner"
+        "   AND session_name = wanted AND state = 'admitted';"
+        "  UPDATE holdfast_inbox SET state = 'ready',"
+        "   changed_at = extract(epoch FROM clock_timestamp())"
+        "   WHERE tenant = owner AND session_name = wanted AND state = 'waiting';"
+        "  IF FOUND THEN"
         "   UPDATE holdfast_inbox_tenants SET queued = queued + 1 WHERE tenant = owner;"
-        "   UPDATE holdfast_inbox SET state = 'ready',"
-        "    changed_at = extract(epoch FROM clock_timestamp())"
-        "    WHERE tenant = owner AND session_name = wanted AND state = 'waiting';"
-        "   IF NOT FOUND THEN"
-        "    UPDATE holdfast_inbox_tenants SET queued = queued - 1 WHERE tenant = owner;"
-        "   END IF;"
         "   PERFORM pg_notify('holdfast_' || md5(current_schema()), 'inbox');"
         "  END IF;"
         "  RETURN NULL;"
@@ -112,7 +128,8 @@ POSTGRES_TABLES: tuple[LiteralString, ...] = (
     ),
     (
         "CREATE TRIGGER holdfast_wake_entry AFTER INSERT ON holdfast_records FOR EACH ROW"
-        " WHEN (NEW.type = 'question_answered') EXECUTE FUNCTION holdfast_wake_entry()"
+        " WHEN (NEW.type IN ('question_answered', 'question_unanswered', 'turn_closed'))"
+        " EXECUTE FUNCTION holdfast_wake_entry()"
     ),
 )
 """The tables in the database of a journal."""
@@ -123,19 +140,28 @@ MEMORY_TABLES: tuple[str, ...] = tuple(
 )
 """The tables beside a journal in memory."""
 
+# A question of a subagent is one of the session that it works for.
+_IS_OF_RUN = (
+    "EXISTS (SELECT 1 FROM runs WHERE runs.id = NEW.run AND runs.tenant = holdfast_inbox.tenant"
+    " AND (runs.name = holdfast_inbox.session OR (runs.nested"
+    " AND substr(runs.name, 1, length(holdfast_inbox.session) + 2) = holdfast_inbox.session || '/t')))"
+)
+
 SQLITE_TABLES: tuple[str, ...] = (
     *MEMORY_TABLES,
     (
-        "CREATE TRIGGER holdfast_wake_entry AFTER INSERT ON records"
-        " WHEN NEW.type = 'question_answered' AND EXISTS (SELECT 1 FROM holdfast_inbox AS i"
-        "  JOIN runs ON runs.id = NEW.run AND runs.tenant = i.tenant AND runs.name = i.session"
-        "  WHERE i.state = 'waiting')"
+        "CREATE TRIGGER holdfast_wake_entry AFTER INSERT ON records"  # noqa: S608  # REASON: made of constants
+        " WHEN NEW.type IN ('question_answered', 'question_unanswered', 'turn_closed')"
+        " AND EXISTS (SELECT 1 FROM holdfast_inbox WHERE state IN ('admitted', 'waiting'))"
         " BEGIN"
-        "  UPDATE holdfast_inbox_tenants SET queued = queued + 1"
+        "  UPDATE holdfast_inbox SET is_answered = 1"
+        f"   WHERE state = 'admitted' AND NEW.type <> 'turn_closed' AND {_IS_OF_RUN};"
+        "  UPDATE holdfast_inbox_tenants SET queued = queued + (SELECT count(*)"
+        "    FROM holdfast_inbox WHERE holdfast_inbox.tenant = holdfast_inbox_tenants.tenant"
+        f"   AND state = 'waiting' AND {_IS_OF_RUN})"
         "   WHERE tenant = (SELECT tenant FROM runs WHERE id = NEW.run);"
         "  UPDATE holdfast_inbox SET state = 'ready', changed_at = NEW.at"
-        "   WHERE state = 'waiting' AND tenant = (SELECT tenant FROM runs WHERE id = NEW.run)"
-        "   AND session = (SELECT name FROM runs WHERE id = NEW.run);"
+        f"   WHERE state = 'waiting' AND {_IS_OF_RUN};"
         " END"
     ),
 )

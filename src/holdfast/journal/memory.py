@@ -5,7 +5,7 @@ It neither copies nor encodes events, so it costs almost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.journal.inbox_schema import WAKING_EVENTS
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
 from holdfast.journal.port import Record, RunEntry
@@ -23,10 +24,17 @@ _Saved: TypeAlias = tuple[Event, Effect | str | None]
 
 
 class _Tenants:
-    """The journals of all tenants by name; one object for one store."""
+    """The journals of all tenants by name; one object for one store.
+
+    Attributes:
+        journals: the journals.
+        note_answer: is told tenant and run of a record that lets a waiting turn go on, and whether the
+            turn has ended; as the trigger of a database does.
+    """
 
     def __init__(self) -> None:
         self.journals: dict[str, MemoryJournal] = {}
+        self.note_answer: Callable[[str, str, bool], None] | None = None
 
 
 class MemoryJournal:
@@ -89,6 +97,8 @@ class MemoryJournal:
         else:
             # At once, as another thread may read meanwhile.
             saved.update({event.key: (event, effect), marker.key: (marker, None)})
+        if self._tenants.note_answer is not None and isinstance(event, WAKING_EVENTS):
+            self._tenants.note_answer(self.tenant, run, isinstance(event, TurnClosed))
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`."""

@@ -31,6 +31,7 @@ from holdfast.journal import (
     sqlite_queries,
 )
 from holdfast.journal.encoding import Line, check_time, corrupt_record
+from holdfast.journal.inbox_schema import WAKING_EVENTS
 from holdfast.journal.journal_errors import JournalCorruptError, JournalError, conflict_error
 from holdfast.journal.journal_names import (
     DEFAULT_TENANT,
@@ -144,6 +145,8 @@ class SqliteJournal:
             if marker.key == event.key:
                 raise conflict_error(run, marker.key)
         await self._writer.submit(WriterJob(Append(self.tenant, event, rows, act), writes=True))
+        if self._writer.on_answer is not None and isinstance(event, WAKING_EVENTS):
+            self._writer.on_answer()
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`; none if it is unknown."""

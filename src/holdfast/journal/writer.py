@@ -104,7 +104,13 @@ def _refuse_job(_: sqlite3.Connection) -> bool:
 
 
 class JobQueue(Protocol):
-    """Performs jobs with a connection to the file."""
+    """Performs jobs with a connection to the file.
+
+    Attributes:
+        on_answer: called when a record may have changed the inbox of the journal.
+    """
+
+    on_answer: Callable[[], None] | None
 
     @property
     def damage(self) -> Sequence[JournalCorruptError]:
@@ -135,6 +141,7 @@ class Writer:
         self._check = BackgroundCheck(path)
         self._lock = threading.Lock()
         self._closed = False
+        self.on_answer: Callable[[], None] | None = None
         opened: Future[None] = Future()
         # A daemon, because `close` runs when the interpreter exits, after other threads were joined.
         self._thread = threading.Thread(

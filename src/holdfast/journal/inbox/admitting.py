@@ -1,13 +1,14 @@
 """The transaction that admits turns: exact limits, fair between tenants, in order within a session.
 
 Of the tenants with queued turns, the one that runs the fewest is next, and of these the one that was
-served longest ago. It must be performed under the lock of the inbox.
+served longest ago. So many tenants that not all are read at once are looked at in a ring, from the one
+that was served last. It must be performed under the lock of the inbox.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -50,24 +51,39 @@ def admit_turns(make_put: MakePut | None = None) -> Transaction[Admission]:
     yield sql.LOCK
     facts = to_facts((yield Statement(sql.FACTS, {"seconds": SECONDS_TO_LIVE})))
     room, jobs = Room(facts), list[Job]()
-    offset, is_last = 0, False
-    while not (room.is_full or is_last or len(jobs) >= MOST_AT_ONCE):
-        window = {"limit": _CANDIDATES, "offset": offset}
-        rows = yield Statement(sql.CANDIDATES, window)
-        tenants = [(str(tenant), to_float(served)) for tenant, served in rows]
-        jobs += yield from _admit_of(tenants, room, MOST_AT_ONCE - len(jobs))
-        offset, is_last = offset + _CANDIDATES, len(rows) < _CANDIDATES
+    if not room.is_full:
+        jobs += yield from _admit_into(room)
     if jobs and make_put is not None:
         yield make_put(jobs)
     return Admission(jobs, has_more=len(jobs) >= MOST_AT_ONCE)
 
 
-def _admit_of(
-    tenants: Sequence[tuple[str, float]], room: Room, most: int
-) -> Transaction[Sequence[Job]]:
-    """Admit turns of some tenants, fairly, until there is no room or no turn."""
-    queues = {tenant: _ReadyTurns(tenant) for tenant, _ in tenants}
-    order = [(room.count_running(tenant), served, tenant) for tenant, served in tenants]
+def _admit_into(room: Room) -> Transaction[Sequence[Job]]:
+    """Admit turns, of some tenants after others, until there is no room or no turn."""
+    jobs: list[Job] = []
+    last_served = yield Statement(sql.LAST_SERVED)
+    first = str(last_served[0][0]) if last_served else ""
+    rings = {agent: _TenantRing(agent, first) for agent in room.agents}
+    while len(jobs) < MOST_AT_ONCE:
+        tenants: dict[str, float] = {}
+        for agent in room.agents:
+            tenants.update((yield from rings[agent].read_next()))
+        if not tenants:
+            break
+        jobs += yield from _admit_of(tenants, room, MOST_AT_ONCE - len(jobs))
+    return jobs
+
+
+def _admit_of(tenants: Mapping[str, float], room: Room, most: int) -> Transaction[Sequence[Job]]:
+    """Admit turns of some tenants, fairly, until there is no room or no turn.
+
+    Args:
+        tenants: when each tenant was served last.
+        room: the room, which becomes smaller.
+        most: the largest number of turns.
+    """
+    queues = {tenant: _ReadyTurns(tenant) for tenant in tenants}
+    order = [(room.count_running(tenant), served, tenant) for tenant, served in tenants.items()]
     heapify(order)
     taken: Counter[str] = Counter()
     jobs: list[Job] = []
@@ -80,11 +96,48 @@ def _admit_of(
         jobs.append(Job(entry, room.take(tenant, agent)))
         taken[tenant] += 1
         heappush(order, (room.count_running(tenant), served, tenant))
-    if jobs:
-        yield sql.admit([job.id for job in jobs])
     for tenant in sorted(taken):
         yield Statement(sql.SERVE, {"tenant": tenant, "count": taken[tenant]})
+    if jobs:
+        yield sql.admit([job.id for job in jobs])
     return jobs
+
+
+class _TenantRing:
+    """The tenants with a turn of an agent that may begin, in a ring that begins after one of them.
+
+    Args:
+        agent: the agent.
+        first: the tenant after which the ring begins.
+    """
+
+    def __init__(self, agent: str, first: str) -> None:
+        self._agent = agent
+        self._text = sql.CANDIDATES_AFTER
+        self._after: str | None = first
+        self._seen: set[str] = set()
+        self._is_wrapped = False
+
+    def read_next(self) -> Transaction[Mapping[str, float]]:
+        """Return some further tenants, and when each was served last; none after the last one."""
+        while self._after is not None:
+            values = {"agent": self._agent, "after": self._after, "limit": _CANDIDATES}
+            rows = yield Statement(self._text, values)
+            found = {str(tenant): to_float(served) for tenant, served in rows}
+            new = {tenant: found[tenant] for tenant in found if tenant not in self._seen}
+            self._seen.update(new)
+            self._go_on(list(found), is_new=len(new) == len(found))
+            if new:
+                return new
+        return {}
+
+    def _go_on(self, found: Sequence[str], *, is_new: bool) -> None:
+        if len(found) == _CANDIDATES and is_new:
+            self._text, self._after = sql.CANDIDATES_AFTER, found[-1]
+        elif not self._is_wrapped:
+            self._text, self._after, self._is_wrapped = sql.CANDIDATES_FROM, "", True
+        else:
+            self._after = None
 
 
 class _ReadyTurns:
@@ -98,7 +151,7 @@ class _ReadyTurns:
         self._tenant = tenant
         self._read: dict[str, list[tuple[int, int]]] = {}
         self._size: dict[str, int] = {}
-        self._taken: Counter[str] = Counter()
+        self._taken: set[int] = set()
 
     def take_next(self, agents: Sequence[str]) -> Transaction[tuple[int, str] | None]:
         """Return the next turn of one of these agents, and its agent; None if there is none."""
@@ -112,19 +165,19 @@ class _ReadyTurns:
             return None
         _, entry, agent = best
         self._read[agent].pop(0)
-        self._taken[agent] += 1
+        self._taken.add(entry)
         return entry, agent
 
     def _rows_of(self, agent: str) -> Transaction[Sequence[tuple[int, int]]]:
-        """The turns of an agent that were read and not taken; more are read if all were taken."""
-        rows, size = self._read.get(agent, []), self._size.get(agent, 1)
-        was_read = agent in self._read
-        if not rows and (not was_read or self._taken[agent] >= size):
-            size = 1 if not was_read else 4 * size
+        """Return the turns of an agent that were read and not taken; read more if all were taken."""
+        rows = self._read.get(agent, [])
+        size = self._size.get(agent, 1)
+        if not rows and size:
             values = {"tenant": self._tenant, "agent": agent, "limit": size}
             found = yield Statement(sql.READY, values)
-            # What was taken is still ready in the database, and comes first.
-            rows = [(to_int(entry), to_int(priority)) for entry, priority in found]
-            self._size[agent] = size
-            self._read[agent] = rows = rows[self._taken[agent] :]
+            # What was taken is still ready in the database; what came meanwhile may stand before it.
+            pairs = [(to_int(entry), to_int(priority)) for entry, priority in found]
+            rows = [pair for pair in pairs if pair[0] not in self._taken]
+            self._read[agent] = rows
+            self._size[agent] = 4 * size if len(found) == size else 0
         return rows

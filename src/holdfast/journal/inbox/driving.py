@@ -13,23 +13,27 @@ from msgspec import Struct
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
 from holdfast.journal.inbox.engine import Job
-from holdfast.journal.inbox.entries import QUEUED, EntryState, InboxEntry
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.entry_rows import to_entry, to_facts
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import wake_entry
 from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE
 
+NEVER = 1e15
+"""A time that does not come, in seconds since the epoch; finite, as a database stores it."""
+
 
 class EntryOutcome(Struct, frozen=True, kw_only=True):
     """What became of an entry.
 
     Args:
-        state: DONE or FAILED; WAITING for an answer; SCHEDULED to try again later.
+        state: DONE, FAILED or DROPPED; WAITING for an answer; SCHEDULED to try again later. Until
+            then the entry waits too, so that no later turn of its session begins before it.
         turn: the number of the turn in its session; 0 if it is unknown.
         error: why it failed.
         due_at: when a waiting turn goes on without an answer, or when to try again; in seconds since
-            the epoch.
+            the epoch. 0 is never for an answer, and at once for another try.
     """
 
     state: EntryState
@@ -39,7 +43,11 @@ class EntryOutcome(Struct, frozen=True, kw_only=True):
 
 
 def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
-    """Give an admitted entry to a worker; None if it is not admitted, or another one drives it."""
+    """Give an admitted entry to a worker; None if it is not admitted, or another one has it.
+
+    A worker that has it already is given it again: the answer of the database may have been lost. So
+    it must not drive an entry that it drives.
+    """
     values = {"id": entry_id, "worker": worker, "seconds": SECONDS_TO_LIVE}
     rows = yield Statement(sql.BEGIN, values)
     return to_entry(rows[0]) if rows else None
@@ -50,23 +58,22 @@ def end_entry(
 ) -> Transaction[Admission]:
     """Save what became of an entry, let the next one of its session begin, and admit turns."""
     yield sql.LOCK
+    is_over = outcome.state.is_over
+    never = 0.0 if outcome.state is EntryState.SCHEDULED else NEVER
     values = {
         "id": entry_id,
         "worker": worker,
-        "state": outcome.state.value,
+        "state": outcome.state.value if is_over else EntryState.WAITING.value,
         "turn": outcome.turn,
         "error": outcome.error,
-        "due_at": outcome.due_at,
+        "due_at": min(outcome.due_at or never, NEVER),
     }
     rows = yield Statement(sql.END, values)
-    for tenant, name, cancelled_by in rows:
-        if outcome.state in QUEUED:
-            yield Statement(sql.ADD_QUEUED, {"tenant": tenant, "count": 1})
-        else:
+    for tenant, name, cancelled_by, is_answered in rows:
+        if is_over:
             yield Statement(sql.LOCK_TENANT, {"tenant": tenant})
-        if outcome.state is not EntryState.WAITING:
             yield Statement(sql.UNBLOCK, {"tenant": tenant, "name": name})
-        elif cancelled_by is not None:  # it was cancelled while it was about to wait
+        elif cancelled_by is not None or is_answered:  # it was about to wait meanwhile
             yield from wake_entry(entry_id)
     if rows:
         yield sql.NOTIFY

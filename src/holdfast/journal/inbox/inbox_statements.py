@@ -1,7 +1,9 @@
 """The statements of the inbox. SQLite and PostgreSQL understand every one; `:now` is the time.
 
-`LOCK` is held by one transaction at a time that admits turns or changes what is admitted. Whoever needs
-it takes it first, then the row of a tenant, then entries, so that no two wait for each other.
+`LOCK` is held by one transaction at a time that admits turns or changes what is queued. Whoever needs it
+takes it first. Without it a turn is inserted, which locks the row of its tenant alone, and a worker changes
+one entry. So no two wait for each other. Whoever lets a session begin another turn locks the row of the
+tenant first, as whoever inserts a turn does.
 """
 
 from __future__ import annotations
@@ -62,10 +64,14 @@ RETURNING queued
 
 COUNT_ALL_QUEUED: Final = "SELECT coalesce(sum(queued), 0) FROM holdfast_inbox_tenants"
 
-COUNT_LATELY_DONE: Final = """
-SELECT count(*) FROM holdfast_inbox
-WHERE state IN ('done', 'failed', 'dropped') AND changed_at > :now - 60
+LATELY_DONE: Final = """
+SELECT count(CASE WHEN tenant = :tenant THEN 1 END), count(*), :now - min(changed_at)
+FROM (SELECT tenant, changed_at FROM holdfast_inbox WHERE state IN ('done', 'failed', 'dropped')
+  ORDER BY changed_at DESC LIMIT 200) AS latest
+WHERE changed_at > :now - 60
 """
+"""Of the latest turns that ended within a minute: how many were those of a tenant, how many in all, and
+how many seconds ago the first of them ended."""
 
 INSERT: Final = """
 INSERT INTO holdfast_inbox (tenant, agent, session, session_name, request, digest, body, state,
@@ -97,9 +103,25 @@ SELECT 'admitted', tenant, agent, count(*) FROM holdfast_inbox
 WHERE state = 'admitted' GROUP BY tenant, agent
 """
 
-CANDIDATES: Final = """
-SELECT tenant, served FROM holdfast_inbox_tenants WHERE queued > 0
-ORDER BY served, tenant LIMIT :limit OFFSET :offset
+_CANDIDATES = """
+WITH RECURSIVE found (tenant, position) AS (
+  SELECT min(tenant), 1 FROM holdfast_inbox
+  WHERE state = 'ready' AND agent = :agent AND tenant {after} :after
+  UNION ALL
+  SELECT (SELECT min(i.tenant) FROM holdfast_inbox AS i
+    WHERE i.state = 'ready' AND i.agent = :agent AND i.tenant > found.tenant), position + 1
+  FROM found WHERE tenant IS NOT NULL AND position < :limit)
+SELECT found.tenant, coalesce(known.served, 0) FROM found
+LEFT JOIN holdfast_inbox_tenants AS known ON known.tenant = found.tenant
+WHERE found.tenant IS NOT NULL ORDER BY position
+"""
+CANDIDATES_FROM: Final = _CANDIDATES.format(after=">=")
+CANDIDATES_AFTER: Final = _CANDIDATES.format(after=">")
+"""The next tenants with a turn of an agent that may begin: one look into the index for each, however many
+turns they have."""
+
+LAST_SERVED: Final = """
+SELECT tenant FROM holdfast_inbox_tenants ORDER BY served DESC, tenant DESC LIMIT 1
 """
 
 READY: Final = """
@@ -113,7 +135,8 @@ UPDATE holdfast_inbox_tenants SET queued = queued - :count, served = :now WHERE 
 """
 
 BEGIN: Final = f"""
-UPDATE holdfast_inbox SET worker = :worker, deliveries = deliveries + 1, changed_at = :now
+UPDATE holdfast_inbox SET worker = :worker, deliveries = deliveries + 1, is_answered = 0,
+  changed_at = :now
 WHERE id = :id AND state = 'admitted'
   AND (worker = '' OR worker = :worker OR NOT EXISTS (
     SELECT 1 FROM holdfast_workers WHERE id = worker AND seen_at > :now - :seconds))
@@ -123,10 +146,10 @@ RETURNING {COLUMNS}, body
 END: Final = """
 UPDATE holdfast_inbox SET state = :state, worker = '', error = :error, changed_at = :now,
   turn = CASE WHEN :turn > 0 THEN :turn ELSE turn END,
-  due_at = CASE WHEN :state IN ('waiting', 'scheduled') THEN :due_at ELSE due_at END,
-  cancelled_by = CASE WHEN :state IN ('waiting', 'scheduled') THEN cancelled_by END
+  due_at = CASE WHEN :state = 'waiting' THEN :due_at ELSE due_at END,
+  cancelled_by = CASE WHEN :state = 'waiting' THEN cancelled_by END
 WHERE id = :id AND state = 'admitted' AND worker = :worker
-RETURNING tenant, session_name, cancelled_by
+RETURNING tenant, session_name, cancelled_by, is_answered
 """
 
 UNBLOCK: Final = """
@@ -146,6 +169,16 @@ RETURNING tenant, agent
 WAKE: Final = """
 UPDATE holdfast_inbox SET state = 'ready', changed_at = :now WHERE id = :id AND state = 'waiting'
 RETURNING tenant
+"""
+
+NOTE_ANSWER: Final = """
+UPDATE holdfast_inbox SET is_answered = 1
+WHERE tenant = :tenant AND session_name = :name AND state = 'admitted'
+"""
+
+WAITING_OF: Final = """
+SELECT id FROM holdfast_inbox
+WHERE tenant = :tenant AND session_name = :name AND state = 'waiting'
 """
 
 CHANGE_STATE: Final = """

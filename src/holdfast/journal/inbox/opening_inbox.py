@@ -50,7 +50,9 @@ def _make_store(journal: Journal) -> InboxStore:
     from holdfast.journal.postgres import PostgresJournal
 
     if isinstance(journal, MemoryJournal):
-        return MemoryInboxStore()
+        memory = MemoryInboxStore()
+        journal._tenants.note_answer = memory.note_answer  # noqa: SLF001  # REASON: the one place
+        return memory
     if isinstance(journal, SqliteJournal):
         return SqliteInboxStore(journal)
     if isinstance(journal, PostgresJournal):

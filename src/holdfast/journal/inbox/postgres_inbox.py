@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from psycopg import errors
 
 from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY
-from holdfast.journal.inbox.statements import Row, Statement, Transaction
+from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
 from holdfast.journal.inbox.submitting import RepeatError
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres import PostgresJournal
@@ -37,10 +37,13 @@ class PostgresInboxStore:
 
     Args:
         journal: the journal, whose connections are used.
+        now: tells the time in seconds since the epoch; by default the server does, so that the clocks
+            of the processes do not matter.
     """
 
-    def __init__(self, journal: PostgresJournal) -> None:
+    def __init__(self, journal: PostgresJournal, now: Now | None = None) -> None:
         self._journal = journal
+        self._now = now
         self._server = journal._server  # noqa: SLF001  # REASON: one pool for both
 
     async def perform(self, make: Callable[[], Transaction[T]]) -> T:
@@ -50,16 +53,32 @@ class PostgresInboxStore:
             for _ in range(_MOST_TRIES):
                 try:
                     async with connection.transaction():
-                        return await _drive(connection, make())
+                        return await self._drive(connection, make())
                 except (RepeatError, errors.UniqueViolation, errors.DeadlockDetected):
                     continue  # another transaction was faster, and this one sees it now
             async with connection.transaction():
-                return await _drive(connection, make())
+                return await self._drive(connection, make())
 
         async def job(begin: Begin) -> T:
             return await self._server.apply_change(work, begin)
 
         return await self._server.thread.submit(job)
+
+    async def _drive(self, connection: Connection, transaction: Transaction[T]) -> T:
+        try:
+            statement = next(transaction)
+            while True:
+                statement = transaction.send(await self._execute(connection, statement))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _execute(self, connection: Connection, statement: Statement) -> Sequence[Row]:
+        text, values = translate(statement), dict(statement.values)
+        if self._now is not None:
+            text, values["now"] = text.replace(_NOW, "%(now)s::float8"), self._now()
+        cursor = await connection.execute(text.encode(), values, binary=True)
+        return await cursor.fetchall() if cursor.description else []
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         """Call a function whenever the inbox may have changed; returns what ends that."""
@@ -75,23 +94,6 @@ class PostgresInboxStore:
 
     def close(self) -> None:
         """Do nothing: the connections are those of the journal."""
-
-
-async def _drive(connection: Connection, transaction: Transaction[T]) -> T:
-    try:
-        statement = next(transaction)
-        while True:
-            statement = transaction.send(await _execute(connection, statement))
-    except StopIteration as end:
-        result: T = end.value
-        return result
-
-
-async def _execute(connection: Connection, statement: Statement) -> Sequence[Row]:
-    cursor = await connection.execute(
-        translate(statement).encode(), dict(statement.values), binary=True
-    )
-    return await cursor.fetchall() if cursor.description else []
 
 
 def translate(statement: Statement) -> str:

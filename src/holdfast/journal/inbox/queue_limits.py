@@ -104,6 +104,11 @@ class LimitTable:
         """The limits of all turns together."""
         return self._limits.get(ALL, NO_LIMITS)
 
+    @property
+    def are_all_tenants_paused(self) -> bool:
+        """Whether the limits of each tenant let no turn begin."""
+        return self._limits.get(EACH_TENANT, NO_LIMITS).is_paused
+
     def of_agent(self, agent: str) -> QueueLimits:
         """The limits of an agent."""
         return self._limits.get(agent_scope(agent), NO_LIMITS)

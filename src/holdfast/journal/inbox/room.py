@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.journal.inbox.engine import name_queue
 from holdfast.journal.inbox.queue_limits import LimitTable
 from holdfast.journal.inbox.worker_entries import WorkerInfo
+from holdfast.journal.inbox.worker_slots import Kind, WorkerSlots
 
 
 class QueueFacts(Struct, frozen=True):
@@ -39,16 +40,12 @@ class Room:
 
     def __init__(self, facts: QueueFacts) -> None:
         self._limits = facts.limits
-        self._slots: Counter[str | None] = Counter()
-        self._agents: dict[str | None, set[str]] = {}
-        for worker in facts.workers:
-            if not worker.is_stopping:
-                for pool in worker.tenants or (None,):
-                    self._slots[pool] += worker.slots
-                    self._agents.setdefault(pool, set()).update(worker.agents)
+        self._slots = WorkerSlots(facts.workers)
+        self._agents: dict[str | None, list[str]] = {}
+        for pool, agent in sorted(self._slots.kinds, key=_sort_kind):
+            self._agents.setdefault(pool, []).append(agent)
         self._by_tenant: Counter[str] = Counter()
         self._by_agent: Counter[str] = Counter()
-        self._by_pool: Counter[str | None] = Counter()
         self._total = 0
         for (tenant, agent), count in facts.admitted.items():
             self._count(tenant, agent, count)
@@ -56,7 +53,7 @@ class Room:
     def _count(self, tenant: str, agent: str, count: int) -> None:
         self._by_tenant[tenant] += count
         self._by_agent[agent] += count
-        self._by_pool[self._pool_of(tenant)] += count
+        self._slots.take((self._pool_of(tenant), agent), count)
         self._total += count
 
     def _pool_of(self, tenant: str) -> str | None:
@@ -66,9 +63,17 @@ class Room:
     def is_full(self) -> bool:
         """Whether no turn at all may be admitted."""
         most = self._limits.of_all
-        if most.is_paused or (most.running is not None and self._total >= most.running):
+        if most.is_paused or self._limits.are_all_tenants_paused:
             return True
-        return all(self._by_pool[pool] >= slots for pool, slots in self._slots.items())
+        return _is_reached(most.running, self._total) or self._slots.is_full
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents of which a turn of some tenant may be admitted, sorted."""
+        if self.is_full:
+            return []
+        kinds = [kind for kind in self._slots.kinds if self._slots.has_room(kind)]
+        return sorted({agent for _, agent in kinds if self._has_room(agent)})
 
     def count_running(self, tenant: str) -> int:
         """Return how many turns of a tenant run or were taken."""
@@ -79,9 +84,13 @@ class Room:
         pool = self._pool_of(tenant)
         limits = self._limits.of_tenant(tenant)
         is_shut = limits.is_paused or _is_reached(limits.running, self._by_tenant[tenant])
-        if self.is_full or is_shut or self._by_pool[pool] >= self._slots[pool]:
+        if self.is_full or is_shut:
             return []
-        return sorted(name for name in self._agents.get(pool, ()) if self._has_room(name))
+        return [
+            agent
+            for agent in self._agents.get(pool, ())
+            if self._has_room(agent) and self._slots.has_room((pool, agent))
+        ]
 
     def _has_room(self, agent: str) -> bool:
         limits = self._limits.of_agent(agent)
@@ -95,6 +104,11 @@ class Room:
     def name_queue(self, tenant: str, agent: str) -> str:
         """Return the queue of the workers that serve a tenant."""
         return name_queue(agent, self._pool_of(tenant))
+
+
+def _sort_kind(kind: Kind) -> tuple[str, str]:
+    pool, agent = kind
+    return pool or "", agent
 
 
 def _is_reached(limit: int | None, count: int) -> bool:

@@ -10,19 +10,18 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY
-from holdfast.journal.inbox.statements import Row, Statement, Transaction
+from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
+from holdfast.journal.inbox.steering import note_answer
 from holdfast.journal.inbox.submitting import RepeatError
 from holdfast.journal.inbox_schema import MEMORY_TABLES
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.writer import WriterJob
 
 T = TypeVar("T")
-
-Now = Callable[[], float]
-"""Returns the time in seconds since the epoch."""
 
 
 class _Watchers:
@@ -59,6 +58,7 @@ class SqliteInboxStore:
         self._writer = journal._writer  # noqa: SLF001  # REASON: one thread uses the file
         self._now = now
         self._watchers = _Watchers()
+        self._writer.on_answer = self._watchers.notify
 
     async def perform(self, make: Callable[[], Transaction[T]]) -> T:
         """Perform a transaction: all of it or, if it raises, nothing."""
@@ -107,6 +107,14 @@ class MemoryInboxStore:
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         """Call a function whenever the inbox may have changed; returns what ends that."""
         return self._watchers.add(notify)
+
+    def note_answer(self, tenant: str, run: str, is_end: bool) -> None:
+        """Let the turn go on that waits in a run; called by the journal."""
+        with self._lock:
+            make = partial(note_answer, tenant, run, is_end=is_end)
+            _, is_changed = perform_all(self._connection, make, self._now)
+        if is_changed:
+            self._watchers.notify()
 
     def close(self) -> None:
         """Do nothing: the object may be used further."""

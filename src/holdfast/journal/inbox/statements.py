@@ -7,7 +7,7 @@ module must never execute a statement.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -15,6 +15,9 @@ from msgspec import Struct
 T = TypeVar("T")
 
 Row: TypeAlias = Sequence[object]
+
+Now: TypeAlias = Callable[[], float]
+"""Returns the time in seconds since the epoch."""
 
 
 class Statement(Struct, frozen=True):

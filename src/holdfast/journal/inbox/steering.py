@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from holdfast.core.effects import find_root_run_id
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
-from holdfast.journal.inbox.entry_rows import to_entry
+from holdfast.journal.inbox.entry_rows import to_entry, to_int
 from holdfast.journal.inbox.statements import Statement, Transaction
+from holdfast.journal.journal_names import digest_name
 
 
 def find_entry(entry_id: int) -> Transaction[InboxEntry | None]:
@@ -18,7 +20,7 @@ def drop_entry(entry_id: int) -> Transaction[bool]:
     """Take a turn that has not begun, or that failed, out of the queue. Returns whether that was done."""
     yield sql.LOCK
     entry = yield from find_entry(entry_id)
-    if entry is None or not (entry.state.is_queued or entry.state is EntryState.FAILED):
+    if entry is None or not (_has_not_begun(entry) or entry.state is EntryState.FAILED):
         return False
     yield from _change(entry, EntryState.DROPPED)
     if entry.state.is_queued:
@@ -47,9 +49,10 @@ def cancel_entry(entry_id: int, by: str) -> Transaction[EntryState | None]:
     entry = yield from find_entry(entry_id)
     if entry is None or entry.state.is_over:
         return None if entry is None else entry.state
-    if entry.state.is_queued and not entry.turn:
+    if _has_not_begun(entry):
         yield from drop_entry(entry_id)
         return EntryState.DROPPED
+    yield Statement(sql.LOCK_TENANT, {"tenant": entry.tenant})
     yield Statement(sql.CANCEL, {"id": entry_id, "by": by})
     if entry.state is EntryState.WAITING:
         yield from wake_entry(entry_id)
@@ -64,13 +67,33 @@ def wake_entry(entry_id: int) -> Transaction[bool]:
     entry = yield from find_entry(entry_id)
     if entry is None or entry.state is not EntryState.WAITING:
         return False
-    # In the order in which an answer in the journal takes these locks.
     yield Statement(sql.ADD_QUEUED, {"tenant": entry.tenant, "count": 1})
-    if not (yield Statement(sql.WAKE, {"id": entry_id})):
-        yield Statement(sql.ADD_QUEUED, {"tenant": entry.tenant, "count": -1})
-        return False
+    yield Statement(sql.WAKE, {"id": entry_id})
     yield sql.NOTIFY
     return True
+
+
+def note_answer(tenant: str, run: str, *, is_end: bool = False) -> Transaction[None]:
+    """Let the turn go on that waits in a run, or will not wait since its answer has come.
+
+    For a journal without a database; in a database a trigger does this.
+
+    Args:
+        tenant: the tenant.
+        run: the run id of the session, or that of a subagent.
+        is_end: whether the turn has ended, so that it will not wait.
+    """
+    yield sql.LOCK
+    values = {"tenant": tenant, "name": digest_name(find_root_run_id(run))}
+    if not is_end:
+        yield Statement(sql.NOTE_ANSWER, values)
+    for (entry_id,) in (yield Statement(sql.WAITING_OF, values)):
+        yield from wake_entry(to_int(entry_id))
+
+
+def _has_not_begun(entry: InboxEntry) -> bool:
+    """Whether no worker has begun it, so that the journal has nothing of it."""
+    return entry.state.is_queued and not entry.deliveries
 
 
 def _change(entry: InboxEntry, state: EntryState) -> Transaction[None]:

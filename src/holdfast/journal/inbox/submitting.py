@@ -71,20 +71,30 @@ def _check_limits(submission: Submission) -> Transaction[None]:
         if limits.is_draining:
             raise QueueFullError(scope, "takes no turns now", _LONGEST_RETRY_AFTER)
     if own.queued is not None and queued > own.queued:
-        yield from _refuse(f"tenant {tenant}", own.queued)
+        yield from _refuse(tenant, own.queued)
     if everything.queued is not None:
         count = to_int((yield Statement(sql.COUNT_ALL_QUEUED))[0][0])
         if count > everything.queued:
-            yield from _refuse("all tenants", everything.queued)
+            yield from _refuse(None, everything.queued)
     if own.turns_per_day is not None or own.tokens_per_day is not None:
         yield from _check_quota(tenant, own.turns_per_day, own.tokens_per_day)
 
 
-def _refuse(scope: str, limit: int) -> Transaction[None]:
-    """Raise QueueFullError. A tenth of the queue is done after the time that it tells."""
-    done = to_int((yield Statement(sql.COUNT_LATELY_DONE))[0][0])
-    seconds = max(limit, 1) / 10 * 60 / done if done else _LONGEST_RETRY_AFTER
+def _refuse(tenant: str | None, limit: int) -> Transaction[None]:
+    """Raise QueueFullError. A tenth of the queue has begun after the time that it tells.
+
+    Args:
+        tenant: whose queue is full; None for that of all tenants.
+        limit: how many turns it has.
+    """
+    rows = yield Statement(sql.LATELY_DONE, {"tenant": tenant})
+    of_tenant, of_all = to_int(rows[0][0]), to_int(rows[0][1])
+    done = of_all if tenant is None else of_tenant
+    seconds = _LONGEST_RETRY_AFTER
+    if done:
+        seconds = max(limit / 10, 1.0) * max(to_float(rows[0][2]), 1.0) / done
     seconds = min(max(1.0, round(seconds, 1)), _LONGEST_RETRY_AFTER)
+    scope = "all tenants" if tenant is None else f"tenant {tenant}"
     raise QueueFullError(scope, f"has {limit} turns already", seconds)
 
 
