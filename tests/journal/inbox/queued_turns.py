@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,6 +13,7 @@ from holdfast.journal.inbox.driving import EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.inbox import Inbox, InboxStore
 from holdfast.journal.inbox.statements import Row, Statement, Transaction
+from holdfast.journal.inbox.submitting import submit_turn
 from holdfast.journal.inbox.worker_entries import WorkerInfo
 from holdfast.journal.port import Journal
 
@@ -82,6 +84,17 @@ class InboxUnderTest:
             make_submission(session or f"s{self.requests}", request, **changes)
         )
 
+    async def submit_many(self, submissions: Sequence[Submission]) -> Sequence[InboxEntry]:
+        """Submit turns in one transaction."""
+
+        def submit_all() -> Transaction[Sequence[InboxEntry]]:
+            entries = []
+            for submission in submissions:
+                entries.append((yield from submit_turn(submission)))  # noqa: PERF401  # REASON: a comprehension cannot yield
+            return entries
+
+        return await self.store.perform(submit_all)
+
     async def add_worker(self, name: str = "w", slots: int = 100, **changes: object) -> str:
         await self.inbox.note_worker(make_worker(name, slots, **changes))
         return name
@@ -117,31 +130,36 @@ class InboxUnderTest:
 
     async def check(self) -> None:
         """Compare the counts, and look for what must never be."""
-        check_tables(*await self.store.perform(read_tables))
+        check_tables(await self.store.perform(read_tables))
 
 
 def get_ids(admission: Admission) -> list[int]:
     return [job.id for job in admission.jobs]
 
 
-Tables = tuple[Sequence[Row], Sequence[Row]]
-
-
-def read_tables() -> Transaction[Tables]:
-    """Read all entries and the counts, in one transaction that excludes others."""
-    entries = yield Statement(
-        "SELECT tenant, session, state, agent, id FROM holdfast_inbox ORDER BY id"
+def read_tables() -> Transaction[Sequence[Row]]:
+    """Read all entries and the counts, in the state of one commit."""
+    return (
+        yield Statement(
+            "SELECT tenant, session, state, id FROM holdfast_inbox"
+            " UNION ALL SELECT tenant, '', '', queued FROM holdfast_inbox_tenants"
+        )
     )
-    counts = yield Statement("SELECT tenant, queued FROM holdfast_inbox_tenants ORDER BY tenant")
-    return entries, counts
 
 
-def check_tables(entries: Collection[Row], counts: Sequence[Row]) -> None:
-    """The counts are right, a session has one active entry at most, and nothing is blocked by nothing."""
+def check_tables(rows: Collection[Row], running: int | None = None) -> None:
+    """The counts are right, a session has one active entry at most, and nothing is blocked by nothing.
+
+    Args:
+        rows: all rows.
+        running: how many turns of a tenant may run at once.
+    """
+    entries = [row for row in rows if row[2]]
+    counts = [(row[0], row[3]) for row in rows if not row[2]]
     queued: dict[object, int] = {}
     active: dict[tuple[object, object], int] = {}
     blocked: set[tuple[object, object]] = set()
-    for tenant, session, state, _, _ in entries:
+    for tenant, session, state, _ in entries:
         queued[tenant] = queued.get(tenant, 0) + (state in QUEUED)
         if state in ACTIVE:
             active[tenant, session] = active.get((tenant, session), 0) + 1
@@ -153,3 +171,5 @@ def check_tables(entries: Collection[Row], counts: Sequence[Row]) -> None:
     assert all(known[tenant] == queued.get(tenant, 0) for tenant in known)
     assert all(count == 1 for count in active.values()), active
     assert blocked <= active.keys(), blocked - active.keys()
+    admitted = Counter(row[0] for row in entries if row[2] == EntryState.ADMITTED)
+    assert running is None or all(count <= running for count in admitted.values()), admitted

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, cast
 
 import pytest
-from tests.journal.inbox.queued_turns import InboxUnderTest, make_worker
+from tests.journal.inbox.queued_turns import InboxUnderTest, make_submission, make_worker
 
+from holdfast.journal.inbox import admitting, inbox_statements
+from holdfast.journal.inbox.admitting import Admission
 from holdfast.journal.inbox.engine import name_queue
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits
 from holdfast.journal.inbox.room import QueueFacts, Room
+from holdfast.journal.inbox.statements import Statement, Transaction
+from holdfast.journal.inbox.submitting import submit_turn
 
 
 async def test_nothing_is_admitted_without_a_worker(box: InboxUnderTest) -> None:
@@ -128,21 +133,18 @@ async def test_priority_goes_before_age_within_a_tenant(box: InboxUnderTest) -> 
 
 async def test_many_tenants_are_served_in_turn(box: InboxUnderTest) -> None:
     """More tenants than one look reads: none is left out."""
-    for number in range(150):
-        await box.submit(tenant=f"t{number:03}")
-        await box.submit(tenant=f"t{number:03}")
+    turns = [(f"t{number:03}", f"{again}") for number in range(150) for again in "ab"]
+    await box.submit_many([make_submission(a + b, a + b, tenant=a) for a, b in turns])
     await box.add_worker(slots=50)
     served = Counter[str]()
     admitted = await box.admit()
     for number in range(6):
-        for entry_id in admitted:
-            entry = await box.begin_admitted(entry_id)
+        for entry in await box.inbox.list_entries(states=[EntryState.ADMITTED]):
             served[entry.tenant] += 1
+        assert sorted(admitted) == sorted(set(admitted))
         if number == 2:
             assert set(served.values()) == {1}
             assert len(served) == 150
-        for entry in await box.inbox.list_entries(states=[EntryState.ADMITTED]):
-            await box.inbox.hand_back(entry.id, "w")
         await box.store.perform(end_all)
         admitted = await box.admit()
     assert set(served.values()) == {2}
@@ -150,15 +152,12 @@ async def test_many_tenants_are_served_in_turn(box: InboxUnderTest) -> None:
     await box.check()
 
 
-def end_all():  # type: ignore[no-untyped-def]  # a transaction
-    from holdfast.journal.inbox.statements import Statement
-
+def end_all() -> Transaction[None]:
     yield Statement("UPDATE holdfast_inbox SET state = 'done' WHERE state = 'admitted'")
 
 
 async def test_more_than_one_transaction_admits_says_so(box: InboxUnderTest) -> None:
-    for _ in range(205):
-        await box.submit()
+    await box.submit_many([make_submission(f"s{n}", f"r{n}") for n in range(205)])
     await box.add_worker(slots=1000)
     first = await box.inbox.admit()
     assert (len(first.jobs), first.has_more) == (200, True)
@@ -205,25 +204,23 @@ async def test_a_turn_that_comes_during_an_admission_is_not_taken_twice(
     box: InboxUnderTest,
 ) -> None:
     """A more urgent turn stands before those that were read, and moves them."""
-    from holdfast.journal.inbox import admitting, inbox_statements
-
     for _ in range(3):
         await box.submit()
     await box.add_worker()
 
-    def admit_meanwhile():  # type: ignore[no-untyped-def]  # a transaction
-        rows: object = None
+    def admit_meanwhile() -> Transaction[Admission]:
+        rows: Any = None
         transaction = admitting.admit_turns()
         reads = 0
         try:
             while True:
-                statement = transaction.send(rows)  # type: ignore[arg-type]
+                statement = transaction.send(rows)
                 reads += statement.text == inbox_statements.READY
                 if reads == 2 and statement.text == inbox_statements.READY:
                     yield from insert_urgent()
                 rows = yield statement
         except StopIteration as end:
-            return end.value
+            return cast("Admission", end.value)
 
     admission = await box.store.perform(admit_meanwhile)
     ids = [job.id for job in admission.jobs]
@@ -231,9 +228,5 @@ async def test_a_turn_that_comes_during_an_admission_is_not_taken_twice(
     await box.check()
 
 
-def insert_urgent():  # type: ignore[no-untyped-def]  # a transaction
-    from tests.journal.inbox.queued_turns import make_submission
-
-    from holdfast.journal.inbox.submitting import submit_turn
-
+def insert_urgent() -> Transaction[None]:
     yield from submit_turn(make_submission("urgent", "urgent", priority=9))

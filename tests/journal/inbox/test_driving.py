@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.journal.inbox.queued_turns import InboxUnderTest
 
-from holdfast.core.events import QuestionAnswered
+from holdfast.core.events import QuestionAnswered, Status, TurnClosed
 from holdfast.errors import ConflictError
 from holdfast.journal.inbox.driving import NEVER
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
@@ -15,19 +15,30 @@ from holdfast.journal.inbox.sweeping import StalledEntry
 STATES = [state.value for state in EntryState]
 
 
-async def make_entry(box: InboxUnderTest, state: str) -> InboxEntry:
-    """An entry in a state; a second one of its session is behind it."""
+async def make_entry(box: InboxUnderTest, state: str, session: str = "s") -> InboxEntry:
+    """An entry in a state."""
     await box.add_worker()
     at = box.clock.at + 100 if state == "scheduled" else 0.0
     if state == "blocked":
-        await box.submit("s")
-    entry = await box.submit("s", not_before=at)
+        await box.submit(session)
+    entry = await box.submit(session, not_before=at)
     if state in ("admitted", "waiting", "done", "failed", "dropped"):
-        entry = await box.begin()
+        await box.admit()
+        entry = await box.begin_admitted(entry.id)
     if state not in ("scheduled", "blocked", "ready", "admitted"):
-        await box.end(entry, EntryState(state), turn=1, error="No." if state == "failed" else "")
+        error = "No." if state == "failed" else ""
+        await box.end(entry, EntryState(state), turn=1, error=error)
     assert await box.state(entry) == state
     return entry
+
+
+async def make_entries(box: InboxUnderTest) -> list[tuple[str, InboxEntry]]:
+    """An entry in each state, each with a session of its own; nothing more begins."""
+    await box.inbox.set_limits("all", QueueLimits())
+    order = sorted(STATES, key=("ready", "blocked", "scheduled").__contains__)
+    entries = [(state, await make_entry(box, state, f"of {state}")) for state in order]
+    await box.inbox.set_limits("all", QueueLimits(is_paused=True))
+    return entries
 
 
 async def test_a_second_delivery_does_nothing(box: InboxUnderTest) -> None:
@@ -42,12 +53,11 @@ async def test_a_second_delivery_does_nothing(box: InboxUnderTest) -> None:
         assert await box.inbox.begin(entry.id, worker) is None
 
 
-@pytest.mark.parametrize("state", [s for s in STATES if s != "admitted"])
-async def test_only_what_was_admitted_can_begin(box: InboxUnderTest, state: str) -> None:
-    entry = await make_entry(box, state)
-    assert await box.inbox.begin(entry.id, "w") is None
-    assert await box.inbox.begin(entry.id + 100, "w") is None
-    assert await box.state(entry) == state
+async def test_only_what_was_admitted_can_begin(box: InboxUnderTest) -> None:
+    for state, entry in await make_entries(box):
+        assert (await box.inbox.begin(entry.id, "w") is None) is (state != "admitted")
+        assert await box.state(entry) == state
+    assert await box.inbox.begin(10_000, "w") is None
 
 
 async def test_the_end_lets_the_next_turn_of_the_session_begin(box: InboxUnderTest) -> None:
@@ -150,33 +160,29 @@ async def test_a_question_that_nobody_answers_in_time_goes_on(box: InboxUnderTes
 # --- people
 
 
-@pytest.mark.parametrize("state", STATES)
-async def test_drop_takes_out_what_has_not_begun_or_failed(box: InboxUnderTest, state: str) -> None:
-    entry = await make_entry(box, state)
-    behind = await box.submit("s")
-    can = state in ("scheduled", "blocked", "ready", "failed")
-    assert await box.inbox.drop(entry.id) is can
-    assert await box.state(entry) == ("dropped" if can else state)
-    is_held = state in ("blocked", "admitted", "waiting")
-    assert await box.state(behind) == ("blocked" if is_held else "ready")
-    assert not await box.inbox.drop(entry.id + 100)
-    await box.check()
+async def test_drop_takes_out_what_has_not_begun_or_failed(box: InboxUnderTest) -> None:
+    for state, entry in await make_entries(box):
+        behind = await box.submit(entry.session)
+        can = state in ("scheduled", "blocked", "ready", "failed")
+        assert await box.inbox.drop(entry.id) is can
+        assert await box.state(entry) == ("dropped" if can else state)
+        is_held = state in ("blocked", "admitted", "waiting")
+        assert await box.state(behind) == ("blocked" if is_held else "ready")
+        await box.check()
+    assert not await box.inbox.drop(10_000)
 
 
-@pytest.mark.parametrize("state", STATES)
-async def test_retry_queues_again_what_failed_or_was_dropped(
-    box: InboxUnderTest, state: str
-) -> None:
-    entry = await make_entry(box, state)
-    can = state in ("failed", "dropped")
-    assert await box.inbox.retry(entry.id) is can
-    found = await box.inbox.find(entry.id)
-    assert found is not None
-    assert found.state == ("ready" if can else state)
-    if can:
-        assert (found.deliveries, found.error) == (0, "")
-        assert await box.admit() == [entry.id]
-    await box.check()
+async def test_retry_queues_again_what_failed_or_was_dropped(box: InboxUnderTest) -> None:
+    for state, entry in await make_entries(box):
+        can = state in ("failed", "dropped")
+        assert await box.inbox.retry(entry.id) is can
+        found = await box.inbox.find(entry.id)
+        assert found is not None
+        assert found.state == ("ready" if can else state)
+        if can:
+            assert (found.deliveries, found.error) == (0, "")
+        await box.check()
+    assert not await box.inbox.retry(10_000)
 
 
 async def test_a_retry_waits_for_the_turn_that_runs(box: InboxUnderTest) -> None:
@@ -190,19 +196,19 @@ async def test_a_retry_waits_for_the_turn_that_runs(box: InboxUnderTest) -> None
     await box.check()
 
 
-@pytest.mark.parametrize("state", STATES)
-async def test_cancel_in_each_state(box: InboxUnderTest, state: str) -> None:
-    entry = await make_entry(box, state)
+async def test_cancel_in_each_state(box: InboxUnderTest) -> None:
     after = {"scheduled": "dropped", "blocked": "dropped", "ready": "dropped", "waiting": "ready"}
-    assert await box.inbox.cancel(entry.id, "ann") == after.get(state, state)
-    assert await box.state(entry) == after.get(state, state)
-    asked = await box.inbox.note_worker((await box.inbox.list_workers())[0].info)
-    assert asked == ({entry.id: "ann"} if state == "admitted" else {})
-    if state == "waiting":
-        assert await box.admit() == [entry.id]
-        assert (await box.begin_admitted(entry.id)).cancelled_by == "ann"
-    assert await box.inbox.cancel(entry.id + 100) is None
-    await box.check()
+    entries = dict(await make_entries(box))
+    for state, entry in entries.items():
+        assert await box.inbox.cancel(entry.id, "ann") == after.get(state, state)
+        assert await box.state(entry) == after.get(state, state)
+        await box.check()
+    worker = (await box.inbox.list_workers())[0].info
+    assert await box.inbox.note_worker(worker) == {entries["admitted"].id: "ann"}
+    await box.inbox.set_limits("all", QueueLimits())
+    assert entries["waiting"].id in await box.admit()
+    assert (await box.begin_admitted(entries["waiting"].id)).cancelled_by == "ann"
+    assert await box.inbox.cancel(10_000) is None
 
 
 async def test_a_turn_that_is_cancelled_while_it_is_about_to_wait_goes_on(
@@ -218,8 +224,6 @@ async def test_a_turn_that_has_begun_is_not_dropped_between_two_deliveries(
     box: InboxUnderTest,
 ) -> None:
     """Its turn may be open in the journal, so that a worker has to close it."""
-    await box.inbox.set_limits("all", QueueLimits(is_paused=True))
-    await box.inbox.set_limits("all", QueueLimits())
     entry = await make_entry(box, "admitted")
     await box.inbox.set_limits("all", QueueLimits(is_paused=True))
     await box.end(entry, EntryState.SCHEDULED)
@@ -231,12 +235,12 @@ async def test_a_turn_that_has_begun_is_not_dropped_between_two_deliveries(
     assert (await box.begin()).cancelled_by == "ann"
 
 
-@pytest.mark.parametrize("state", STATES)
-async def test_wake_lets_only_go_on_what_waits(box: InboxUnderTest, state: str) -> None:
-    entry = await make_entry(box, state)
-    assert await box.inbox.wake(entry.id) is (state == "waiting")
-    assert await box.state(entry) == ("ready" if state == "waiting" else state)
-    await box.check()
+async def test_wake_lets_only_go_on_what_waits(box: InboxUnderTest) -> None:
+    for state, entry in await make_entries(box):
+        assert await box.inbox.wake(entry.id) is (state == "waiting")
+        assert await box.state(entry) == ("ready" if state == "waiting" else state)
+        await box.check()
+    assert not await box.inbox.wake(10_000)
 
 
 async def test_old_entries_and_workers_are_deleted(box: InboxUnderTest) -> None:
@@ -284,20 +288,31 @@ async def wait_for_answer(box: InboxUnderTest, **changes: object) -> InboxEntry:
     return entry
 
 
-@pytest.mark.parametrize("run", ["s", "s/t1.i0.tool.2", "s/t1.i0.tool.2.again.1/t1.i3.tool.0"])
-async def test_an_answer_in_the_journal_lets_the_turn_go_on(box: InboxUnderTest, run: str) -> None:
+async def test_an_answer_in_the_journal_lets_the_turn_go_on(box: InboxUnderTest) -> None:
     """Also one to a question of a subagent, which has a run of its own."""
     entry = await wait_for_answer(box)
     told: list[int] = []
     stop = box.inbox.watch(lambda: told.append(1))
-    told.clear()
-    await box.journal.for_tenant("acme").append(run, answer())
+    for run in ("s", "s/t1.i0.tool.2", "s/t1.i0.tool.2.again.1/t1.i3.tool.0"):
+        told.clear()
+        await box.journal.for_tenant("acme").append(run, answer())
+        if "Postgres" not in type(box.store).__name__:  # there a thread tells it, soon
+            assert told
+        assert await box.state(entry) == "ready"
+        await box.check()
+        assert await box.admit() == [entry.id]
+        await box.end(await box.begin_admitted(entry.id), EntryState.WAITING, turn=1)
+        assert await box.state(entry) == "waiting"
+    stop()
+
+
+async def test_a_turn_that_ended_elsewhere_does_not_wait_for_ever(box: InboxUnderTest) -> None:
+    """Somebody abandoned it, and the session would be stuck."""
+    entry = await wait_for_answer(box)
+    closed = TurnClosed("t1.closed", 2.0, Status.CANCELLED)
+    await box.journal.for_tenant("acme").append("s", closed)
     assert await box.state(entry) == "ready"
     await box.check()
-    assert await box.admit() == [entry.id]
-    stop()
-    if "Postgres" not in type(box.store).__name__:  # there a thread tells it, soon
-        assert told
 
 
 async def test_an_answer_of_another_session_or_tenant_changes_nothing(box: InboxUnderTest) -> None:

@@ -1,0 +1,183 @@
+"""Many processes and connections use one inbox in PostgreSQL, and after each commit its tables are right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.journal.inbox.queued_turns import (
+    check_tables,
+    make_submission,
+    make_worker,
+    read_tables,
+)
+from tests.postgres_server import PostgresServer
+
+from holdfast import PostgresJournal
+from holdfast.core.events import QuestionAnswered
+from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.inbox.queue_limits import QueueLimits
+
+TENANTS = ("a", "b", "c")
+RUNNING = 3
+SECONDS = 90.0 if os.environ.get("HOLDFAST_FULL") else 3.0
+
+
+def test_one_request_of_eight_processes_is_one_entry(url: str) -> None:
+    with PostgresJournal(url):
+        pass
+    bodies = ["[1]"] * 6 + ["[2]"] * 2
+    program = [sys.executable, "-m", "tests.journal.inbox.submitting_process", url, "s", "r"]
+    processes = [
+        subprocess.Popen([*program, body], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for body in bodies
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    results = [process.communicate(timeout=60)[0].strip() for process in processes]
+    accepted = {result for result in results if result != "refused"}
+    assert len(accepted) == 1
+    wins_first = [result != "refused" for result in results]
+    assert wins_first in ([True] * 6 + [False] * 2, [False] * 6 + [True] * 2)
+
+
+class Crowd:
+    """Submitters, workers, people and answers, on connections of their own."""
+
+    def __init__(self, seed: int, seconds: float) -> None:
+        self.rng = random.Random(seed)
+        self.end = time.monotonic() + seconds
+        self.steps = Counter[str]()
+        self.known: list[tuple[str, str]] = []
+        self.ids: list[int] = []
+
+    @property
+    def is_open(self) -> bool:
+        return time.monotonic() < self.end
+
+    async def submit(self, inbox: Inbox, name: str) -> None:
+        number = 0
+        while self.is_open:
+            number += 1
+            tenant, session = self.rng.choice(TENANTS), f"s{self.rng.randrange(4)}"
+            later = time.time() + 0.1 if self.rng.random() < 0.2 else 0.0
+            entry = await inbox.submit(
+                make_submission(
+                    session,
+                    f"{name}.{number}",
+                    tenant=tenant,
+                    agent=self.rng.choice(("cook", "baker")),
+                    priority=self.rng.randrange(3),
+                    not_before=later,
+                )
+            )
+            self.known.append((tenant, session))
+            self.ids.append(entry.id)
+            self.steps["submitted"] += 1
+            await asyncio.sleep(0.02)
+
+    async def work(self, inbox: Inbox, name: str) -> None:
+        jobs: list[int] = []
+        while self.is_open:
+            await inbox.note_worker(make_worker(name, slots=8))
+            jobs += [job.id for job in (await inbox.admit()).jobs]
+            jobs += self.rng.sample(self.ids, min(len(self.ids), 1))  # a job that was doubled
+            await inbox.promote_due()
+            jobs += [job.id for job in await inbox.put_again(await inbox.find_stalled())]
+            for entry_id in jobs[:4]:
+                entry = await inbox.begin(entry_id, name)
+                if entry is not None:
+                    self.steps["begun"] += 1
+                    jobs += await self.finish(inbox, entry)
+            del jobs[:4]
+
+    async def finish(self, inbox: Inbox, entry: InboxEntry) -> Sequence[int]:
+        luck = self.rng.random()
+        if luck < 0.1:
+            return [entry.id] if await inbox.hand_back(entry.id, entry.worker) else []
+        state = self.rng.choice(
+            (EntryState.DONE, EntryState.DONE, EntryState.WAITING, EntryState.SCHEDULED)
+        )
+        state = EntryState.FAILED if luck > 0.9 else state
+        outcome = EntryOutcome(state=state, due_at=time.time() + 0.05, turn=1)
+        self.steps[state.value] += 1
+        admission = await inbox.end(entry.id, entry.worker, outcome)
+        return [job.id for job in admission.jobs]
+
+    async def steer(self, inbox: Inbox) -> None:
+        acts = (inbox.cancel, inbox.drop, inbox.retry, inbox.wake)
+        while self.is_open:
+            if self.ids:
+                act = self.rng.choice(acts)
+                if await act(self.rng.choice(self.ids[-30:])):
+                    self.steps[act.__name__] += 1
+            await asyncio.sleep(0.02)
+
+    async def answer(self, journal: PostgresJournal) -> None:
+        number = 0
+        while self.is_open:
+            number += 1
+            wanted = [self.rng.choice(self.known) for _ in range(3) if self.known]
+            await asyncio.gather(
+                *(
+                    journal.for_tenant(tenant).append(
+                        session, QuestionAnswered(f"a.{number}.{index}", 1.0, "yes")
+                    )
+                    for index, (tenant, session) in enumerate(wanted)
+                )
+            )
+            self.steps["answered"] += len(wanted)
+            await asyncio.sleep(0.01)
+
+    async def check(self, inbox: Inbox) -> None:
+        while self.is_open:
+            check_tables(await inbox._store.perform(read_tables), RUNNING)
+            self.steps["checked"] += 1
+            await asyncio.sleep(0.005)
+
+
+async def test_a_crowd_leaves_every_table_right_after_each_commit(
+    url: str, postgres: PostgresServer
+) -> None:
+    journals = [PostgresJournal(url) for _ in range(4)]
+    boxes = [open_inbox(journal) for journal in journals]
+    await boxes[0].set_limits("tenant", QueueLimits(running=RUNNING))
+    before = count_deadlocks(postgres, url)
+    crowd = Crowd(7, SECONDS)
+    try:
+        await asyncio.gather(
+            crowd.submit(boxes[0], "x"),
+            crowd.submit(boxes[1], "y"),
+            *(crowd.work(inbox, f"w{number}") for number, inbox in enumerate(boxes)),
+            crowd.steer(boxes[2]),
+            crowd.answer(journals[3]),
+            crowd.check(boxes[3]),
+        )
+        check_tables(await boxes[0]._store.perform(read_tables), RUNNING)
+    finally:
+        for journal in journals:
+            journal.close()
+    print(dict(crowd.steps))
+    wanted = {"submitted", "begun", "done", "waiting", "scheduled", "failed", "answered", "checked"}
+    assert not wanted - crowd.steps.keys()
+    assert count_deadlocks(postgres, url) == before
+
+
+def count_deadlocks(postgres: PostgresServer, url: str) -> object:
+    return postgres.rows(
+        url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    )
