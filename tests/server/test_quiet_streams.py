@@ -8,13 +8,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from holdfast.server.live.visible_runs import VisibleRuns
 from tests.server.serving import serve
 
 from holdfast import Agent
 from holdfast.core.messages import Reply
 from holdfast.server import create_app
 from holdfast.server.api import event_routes, event_stream, turn_routes
-from holdfast.server.live.visible_runs import VisibleRuns
 from holdfast.testing import ScriptedModel
 
 TEXT = "Hello."

@@ -14,7 +14,8 @@ from holdfast import Agent, PostgresJournal
 from holdfast.event_log.live.reading import ReadingEnd
 from holdfast.event_log.stream_items import EventItem, TextItem
 from holdfast.hosting.lifetime import ServiceLifetime
-from holdfast.hosting.tenant_service import ServiceTenants, TenantService
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.live_link import DriverAct, LiveLink
 from holdfast.testing.emulator import Emulator, Pace
 from holdfast.worker.engines.nats_engine import NatsEngine
