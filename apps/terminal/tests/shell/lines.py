@@ -63,7 +63,10 @@ LINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rm 'a b' \"c d\"", ("rm a b c d <- delete:/p/a b delete:/p/c d",)),
     ("rm $'a\\tb'", ("rm a\tb <- delete:/p/a\tb",)),
     ('cat "a\'b"', ("cat a'b <- read:/p/a'b",)),
-    ("cp {{a,b}/{x,y}}", ("cp {a/x} {a/y} {b/x} {b/y} <- read:/p/{a/x} read:/p/{a/y} read:/p/{b/x} write:/p/{b/y}",)),
+    (
+        "cp {{a,b}/{x,y}}",
+        ("cp {a/x} {a/y} {b/x} {b/y} <- read:/p/{a/x} read:/p/{a/y} read:/p/{b/x} write:/p/{b/y}",),
+    ),
     ("cat a\\\nb", ("!!", "cat ab <- read:/p/ab")),
     ("ls \\\n  -l \\\n  src", ("ls -l src <- list:/p/src",)),
     ("'' x", ("!  x",)),

@@ -27,7 +27,9 @@ TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 TURNS = 20
 SHARE = 0.3
 SEED = int(os.environ.get("HOLDFAST_SEED", "20"))
-LEAK = HttpStatus(503, body={"error": {"message": f"The key {KEY} is busy.", "type": "server_error"}})
+LEAK = HttpStatus(
+    503, body={"error": {"message": f"The key {KEY} is busy.", "type": "server_error"}}
+)
 LAST_TOOLS = ("read_file", "write_file", "execute_command", "list_directory", "")
 """What the turns do, in turn."""
 
@@ -77,9 +79,7 @@ class Watcher:
         assert isinstance(question, ApprovalQuestion)
         assert conversation is not None
         self.shown.add(repr(question))
-        asyncio.get_running_loop().call_soon(
-            lambda: conversation.answer(asked, question.approve())
-        )
+        asyncio.get_running_loop().call_soon(lambda: conversation.answer(asked, question.approve()))
 
 
 async def converse(home: Path, provider: Emulator, watcher: Watcher) -> Conversation:
@@ -126,9 +126,7 @@ def test_a_session_of_twenty_turns_ends_right(
         for tool in LAST_TOOLS
     }
     blocks = [one for one in conversation.transcript.blocks if isinstance(one, ToolBlock)]
-    assert [block.state for block in blocks] == [ToolState.SUCCESS] * (
-        TURNS - len(by_tool[""])
-    )
+    assert [block.state for block in blocks] == [ToolState.SUCCESS] * (TURNS - len(by_tool[""]))
     assert (project / "log.txt").read_text().split() == [
         str(number) for number in by_tool["execute_command"]
     ]
