@@ -20,8 +20,13 @@ from holdfast.core.errors import (
 from holdfast.core.events import Status
 from holdfast.journal import Journal, MemoryJournal, SqliteJournal
 from holdfast.journal.inbox.entries import EntryState
-from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
+from holdfast.journal.inbox.inbox_errors import (
+    QueuedTurnError,
+    QuotaReachedError,
+    SubmissionError,
+)
 from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.inbox.queue_limits import QueueLimits
 from holdfast.middleware import ToolPermission
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
@@ -170,3 +175,37 @@ async def test_what_another_process_cannot_have_is_refused_when_it_is_submitted(
         await agent.submit("Hi.", tools=[look])  # type: ignore[list-item]
     with pytest.raises(ConfigurationError, match="journal"):
         await Agent(ScriptedModel("x")).submit("Hi.")
+
+
+async def test_a_tenant_that_has_used_up_its_tokens_stops_and_goes_on_when_they_are_raised(
+    journal: Journal,
+) -> None:
+    may_look = asyncio.Event()
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        await may_look.wait()
+        return "nothing"
+
+    agent = greeter(journal, call("look"), "Done.", "Next.", tools=[look])
+    inbox = open_inbox(journal)
+    await inbox.set_limits("tenant", QueueLimits(tokens_per_day=1))
+    run = await agent.submit("Look.", session="ada")
+    later = await agent.submit("And?", session="bob")
+    async with Worker(agent, parallel=1):
+        while (await run.read_state()) is not EntryState.POSTPONED:
+            await asyncio.sleep(0.01)
+        entry = await inbox.find(run.id)
+        assert entry is not None
+        assert "used up its tokens" in entry.error
+        assert entry.turn == 1
+        while (await later.read_state()) is not EntryState.POSTPONED:
+            await asyncio.sleep(0.01)
+        with pytest.raises(QuotaReachedError):
+            await agent.submit("More.", session="eve")
+        may_look.set()
+        await inbox.set_limits("tenant", QueueLimits(tokens_per_day=1_000_000))
+        assert (await run.wait(SECONDS)).text == "Done."
+        assert (await later.wait(SECONDS)).text == "Next."
+    assert await inbox.add_tokens("", 0) is not None

@@ -43,7 +43,7 @@ _TABLES: tuple[LiteralString, ...] = (
     ),
     (
         "CREATE UNIQUE INDEX holdfast_inbox_active ON holdfast_inbox (tenant, session_name)"
-        " WHERE state IN ('ready', 'admitted', 'waiting')"
+        " WHERE state IN ('ready', 'admitted', 'waiting', 'postponed')"
     ),
     (
         "CREATE INDEX holdfast_inbox_ready ON holdfast_inbox (agent, tenant, priority DESC, id)"
@@ -55,7 +55,7 @@ _TABLES: tuple[LiteralString, ...] = (
     ),
     "CREATE INDEX holdfast_inbox_scheduled ON holdfast_inbox (due_at) WHERE state = 'scheduled'",
     "CREATE INDEX holdfast_inbox_admitted ON holdfast_inbox (id) WHERE state = 'admitted'",
-    "CREATE INDEX holdfast_inbox_waiting ON holdfast_inbox (due_at) WHERE state = 'waiting'",
+    "CREATE INDEX holdfast_inbox_waiting ON holdfast_inbox (due_at) WHERE state IN ('waiting', 'postponed')",
     (
         "CREATE INDEX holdfast_inbox_over ON holdfast_inbox (changed_at)"
         " WHERE state IN ('done', 'failed', 'dropped')"
@@ -107,8 +107,8 @@ POSTGRES_TABLES: tuple[LiteralString, ...] = (
         "   ELSE name END"
         "   INTO owner, wanted FROM holdfast_runs WHERE id = NEW.run_id;"
         "  IF NOT EXISTS (SELECT 1 FROM holdfast_inbox WHERE tenant = owner"
-        "   AND session_name = wanted AND state IN ('ready', 'admitted', 'waiting')"
-        "   AND (state = 'waiting' OR NEW.type <> 'turn_closed')) THEN"
+        "   AND session_name = wanted AND state IN ('ready', 'admitted', 'waiting', 'postponed')"
+        "   AND (state IN ('waiting', 'postponed') OR NEW.type <> 'turn_closed')) THEN"
         "   RETURN NULL;"
         "  END IF;"
         # The lock of the inbox: the entry may be about to wait, in a transaction of its worker.
@@ -118,7 +118,7 @@ POSTGRES_TABLES: tuple[LiteralString, ...] = (
         "   AND session_name = wanted AND state = 'admitted';"
         "  UPDATE holdfast_inbox SET state = 'ready',"
         "   changed_at = extract(epoch FROM clock_timestamp())"
-        "   WHERE tenant = owner AND session_name = wanted AND state = 'waiting';"
+        "   WHERE tenant = owner AND session_name = wanted AND state IN ('waiting', 'postponed');"
         "  IF FOUND THEN"
         "   UPDATE holdfast_inbox_tenants SET queued = queued + 1 WHERE tenant = owner;"
         "   PERFORM pg_notify('holdfast_' || md5(current_schema()), 'inbox');"
@@ -152,16 +152,16 @@ SQLITE_TABLES: tuple[str, ...] = (
     (
         "CREATE TRIGGER holdfast_wake_entry AFTER INSERT ON records"  # noqa: S608  # REASON: made of constants
         " WHEN NEW.type IN ('question_answered', 'question_unanswered', 'turn_closed')"
-        " AND EXISTS (SELECT 1 FROM holdfast_inbox WHERE state IN ('admitted', 'waiting'))"
+        " AND EXISTS (SELECT 1 FROM holdfast_inbox WHERE state IN ('admitted', 'waiting', 'postponed'))"
         " BEGIN"
         "  UPDATE holdfast_inbox SET is_answered = 1"
         f"   WHERE state = 'admitted' AND NEW.type <> 'turn_closed' AND {_IS_OF_RUN};"
         "  UPDATE holdfast_inbox_tenants SET queued = queued + (SELECT count(*)"
         "    FROM holdfast_inbox WHERE holdfast_inbox.tenant = holdfast_inbox_tenants.tenant"
-        f"   AND state = 'waiting' AND {_IS_OF_RUN})"
+        f"   AND state IN ('waiting', 'postponed') AND {_IS_OF_RUN})"
         "   WHERE tenant = (SELECT tenant FROM runs WHERE id = NEW.run);"
         "  UPDATE holdfast_inbox SET state = 'ready', changed_at = NEW.at"
-        f"   WHERE state = 'waiting' AND {_IS_OF_RUN};"
+        f"   WHERE state IN ('waiting', 'postponed') AND {_IS_OF_RUN};"
         " END"
     ),
 )

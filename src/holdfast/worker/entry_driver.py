@@ -19,9 +19,12 @@ from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.journal.inbox.driving import EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.queue_limits import QUOTA_REACHED
+from holdfast.journal.inbox.submitting import SECONDS_OF_A_DAY
 from holdfast.journal.journal_errors import JournalError
 from holdfast.runtime.open_runs.recovery import read_time_to_continue
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
+from holdfast.worker.token_quota import TokenQuota
 
 MOST_DELIVERIES = 20
 """How often an entry is begun that never ends: whatever begins it may die of it."""
@@ -40,10 +43,12 @@ class EntryDriver:
 
     Args:
         tenants: the agents, for each tenant.
+        quota: stops the turns of tenants that have used up their tokens.
     """
 
-    def __init__(self, tenants: ServiceTenants) -> None:
+    def __init__(self, tenants: ServiceTenants, quota: TokenQuota) -> None:
         self._tenants = tenants
+        self._quota = quota
 
     async def drive(self, entry: InboxEntry) -> EntryOutcome | None:
         """Begin or continue the turn of an entry; return what became of it when it rests.
@@ -64,13 +69,7 @@ class EntryDriver:
             )
             return EntryOutcome(state=EntryState.FAILED, turn=entry.turn, error=error)
         try:
-            known = await tenant.find_request(entry.request)
-            if known is not None:
-                return await self._continue(tenant, entry, known)
-            if entry.cancelled_by is not None:
-                return EntryOutcome(state=EntryState.DROPPED)
-            begun = await self._begin(tenant, entry)
-            return await self._wait(tenant, entry, begun)
+            return await self._begin_or_continue(tenant, entry)
         except ShuttingDownError:
             return None
         except SessionBusyError:
@@ -83,6 +82,18 @@ class EntryDriver:
             _log.error("a turn could not begin: %s", type(error).__name__)
             text = f"An unexpected {type(error).__name__}; the log of the worker has the details."
             return EntryOutcome(state=EntryState.FAILED, error=text)
+
+    async def _begin_or_continue(
+        self, tenant: TenantService, entry: InboxEntry
+    ) -> EntryOutcome | None:
+        if entry.cancelled_by is None and await self._quota.is_used_up(entry.tenant):
+            return _wait_for_next_day(entry, entry.turn)
+        known = await tenant.find_request(entry.request)
+        if known is not None:
+            return await self._continue(tenant, entry, known)
+        if entry.cancelled_by is not None:
+            return EntryOutcome(state=EntryState.DROPPED)
+        return await self._wait(tenant, entry, await self._begin(tenant, entry))
 
     async def _begin(self, tenant: TenantService, entry: InboxEntry) -> AcceptedTurn:
         turn = decode_turn(entry.body)
@@ -122,6 +133,8 @@ class EntryDriver:
         if last.status in ("open", "running"):
             if tenant.runner.is_closing:
                 return None
+            if await self._quota.is_used_up(entry.tenant):
+                return _wait_for_next_day(entry, last.turn)
             seconds = min(SECONDS_TO_RETRY * 2.0 ** min(entry.deliveries, 9), _LONGEST_PAUSE)
             return _postpone(entry, seconds)
         if last.status == "waiting":
@@ -151,6 +164,15 @@ async def _time_to_continue(tenant: TenantService, session: str) -> float:
     return await read_time_to_continue(tenant.journal, session)
 
 
+def _wait_for_next_day(entry: InboxEntry, turn: int) -> EntryOutcome:
+    """Let the turn of a tenant that has used up its tokens go on when the day ends."""
+    now = time.time()
+    due_at = now - now % SECONDS_OF_A_DAY + SECONDS_OF_A_DAY
+    return EntryOutcome(
+        state=EntryState.POSTPONED, turn=turn or entry.turn, error=QUOTA_REACHED, due_at=due_at
+    )
+
+
 def _postpone(entry: InboxEntry, seconds: float) -> EntryOutcome:
     due_at = time.time() + seconds
-    return EntryOutcome(state=EntryState.SCHEDULED, turn=entry.turn, due_at=due_at)
+    return EntryOutcome(state=EntryState.POSTPONED, turn=entry.turn, due_at=due_at)

@@ -36,6 +36,7 @@ from holdfast.worker.dispatcher import Dispatcher
 from holdfast.worker.engines.opening import open_engine
 from holdfast.worker.entry_driver import EntryDriver, is_answered
 from holdfast.worker.sweep import Sweep
+from holdfast.worker.token_quota import TokenQuota
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _PAUSE = 0.5  # seconds before something is tried again that the journal could not save
@@ -95,7 +96,8 @@ class Worker:
         if isinstance(engine, LinkingEngine) and isinstance(shared, LinkedJournal):
             self._tenants.open_link = engine.make_open_link(shared)
         self._inbox = open_inbox(self._tenants.journal)
-        self._driver = EntryDriver(self._tenants)
+        self._quota = TokenQuota(self._inbox, grace)
+        self._driver = EntryDriver(self._tenants, self._quota)
         self._info = WorkerInfo(
             id=new_run_id(),
             host=socket.gethostname(),
@@ -123,11 +125,13 @@ class Worker:
             return await self._inbox.find_active(tenant.tenant, session) is not None
 
         tenant.open_turns.leave_to_others(is_taken)
+        self._quota.watch(tenant)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._engine.close)
             await self._engine.open()
+            await self._quota.read_limits()
             await self._inbox.note_worker(self._info)
             stack.push_async_callback(self._forget_worker)
             self._lifetime.on_stop = self.begin_stop
@@ -255,6 +259,7 @@ class Worker:
             try:
                 for entry_id, by in (await self._inbox.note_worker(self._info)).items():
                     self._cancel(entry_id, by)
+                await self._quota.read_limits()
             except HoldfastError as error:
                 _log.warning("the heartbeat cannot be saved now: %s", error)
             await asyncio.sleep(SECONDS_BETWEEN_HEARTBEATS)

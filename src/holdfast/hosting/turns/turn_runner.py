@@ -130,6 +130,8 @@ class TurnRunner:
         self._driven: dict[str, DrivenTurn] = {}
         self.is_closing = False
         self.observe: Observe | None = None
+        self.note_item: Callable[[DrivenTurn, Event | Notice], None] | None = None
+        """Is told what each turn tells but its text; it must be fast."""
         self.note_waiting: NoteWaiting | None = None
         self.note_accepted: Callable[[], None] | None = None
         """Called by the task whose turn is accepted, or whose answer is saved."""
@@ -295,6 +297,8 @@ class TurnRunner:
         live.publish(item)
         if self.observe is not None:
             self.observe(turn.agent, item)
+        if self.note_item is not None:
+            self.note_item(turn, item)
 
 
 def _refuse(turn: DrivenTurn, error: Exception) -> None:

@@ -28,7 +28,7 @@ class EntryOutcome(Struct, frozen=True, kw_only=True):
     """What became of an entry.
 
     Args:
-        state: DONE, FAILED or DROPPED; WAITING for an answer; SCHEDULED to try again later. Until
+        state: DONE, FAILED or DROPPED; WAITING for an answer; POSTPONED to try again later. Until
             then the entry waits too, so that no later turn of its session begins before it.
         turn: the number of the turn in its session; 0 if it is unknown.
         error: why it failed.
@@ -59,11 +59,11 @@ def end_entry(
     """Save what became of an entry, let the next one of its session begin, and admit turns."""
     yield sql.LOCK
     is_over = outcome.state.is_over
-    never = 0.0 if outcome.state is EntryState.SCHEDULED else NEVER
+    never = 0.0 if outcome.state is EntryState.POSTPONED else NEVER
     values = {
         "id": entry_id,
         "worker": worker,
-        "state": outcome.state.value if is_over else EntryState.WAITING.value,
+        "state": outcome.state.value,
         "turn": outcome.turn,
         "error": outcome.error,
         "due_at": min(outcome.due_at or never, NEVER),

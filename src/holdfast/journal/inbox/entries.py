@@ -18,6 +18,8 @@ class EntryState(StrEnum):
     READY: it begins as soon as there is room.
     ADMITTED: an engine carries a job for it, or a worker drives it.
     WAITING: it waits for an answer.
+    POSTPONED: it is tried again later; its session was busy, a provider is down, or the tokens of its
+        tenant are used up.
     DONE: it has ended.
     FAILED: it ended without success, or could not begin; `error` says why, and it can be retried.
     DROPPED: somebody took it out before it began.
@@ -28,6 +30,7 @@ class EntryState(StrEnum):
     READY = "ready"
     ADMITTED = "admitted"
     WAITING = "waiting"
+    POSTPONED = "postponed"
     DONE = "done"
     FAILED = "failed"
     DROPPED = "dropped"
@@ -42,6 +45,9 @@ class EntryState(StrEnum):
         """Whether nothing happens to the turn any more, unless somebody retries it."""
         return self in (EntryState.DONE, EntryState.FAILED, EntryState.DROPPED)
 
+
+RESTING = frozenset({EntryState.WAITING, EntryState.POSTPONED})
+"""The states of a turn that has begun, keeps its place in the session, and that no worker drives."""
 
 QUEUED = frozenset({EntryState.SCHEDULED, EntryState.BLOCKED, EntryState.READY})
 

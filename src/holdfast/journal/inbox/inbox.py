@@ -18,7 +18,12 @@ from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry,
 from holdfast.journal.inbox.engine import Job
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits, to_worker
-from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits, check_scope
+from holdfast.journal.inbox.queue_limits import (
+    QUOTA_REACHED,
+    LimitTable,
+    QueueLimits,
+    check_scope,
+)
 from holdfast.journal.inbox.statements import Row, Statement, Transaction
 from holdfast.journal.inbox.steering import (
     cancel_entry,
@@ -221,7 +226,7 @@ class Inbox:
         """
         text = msgspec.json.encode(limits).decode()
         values = {"scope": check_scope(scope), "limits": text}
-        await self._store.perform(partial(_change, sql.SET_LIMITS, values))
+        await self._store.perform(partial(_set_limits, values))
 
     async def add_tokens(self, tenant: str, tokens: int) -> int | None:
         """Count tokens of this day; return how many the tenant may still use, or None for any number."""
@@ -289,6 +294,13 @@ def _read_rows(text: str, values: Mapping[str, object]) -> Transaction[Sequence[
 
 def _change(text: str, values: Mapping[str, object]) -> Transaction[None]:
     yield Statement(text, values)
+    yield sql.NOTIFY
+
+
+def _set_limits(values: Mapping[str, object]) -> Transaction[None]:
+    yield sql.LOCK
+    yield Statement(sql.SET_LIMITS, values)
+    yield Statement(sql.RESUME_STOPPED, {"error": QUOTA_REACHED})
     yield sql.NOTIFY
 
 

@@ -36,7 +36,7 @@ FIND_BY_REQUEST: Final = (
 
 FIND_ACTIVE: Final = (
     f"{SELECT}tenant = :tenant AND session_name = :name"
-    " AND state IN ('ready', 'admitted', 'waiting')"
+    " AND state IN ('ready', 'admitted', 'waiting', 'postponed')"
 )
 
 LIMITS_OF: Final = (
@@ -79,7 +79,7 @@ INSERT INTO holdfast_inbox (tenant, agent, session, session_name, request, diges
 SELECT :tenant, :agent, :session, :name, :request, :digest, :body,
   CASE WHEN :due_at > :now THEN 'scheduled'
     WHEN EXISTS (SELECT 1 FROM holdfast_inbox WHERE tenant = :tenant AND session_name = :name
-      AND state IN ('ready', 'admitted', 'waiting')) THEN 'blocked'
+      AND state IN ('ready', 'admitted', 'waiting', 'postponed')) THEN 'blocked'
     ELSE 'ready' END,
   :priority, :due_at, :now, :now, :made_by
 WHERE true
@@ -146,8 +146,8 @@ RETURNING {COLUMNS}, body
 END: Final = """
 UPDATE holdfast_inbox SET state = :state, worker = '', error = :error, changed_at = :now,
   turn = CASE WHEN :turn > 0 THEN :turn ELSE turn END,
-  due_at = CASE WHEN :state = 'waiting' THEN :due_at ELSE due_at END,
-  cancelled_by = CASE WHEN :state = 'waiting' THEN cancelled_by END
+  due_at = CASE WHEN :state IN ('waiting', 'postponed') THEN :due_at ELSE due_at END,
+  cancelled_by = CASE WHEN :state IN ('waiting', 'postponed') THEN cancelled_by END
 WHERE id = :id AND state = 'admitted' AND worker = :worker
 RETURNING tenant, session_name, cancelled_by, is_answered
 """
@@ -157,7 +157,7 @@ UPDATE holdfast_inbox SET state = 'ready', changed_at = :now
 WHERE id = (SELECT id FROM holdfast_inbox WHERE tenant = :tenant AND session_name = :name
     AND state = 'blocked' ORDER BY id LIMIT 1)
   AND NOT EXISTS (SELECT 1 FROM holdfast_inbox WHERE tenant = :tenant AND session_name = :name
-    AND state IN ('ready', 'admitted', 'waiting'))
+    AND state IN ('ready', 'admitted', 'waiting', 'postponed'))
 """
 
 FORGET_WORKER_OF: Final = """
@@ -167,7 +167,7 @@ RETURNING tenant, agent
 """
 
 WAKE: Final = """
-UPDATE holdfast_inbox SET state = 'ready', changed_at = :now WHERE id = :id AND state = 'waiting'
+UPDATE holdfast_inbox SET state = 'ready', changed_at = :now WHERE id = :id AND state IN ('waiting', 'postponed')
 RETURNING tenant
 """
 
@@ -178,7 +178,7 @@ WHERE tenant = :tenant AND session_name = :name AND state = 'admitted'
 
 WAITING_OF: Final = """
 SELECT id FROM holdfast_inbox
-WHERE tenant = :tenant AND session_name = :name AND state = 'waiting'
+WHERE tenant = :tenant AND session_name = :name AND state IN ('waiting', 'postponed')
 """
 
 CHANGE_STATE: Final = """
@@ -205,7 +205,7 @@ RETURNING tenant, session_name
 """
 
 OVERDUE: Final = """
-SELECT id FROM holdfast_inbox WHERE state = 'waiting' AND due_at <= :now ORDER BY due_at LIMIT :limit
+SELECT id FROM holdfast_inbox WHERE state IN ('waiting', 'postponed') AND due_at <= :now ORDER BY due_at LIMIT :limit
 """
 
 STALLED: Final = """
@@ -244,6 +244,11 @@ SET_LIMITS: Final = """
 INSERT INTO holdfast_inbox_limits (scope, limits) VALUES (:scope, :limits)
 ON CONFLICT (scope) DO UPDATE SET limits = excluded.limits
 """
+
+RESUME_STOPPED: Final = """
+UPDATE holdfast_inbox SET due_at = :now WHERE state = 'postponed' AND error = :error
+"""
+"""Lets the turns go on that a quota has stopped, if it allows them."""
 
 ALL_LIMITS: Final = "SELECT scope, limits FROM holdfast_inbox_limits ORDER BY scope"
 

@@ -57,6 +57,9 @@ is_draining=False)
 
 NO_LIMITS = QueueLimits()
 
+QUOTA_REACHED = "The tenant has used up its tokens of this day."
+"""The error of an entry whose turn is stopped until the day ends or the quota is raised."""
+
 
 def tenant_scope(tenant: str) -> str:
     """Return the scope of one tenant."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.effects import find_root_run_id
 from holdfast.journal.inbox import inbox_statements as sql
-from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.entries import RESTING, EntryState, InboxEntry
 from holdfast.journal.inbox.entry_rows import to_entry, to_int
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.journal_names import digest_name
@@ -54,7 +54,7 @@ def cancel_entry(entry_id: int, by: str) -> Transaction[EntryState | None]:
         return EntryState.DROPPED
     yield Statement(sql.LOCK_TENANT, {"tenant": entry.tenant})
     yield Statement(sql.CANCEL, {"id": entry_id, "by": by})
-    if entry.state is EntryState.WAITING:
+    if entry.state in RESTING:
         yield from wake_entry(entry_id)
         return EntryState.READY
     yield sql.NOTIFY
@@ -65,7 +65,7 @@ def wake_entry(entry_id: int) -> Transaction[bool]:
     """Let a turn that waits go on; returns whether it did wait."""
     yield sql.LOCK
     entry = yield from find_entry(entry_id)
-    if entry is None or entry.state is not EntryState.WAITING:
+    if entry is None or entry.state not in RESTING:
         return False
     yield Statement(sql.ADD_QUEUED, {"tenant": entry.tenant, "count": 1})
     yield Statement(sql.WAKE, {"id": entry_id})

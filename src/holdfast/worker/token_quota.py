@@ -1,0 +1,83 @@
+"""Quotas of tokens: counts what the turns of a tenant use, and stops them when the day's are used up.
+
+A turn that is stopped stays open in the journal, as when a worker stops. It goes on when the day ends or
+the quota is raised. What the replies cost that were in progress then is counted too. This module must
+never close a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
+from holdfast.core.notices import Notice
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.turns.turn_runner import DrivenTurn
+from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.queue_limits import LimitTable
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class TokenQuota:
+    """The quotas of the tenants that a worker serves.
+
+    Args:
+        inbox: has the quotas, and counts the tokens of all workers.
+        grace: the longest time to wait for writing tools of a turn that is stopped, in seconds.
+    """
+
+    def __init__(self, inbox: Inbox, grace: float) -> None:
+        self._inbox = inbox
+        self._grace = grace
+        self._limits = LimitTable({})
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def read_limits(self) -> None:
+        """Read the quotas again; called regularly. Raises JournalError."""
+        self._limits = LimitTable(await self._inbox.read_limits())
+
+    def watch(self, tenant: TenantService) -> None:
+        """Count the tokens of the turns of a tenant that this process drives."""
+
+        def note(turn: DrivenTurn, item: Event | Notice) -> None:
+            if self._is_limited(tenant.tenant) and (tokens := count_tokens(item)):
+                task = asyncio.create_task(self._add(tenant, turn, tokens))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+        tenant.runner.note_item = note
+
+    def _is_limited(self, tenant: str) -> bool:
+        return self._limits.of_tenant(tenant).tokens_per_day is not None
+
+    async def is_used_up(self, tenant: str) -> bool:
+        """Whether a tenant may use no more tokens on this day. Raises JournalError."""
+        return self._is_limited(tenant) and await self._inbox.add_tokens(tenant, 0) == 0
+
+    async def _add(self, tenant: TenantService, turn: DrivenTurn, tokens: int) -> None:
+        try:
+            left = await self._inbox.add_tokens(tenant.tenant, tokens)
+        except HoldfastError as error:
+            _log.warning("tokens of a turn cannot be counted now: %s", error)
+            return
+        if left == 0 and tenant.runner.find(turn.session) is turn:
+            await turn.leave(self._grace)
+
+
+def count_tokens(item: Event | Notice) -> int:
+    """Return the tokens that an event of a turn adds, with those of failed attempts and of agents in tools.
+
+    >>> from holdfast.core.messages import Reply, Usage
+    >>> count_tokens(ModelReplied("t1.i0.model", 0.0, Reply((), Usage(input=3, output=2))))
+    5
+    """
+    if isinstance(item, ModelReplied):
+        lost = item.lost.total if item.lost is not None else 0
+        return item.reply.usage.total + lost
+    if isinstance(item, ModelFailed):
+        partial = item.partial.usage.total if item.partial is not None else 0
+        return partial + (item.lost.total if item.lost is not None else 0)
+    return item.usage.total if isinstance(item, ToolFinished) else 0
