@@ -17,7 +17,9 @@ from holdfast.journal.inbox.submitting import submit_turn
 from holdfast.journal.inbox.worker_entries import WorkerInfo
 from holdfast.journal.port import Journal
 
-ACTIVE = frozenset({EntryState.READY, EntryState.ADMITTED, EntryState.WAITING})
+ACTIVE = frozenset(
+    {EntryState.READY, EntryState.ADMITTED, EntryState.WAITING, EntryState.POSTPONED}
+)
 QUEUED = frozenset({EntryState.SCHEDULED, EntryState.BLOCKED, EntryState.READY})
 NOON = 1_800_014_400.0 - 1_800_014_400.0 % 86_400 + 43_200
 """A time at noon, UTC."""

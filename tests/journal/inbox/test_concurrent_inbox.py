@@ -31,7 +31,7 @@ TENANTS = ("a", "b", "c")
 RUNNING = 3
 SECONDS = 90.0 if os.environ.get("HOLDFAST_FULL") else 3.0
 
-WANTED = {"submitted", "begun", "done", "waiting", "scheduled", "failed", "answered", "checked"}
+WANTED = {"submitted", "begun", "done", "waiting", "postponed", "failed", "answered", "checked"}
 
 
 def test_one_request_of_eight_processes_is_one_entry(url: str) -> None:
@@ -115,7 +115,7 @@ class Crowd:
         if luck < 0.1:
             return [entry.id] if await inbox.hand_back(entry.id, entry.worker) else []
         state = self.rng.choice(
-            (EntryState.DONE, EntryState.DONE, EntryState.WAITING, EntryState.SCHEDULED)
+            (EntryState.DONE, EntryState.DONE, EntryState.WAITING, EntryState.POSTPONED)
         )
         state = EntryState.FAILED if luck > 0.9 else state
         outcome = EntryOutcome(state=state, due_at=time.time() + 0.05, turn=1)

@@ -22,12 +22,13 @@ async def make_entry(box: InboxUnderTest, state: str, session: str = "s") -> Inb
     if state == "blocked":
         await box.submit(session)
     entry = await box.submit(session, not_before=at)
-    if state in ("admitted", "waiting", "done", "failed", "dropped"):
+    if state not in ("scheduled", "blocked", "ready"):
         await box.admit()
         entry = await box.begin_admitted(entry.id)
     if state not in ("scheduled", "blocked", "ready", "admitted"):
         error = "No." if state == "failed" else ""
-        await box.end(entry, EntryState(state), turn=1, error=error)
+        due_at = box.clock.at + 100 if state == "postponed" else 0.0
+        await box.end(entry, EntryState(state), turn=1, error=error, due_at=due_at)
     assert await box.state(entry) == state
     return entry
 
@@ -125,8 +126,8 @@ async def test_another_try_keeps_its_place_in_the_session(box: InboxUnderTest) -
     first = await make_entry(box, "admitted")
     second = await box.submit("s")
     at = box.clock.at + 5
-    assert await box.end(first, EntryState.SCHEDULED, due_at=at) == []
-    assert await box.states(first, second) == ["waiting", "blocked"]
+    assert await box.end(first, EntryState.POSTPONED, due_at=at) == []
+    assert await box.states(first, second) == ["postponed", "blocked"]
     await box.inbox.promote_due()
     assert await box.admit() == []
     box.clock.at = at
@@ -166,7 +167,7 @@ async def test_drop_takes_out_what_has_not_begun_or_failed(box: InboxUnderTest) 
         can = state in ("scheduled", "blocked", "ready", "failed")
         assert await box.inbox.drop(entry.id) is can
         assert await box.state(entry) == ("dropped" if can else state)
-        is_held = state in ("blocked", "admitted", "waiting")
+        is_held = state in ("blocked", "admitted", "waiting", "postponed")
         assert await box.state(behind) == ("blocked" if is_held else "ready")
         await box.check()
     assert not await box.inbox.drop(10_000)
@@ -197,7 +198,8 @@ async def test_a_retry_waits_for_the_turn_that_runs(box: InboxUnderTest) -> None
 
 
 async def test_cancel_in_each_state(box: InboxUnderTest) -> None:
-    after = {"scheduled": "dropped", "blocked": "dropped", "ready": "dropped", "waiting": "ready"}
+    after = dict.fromkeys(("scheduled", "blocked", "ready"), "dropped")
+    after |= dict.fromkeys(("waiting", "postponed"), "ready")
     entries = dict(await make_entries(box))
     for state, entry in entries.items():
         assert await box.inbox.cancel(entry.id, "ann") == after.get(state, state)
@@ -226,7 +228,7 @@ async def test_a_turn_that_has_begun_is_not_dropped_between_two_deliveries(
     """Its turn may be open in the journal, so that a worker has to close it."""
     entry = await make_entry(box, "admitted")
     await box.inbox.set_limits("all", QueueLimits(is_paused=True))
-    await box.end(entry, EntryState.SCHEDULED)
+    await box.end(entry, EntryState.POSTPONED)
     await box.inbox.promote_due()
     assert await box.state(entry) == "ready"
     assert not await box.inbox.drop(entry.id)
@@ -237,8 +239,8 @@ async def test_a_turn_that_has_begun_is_not_dropped_between_two_deliveries(
 
 async def test_wake_lets_only_go_on_what_waits(box: InboxUnderTest) -> None:
     for state, entry in await make_entries(box):
-        assert await box.inbox.wake(entry.id) is (state == "waiting")
-        assert await box.state(entry) == ("ready" if state == "waiting" else state)
+        assert await box.inbox.wake(entry.id) is (state in ("waiting", "postponed"))
+        assert await box.state(entry) == ("ready" if state in ("waiting", "postponed") else state)
         await box.check()
     assert not await box.inbox.wake(10_000)
 
