@@ -12,6 +12,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.event_log.live.process_exchange import LiveExchange, NoteLink
 from holdfast.hosting.bound_agents import AnyAgent, journal_of, name_agents
+from holdfast.hosting.shared_limits import SharedLimits
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import Observe
 from holdfast.journal.journal_names import DEFAULT_TENANT
@@ -59,6 +60,7 @@ class ServiceTenants:
         self.open_link: OpenLink | None = None
         """Opens the link to other processes instead of the journal; set before the first request."""
         self._exchange: LiveExchange | None = None
+        self._limits: SharedLimits | None = None
         self.agents = name_agents(agents)
         self._holding = _check_holding(hold_text, self.agents)
         first = next(iter(self.agents.values()))
@@ -107,6 +109,7 @@ class ServiceTenants:
         if isinstance(self.journal, LinkedJournal) and self._exchange is None:
             open_link = self.open_link or self.journal.open_link
             self._exchange = LiveExchange(open_link, self.note_link)
+            self._limits = SharedLimits(self._exchange)
             for tenant in self.tenants:
                 tenant.connect(self._exchange)
 
@@ -149,6 +152,8 @@ class ServiceTenants:
         for tenant in self.tenants:
             tenant.close_readers()
         await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])
+        if self._limits is not None:
+            self._limits.close()
         if self._exchange is not None:
             self._exchange.close()
 

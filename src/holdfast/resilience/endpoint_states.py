@@ -10,9 +10,9 @@ remembered is bounded. Nothing of a run may be kept here.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
@@ -51,6 +51,18 @@ class EndpointState(Struct, frozen=True):
     budget: RetryBudget | None = None
 
 
+class LimiterObserver(Protocol):
+    """Shares limiters with other processes; called from any thread. It must not ask for a limiter."""
+
+    def note_limiter(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
+        """Learn of a new limiter, before its first call."""
+        ...
+
+    def note_pause(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
+        """Learn that a provider has told this process to pause."""
+        ...
+
+
 class EndpointStates:
     """Finds or makes the shared state of an endpoint; safe to use from any thread.
 
@@ -64,9 +76,11 @@ class EndpointStates:
     False
     """
 
-    __slots__ = ("_by_clock", "_lock", "_max_states", "_states")
+    __slots__ = ("_by_clock", "_lock", "_max_states", "_states", "observers")
 
     def __init__(self, max_states: int = 4096) -> None:
+        self.observers: set[LimiterObserver] = set()
+        """Are told of the limiters by the system's clock."""
         self._max_states = max_states
         self._lock = Lock()
         self._states: OrderedDict[Hashable, object] = OrderedDict()
@@ -98,8 +112,30 @@ class EndpointStates:
     def limiter_for(self, endpoint: str, options: LimiterOptions, account: str = "") -> RateLimiter:
         """The rate limiter of this endpoint with these settings."""
         return self._find_or_make(
-            (endpoint, account, options), lambda: RateLimiter(endpoint, options)
+            (endpoint, account, options), lambda: self._make_limiter(endpoint, options, account)
         )
+
+    def _make_limiter(self, endpoint: str, options: LimiterOptions, account: str) -> RateLimiter:
+        limiter = RateLimiter(endpoint, options)
+
+        def note_pause() -> None:
+            for observer in tuple(self.observers):
+                observer.note_pause(endpoint, account, limiter)
+
+        limiter.note_pause = note_pause
+        for observer in tuple(self.observers):
+            observer.note_limiter(endpoint, account, limiter)
+        return limiter
+
+    def find_limiters(self) -> Sequence[tuple[str, str, RateLimiter]]:
+        """Return endpoint, account and limiter of each limiter by the system's clock."""
+        with self._lock:
+            states = list(self._states.items())
+        return [
+            (*cast("tuple[str, str]", cast("tuple[object, ...]", key)[:2]), state)
+            for key, state in states
+            if isinstance(state, RateLimiter)
+        ]
 
     def budget_for(self, endpoint: str, options: BudgetOptions, account: str = "") -> RetryBudget:
         """The retry budget of this endpoint with these settings."""

@@ -49,6 +49,12 @@ class ActDone(_Message, frozen=True, array_like=True, tag="d"):
     act: str
 
 
+class LimitsTold(_Message, frozen=True, array_like=True, tag="l"):
+    """How a process uses the endpoints of models. It is of no tenant."""
+
+    uses: tuple[Raw, ...]
+
+
 class RunBegun(_Message, frozen=True, array_like=True, tag="b"):
     """What a run shows at this moment: `size` characters, which follow in `TextTold`.
 
@@ -86,7 +92,16 @@ class RunEnded(_Message, frozen=True, array_like=True, tag="e"):
 
 
 LinkMessage: TypeAlias = (
-    Present | Wanted | Woken | ActAsked | ActDone | RunBegun | TextTold | ItemsShown | RunEnded
+    Present
+    | Wanted
+    | Woken
+    | ActAsked
+    | ActDone
+    | LimitsTold
+    | RunBegun
+    | TextTold
+    | ItemsShown
+    | RunEnded
 )
 
 _decoder: msgspec.json.Decoder[LinkMessage] = msgspec.json.Decoder(LinkMessage)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import TypeAlias, TypeVar
+
+from msgspec import Raw
 
 from holdfast.core.errors import HoldfastError
 from holdfast.event_log.live.link_messages import (
     ActAsked,
     ActDone,
     ItemsShown,
+    LimitsTold,
     LinkMessage,
     Present,
     RunBegun,
@@ -41,6 +44,7 @@ SECONDS_WANTED = 30.0
 
 _SECONDS_BETWEEN_WISHES = 5.0
 _MOST_UNSENT = 2_000
+_USES_AT_ONCE = 40  # each has less than 150 bytes
 
 _log = logging.getLogger("holdfast.event_log")
 
@@ -48,6 +52,8 @@ T = TypeVar("T")
 
 NoteLink: TypeAlias = Callable[[bool], None]
 """Is told, on the event loop, whether messages of other processes arrive."""
+
+NoteLimits: TypeAlias = Callable[[str, Sequence[Raw]], None]
 
 Name: TypeAlias = tuple[str, str]
 """A tenant and a session."""
@@ -102,6 +108,8 @@ class LiveExchange:
         self._woken: set[Name] = set()
         self._sending: asyncio.Task[None] | None = None
         self._peer_heard_at = -SECONDS_WANTED
+        self.note_limits: NoteLimits = _ignore_limits
+        """Is told how another process uses endpoints: its id, and its uses."""
         self.link = open_link(self._receive_in_thread, self._note_link_in_thread)
 
     @property
@@ -123,12 +131,12 @@ class LiveExchange:
         """Ask the process that drives a run to tell of it, unless that was just asked."""
         name, now = (tenant, session), monotonic()
         last = self._wishes.get(name, -_SECONDS_BETWEEN_WISHES)
-        if self._has_peers and now - last >= _SECONDS_BETWEEN_WISHES:
+        if self.has_peers and now - last >= _SECONDS_BETWEEN_WISHES:
             self._wishes[name] = now
             self._send(Wanted(self._me, *name))
 
     @property
-    def _has_peers(self) -> bool:
+    def has_peers(self) -> bool:
         """Whether another process was heard of lately."""
         return monotonic() - self._peer_heard_at < SECONDS_WANTED
 
@@ -139,6 +147,11 @@ class LiveExchange:
     def announce_result(self, tenant: str, session: str, act: str) -> None:
         """Tell whoever asked for an act that it has a result."""
         self._send(ActDone(self._me, tenant, session, act))
+
+    def tell_limits(self, uses: Sequence[Raw]) -> None:
+        """Tell the other processes how this one uses endpoints; whoever is new to them is answered."""
+        for first in range(0, max(len(uses), 1), _USES_AT_ONCE):
+            self._send(LimitsTold(self._me, "", "", tuple(uses[first : first + _USES_AT_ONCE])))
 
     def expect_result(self, act: str) -> asyncio.Event:
         """Return an event that is set when an act has a result."""
@@ -177,7 +190,7 @@ class LiveExchange:
     def _note_change(self, runs: TenantRuns, session: str) -> None:
         """Tell others that a session of this process has changed, and of its run if one wants it."""
         name = (runs.tenant, session)
-        if self._has_peers:
+        if self.has_peers:
             self._woken.add(name)
             self._begin_sending()
         live = runs.find_live(session)
@@ -260,13 +273,15 @@ class LiveExchange:
     def _receive(self, message: LinkMessage) -> None:
         runs = self._tenants.get(message.tenant)
         if message.sender != self._me:
-            if not self._has_peers:
+            if not self.has_peers:
                 self._send(Present(self._me, "", ""))  # so that the other one knows this process
             self._peer_heard_at = monotonic()
         if isinstance(message, ActDone):
             done = self._results.get(message.act)
             if done is not None:
                 done.set()
+        elif isinstance(message, LimitsTold):
+            self.note_limits(message.sender, message.uses)
         elif runs is None or isinstance(message, Present):
             return
         elif isinstance(message, Woken):
@@ -315,3 +330,7 @@ class LiveExchange:
         else:
             self._drop_mirror(name)
         runs.watch.wake_here(message.session)
+
+
+def _ignore_limits(_sender: str, _uses: Sequence[Raw]) -> None:
+    """Nobody shares limits."""

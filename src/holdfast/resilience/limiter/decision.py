@@ -187,6 +187,38 @@ def record_refusal(
     return msgspec.structs.replace(state, limit=limit, lowered_at=now)
 
 
+class Pause(Struct, frozen=True):
+    """Seconds for which all calls still pause, and those of them that a refusal asked for."""
+
+    all: float = 0.0
+    refused: float = 0.0
+
+
+def measure_pause(state: LimiterState, now: float) -> Pause:
+    """Return how long calls still pause.
+
+    >>> measure_pause(LimiterState(limit=1.0, paused_until=14.0, refused_until=12.0), 10.0)
+    Pause(all=4.0, refused=2.0)
+    """
+    return Pause(max(0.0, state.paused_until - now), max(0.0, state.refused_until - now))
+
+
+def extend_pause(
+    options: LimiterOptions, state: LimiterState, now: float, pause: Pause
+) -> LimiterState:
+    """Return the state after another process was told to pause; a pause is never shortened.
+
+    >>> options = LimiterOptions()
+    >>> extend_pause(options, initial_state(options), 10.0, Pause(4.0, 0.0)).paused_until
+    14.0
+    """
+    return msgspec.structs.replace(
+        state,
+        paused_until=max(state.paused_until, now + min(pause.all, options.max_pause)),
+        refused_until=max(state.refused_until, now + min(pause.refused, options.max_pause)),
+    )
+
+
 def _bucket_capacity(options: LimiterOptions, per_minute: float | None) -> float:
     if per_minute is None:
         return 0.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from math import inf
 from threading import Lock
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
 from holdfast.core.messages import Reply
 from holdfast.resilience.clock import Clock
 from holdfast.resilience.limiter import decision
-from holdfast.resilience.limiter.decision import Reservation
+from holdfast.resilience.limiter.decision import Pause, Reservation
 from holdfast.resilience.limiter.options import LimiterOptions
 from holdfast.resilience.limiter.waiter import Waiter
 from holdfast.resilience.pipeline import (
@@ -82,8 +83,10 @@ class RateLimiter:
         "_lock",
         "_queue",
         "_running",
+        "_share",
         "_state",
         "_tokens_of",
+        "note_pause",
         "options",
         "target",
     )
@@ -101,13 +104,45 @@ class RateLimiter:
         self._state = decision.initial_state(self.options)
         self._has_pace = decision.has_pace(self.options)
         self._running = 0
+        self._share = inf
+        self.note_pause: Callable[[], None] | None = None
+        """Called without a lock when the provider has caused a pause."""
         self._queue: OrderedDict[Waiter[bool], None] = OrderedDict()
         self._lock = Lock()
 
     def load(self) -> LimiterLoad:
         """How many calls run and wait now."""
         state = self._state
-        return LimiterLoad(self.target, self._running, len(self._queue), int(state.limit))
+        limit = int(min(state.limit, self._share))
+        return LimiterLoad(self.target, self._running, len(self._queue), limit)
+
+    def share(self, places: int | None) -> None:
+        """Let at most so many calls run at once, since other processes call too; None ends that."""
+        share = inf if places is None else places
+        if share != self._share:
+            with self._lock:
+                self._share = share
+                self._grant_places()
+
+    def pause(self, seconds: float, refused: float, now: float) -> None:
+        """Pause all calls, since another process was told to.
+
+        Args:
+            seconds: how long.
+            refused: so many of these seconds were asked for by a refusal.
+            now: the monotonic clock of the calls.
+        """
+        with self._lock:
+            pause = Pause(seconds, refused)
+            self._state = decision.extend_pause(self.options, self._state, now, pause)
+
+    def measure_pause(self, now: float) -> tuple[float, float]:
+        """Return the seconds for which calls pause by this clock, and those that a refusal asked for."""
+        pause = decision.measure_pause(self._state, now)
+        return pause.all, pause.refused
+
+    def _has_place(self) -> bool:
+        return self._running < self._share and decision.has_place(self._state, self._running)
 
     def try_enter(self) -> Reservation | None:
         """A place, if one is free and nothing has to be waited for; otherwise None, and then call `enter`.
@@ -118,7 +153,7 @@ class RateLimiter:
             return None
         with self._lock:
             state = self._state
-            if self._queue or state.paused_until or not decision.has_place(state, self._running):
+            if self._queue or state.paused_until or not self._has_place():
                 return None
             self._running += 1
             return decision.FREE
@@ -132,7 +167,7 @@ class RateLimiter:
         taken = Reservation(0.0)
         now, patience = call.execution.clock.monotonic(), self._max_wait(call)
         with self._lock:
-            if not self._queue and decision.has_place(self._state, self._running):
+            if not self._queue and self._has_place():
                 self._running += 1
                 self._state, taken = decision.reserve_call(self.options, self._state, now, patience)
                 if taken.wait <= 0:
@@ -229,14 +264,17 @@ class RateLimiter:
             elif isinstance(outcome, Failed) and outcome.info.category is _TOO_MANY:
                 now, told = clock.monotonic(), outcome.info.retry_after
                 state = decision.record_refusal(options, state, self._running, now, told)
+            is_paused = state.paused_until > self._state.paused_until
             self._state = state
             self._running -= 1
             if self._queue:
                 self._grant_places()
+        if is_paused and self.note_pause is not None:
+            self.note_pause()
 
     def _grant_places(self) -> None:
         """Give free places to the first calls in the queue. The caller holds the lock."""
-        while self._queue and decision.has_place(self._state, self._running):
+        while self._queue and self._has_place():
             waiter, _ = self._queue.popitem(last=False)
             if waiter.wake(True):
                 waiter.granted = True

@@ -1,0 +1,221 @@
+"""Shares the limits of endpoints among processes: "paused until", and the number of calls at once.
+
+Each process tells what it uses, and takes its part of the whole: there is no lock and no leader. A
+process that hears nobody keeps to its own limits. This module must never show a key: an endpoint is
+named by a digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.journal.encoding import to_json
+from holdfast.resilience.endpoint_states import PROCESS, EndpointStates
+from holdfast.resilience.limiter.fair_share import divide_fairly
+from holdfast.resilience.limiter.strategy import RateLimiter
+
+SECONDS_BETWEEN_LOOKS = 0.25
+"""Seconds after which a process looks again at what it uses."""
+
+_SECONDS_BETWEEN_WORDS = 2.0
+_SECONDS_ALIVE = 6.0
+
+
+class EndpointUse(Struct, frozen=True, array_like=True):
+    """How a process uses an endpoint.
+
+    Args:
+        endpoint: the digest of the endpoint and its account.
+        running: the calls in progress.
+        wanted: the calls in progress and those that wait.
+        paused: seconds for which the provider told this process to pause.
+        refused: those of them that a refusal asked for.
+    """
+
+    endpoint: str
+    running: int
+    wanted: int
+    paused: float = 0.0
+    refused: float = 0.0
+
+
+class LimitsExchange(Protocol):
+    """Carries uses between processes."""
+
+    note_limits: Callable[[str, Sequence[Raw]], None]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether messages of other processes arrive."""
+        ...
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether another process was heard of lately."""
+        ...
+
+    def tell_limits(self, uses: Sequence[Raw]) -> None:
+        """Tell the other processes how this one uses endpoints."""
+        ...
+
+
+class _Peer:
+    """What another process said last."""
+
+    def __init__(self) -> None:
+        self.heard_at = 0.0
+        self.uses: dict[str, EndpointUse] = {}
+        self.pauses: dict[str, tuple[float, float]] = {}
+        """Endpoint -> the moments until which it pauses, by the clock of this process."""
+
+
+def digest_endpoint(endpoint: str, account: str) -> str:
+    """Return the name of an endpoint in messages; nobody can read a key or an address from it.
+
+    >>> digest_endpoint("openai:m", "a") == digest_endpoint("openai:m", "a") != digest_endpoint("openai:m", "b")
+    True
+    """
+    text = f"{endpoint}\x1f{account}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:24]
+
+
+class SharedLimits:
+    """Shares the limits of this process with the others, until it is closed; make it on the event loop.
+
+    Args:
+        exchange: carries what processes tell.
+        states: the limiters of this process.
+    """
+
+    def __init__(self, exchange: LimitsExchange, states: EndpointStates = PROCESS) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._exchange = exchange
+        self._states = states
+        self._peers: dict[str, _Peer] = {}
+        self._own: dict[str, RateLimiter] = {}
+        self._told: dict[str, EndpointUse] = {}
+        self._told_at = 0.0
+        exchange.note_limits = self._hear
+        states.observers.add(self)
+        self._task = self._loop.create_task(self._look_regularly(), name="holdfast-shared-limits")
+
+    def close(self) -> None:
+        """Share nothing more. The limits of this process are its own again."""
+        self._task.cancel()
+        self._states.observers.discard(self)
+        for _, _, limiter in self._states.find_limiters():
+            limiter.share(None)
+
+    def note_limiter(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
+        """Let a new limiter pause if another process was told to."""
+        name = digest_endpoint(endpoint, account)
+        for peer in tuple(self._peers.values()):
+            _apply_pause(limiter, peer.pauses.get(name))
+
+    def note_pause(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
+        """Tell the others at once that a provider has told this process to pause."""
+        name = digest_endpoint(endpoint, account)
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self._tell_pause, name, limiter)
+
+    def _tell_pause(self, name: str, limiter: RateLimiter) -> None:
+        self._own[name] = limiter
+        self._tell()
+
+    async def _look_regularly(self) -> None:
+        was_up = False
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            now = monotonic()
+            if self._exchange.is_up and not was_up:
+                self._exchange.tell_limits([])  # the others answer with what they use
+            was_up = self._exchange.is_up
+            for sender, peer in list(self._peers.items()):
+                if now - peer.heard_at > _SECONDS_ALIVE or not self._exchange.is_up:
+                    del self._peers[sender]
+            uses = self._measure_uses()
+            is_due = now - self._told_at >= _SECONDS_BETWEEN_WORDS
+            if uses != self._told or (is_due and any(use.wanted for use in uses.values())):
+                self._tell(uses)
+            self._divide(uses)
+
+    def _measure_uses(self) -> Mapping[str, EndpointUse]:
+        """Return what this process uses, and what it was told to pause; nothing of what it heard."""
+        now = monotonic()
+        found: dict[str, EndpointUse] = {}
+        for name, limiter in self._name_limiters():
+            load = limiter.load()
+            before = found.get(name, EndpointUse(name, 0, 0))
+            running = before.running + load.running
+            wanted = before.wanted + load.running + load.waiting
+            found[name] = EndpointUse(name, running, wanted)
+        for name, limiter in list(self._own.items()):
+            paused, refused = limiter.measure_pause(now)
+            if not paused:
+                del self._own[name]
+            elif name in found:
+                use = found[name]
+                found[name] = EndpointUse(
+                    name, use.running, use.wanted, round(paused, 1), round(refused, 1)
+                )
+        return found
+
+    def _name_limiters(self) -> Iterator[tuple[str, RateLimiter]]:
+        for endpoint, account, limiter in self._states.find_limiters():
+            yield digest_endpoint(endpoint, account), limiter
+
+    def _tell(self, uses: Mapping[str, EndpointUse] | None = None) -> None:
+        uses = self._measure_uses() if uses is None else uses
+        said = [use for name, use in uses.items() if use.wanted or use.paused or name in self._told]
+        self._told, self._told_at = dict(uses), monotonic()
+        if said and self._exchange.has_peers:
+            self._exchange.tell_limits([Raw(to_json(use)) for use in said])
+
+    def _hear(self, sender: str, uses: Sequence[Raw]) -> None:
+        is_new = sender not in self._peers
+        peer = self._peers.setdefault(sender, _Peer())
+        peer.heard_at = now = monotonic()
+        limiters = list(self._name_limiters())
+        for raw in uses:
+            with suppress(msgspec.DecodeError):  # of another version
+                use = msgspec.json.decode(raw, type=EndpointUse)
+                peer.uses[use.endpoint] = use
+                if use.paused > 0:
+                    peer.pauses[use.endpoint] = until = now + use.paused, now + use.refused
+                    for name, limiter in limiters:
+                        if name == use.endpoint:
+                            _apply_pause(limiter, until)
+        if is_new:
+            self._tell()  # it knows nothing of this process
+        self._divide(self._measure_uses())
+
+    def _divide(self, uses: Mapping[str, EndpointUse]) -> None:
+        """Give each limiter its share of what all processes together may do."""
+        for name, limiter in self._name_limiters():
+            others = {
+                sender: use
+                for sender, peer in tuple(self._peers.items())
+                if (use := peer.uses.get(name)) is not None and use.wanted
+            }
+            if not others or name not in uses:
+                limiter.share(None)
+                continue
+            total = limiter.options.concurrency
+            wanted = {sender: use.wanted for sender, use in others.items()}
+            fair = divide_fairly(total, {**wanted, "": uses[name].wanted})[""]
+            free = total - sum(use.running for use in others.values())
+            limiter.share(max(1, min(fair, free)))
+
+
+def _apply_pause(limiter: RateLimiter, until: tuple[float, float] | None) -> None:
+    now = monotonic()
+    if until is not None and until[0] > now:
+        limiter.pause(until[0] - now, max(0.0, until[1] - now), now)
