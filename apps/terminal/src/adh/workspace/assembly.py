@@ -27,6 +27,7 @@ from adh.storage.settings import Settings, load_settings
 from adh.storage.storage_errors import StorageError
 from adh.storage.trust import TrustedFolders
 from adh.tools.all_tools import make_tools
+from adh.tools.crash_leftovers import remove_leftovers
 from adh.tools.hosted_tools import find_hosted_tools
 from adh.tools.tool_registry import TOOL_EFFECTS
 from adh.tools.tools_context import ToolsContext, make_tools_context
@@ -43,6 +44,7 @@ CAPTURE_NOTE = (
     "switches this off; `session.redact_patterns` keeps texts out."
 )
 UNSAFE_NOTE = "⚠️  WARNING: Running with safety checks disabled!"
+LEFTOVER_NOTE = "Processes that a killed adh had left running were ended: {count}."
 UNTRUSTED_NOTE = "This project has {files}, which are not used: its folder is not trusted. `adh config trust` trusts it."
 
 
@@ -132,6 +134,10 @@ async def open_workspace(options: WorkspaceOptions) -> AsyncIterator[Workspace]:
     )
     workspace = Workspace(parts, settings)
     workspace.start_notes = tuple(_list_notes(workspace, first_start=first_start))
+    # Before anything runs: what a killed program left could still change files.
+    left = await asyncio.to_thread(remove_leftovers, tools)
+    if left.processes:
+        workspace.start_notes += (LEFTOVER_NOTE.format(count=left.processes),)
     async with _maintain(workspace, tools):
         yield workspace
 
@@ -182,7 +188,6 @@ async def _maintain(workspace: Workspace, tools: ToolsContext) -> AsyncIterator[
 
 async def _clean_up(workspace: Workspace, tools: ToolsContext) -> None:
     with suppress(StorageError):
-        await asyncio.to_thread(tools.pending.remove_leftovers)
         await asyncio.to_thread(tools.backups.prune)
         await workspace.prune()
 

@@ -106,6 +106,11 @@ class TmuxScreen:
         return int(columns), int(lines)
 
     @property
+    def title(self) -> str:
+        """The title that the program gave to its window."""
+        return self._ask("#{pane_title}")
+
+    @property
     def exit_status(self) -> int | None:
         """The exit status of the program; None while it runs."""
         dead, status, signal = self._ask(
@@ -136,7 +141,7 @@ class TmuxScreen:
         """Change the size of the terminal."""
         self._tmux("resize-window", "-t", "main:0", "-x", str(columns), "-y", str(lines))
 
-    def wait_for(self, text: str, seconds: float = 20.0) -> str:
+    def wait_for(self, text: str, seconds: float = 60.0) -> str:
         """Wait until a text stands on the screen; return the screen.
 
         Raises:
@@ -145,12 +150,12 @@ class TmuxScreen:
         self.wait_until(lambda: text in self.text(), repr(text), seconds)
         return self.text()
 
-    def wait_for_end(self, seconds: float = 20.0) -> int:
+    def wait_for_end(self, seconds: float = 60.0) -> int:
         """Wait until the program ends; return its exit status, or minus the signal that ended it."""
         self.wait_until(lambda: self.exit_status is not None, "the end of the program", seconds)
         return self.exit_status or 0
 
-    def wait_until(self, condition: Callable[[], bool], wanted: str, seconds: float = 20.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], wanted: str, seconds: float = 60.0) -> None:
         """Wait until a condition holds.
 
         Args:
