@@ -242,7 +242,14 @@ class ScriptedConversation:
     def ask(self, question: PermissionQuestion, tool_key: str = "") -> Asked:
         """Ask a question, as a run does."""
         if tool_key:
-            self.show(QuestionAsked(key=f"{tool_key}.ask.0", at=2.0, question=question))
+            self.show(
+                QuestionAsked(
+                    key=f"{tool_key}.ask.0",
+                    at=2.0,
+                    kind="permission",
+                    question=msgspec.to_builtins(question),
+                )
+            )
         asked = Asked(question)
         assert self.on_question is not None
         self.on_question(asked)

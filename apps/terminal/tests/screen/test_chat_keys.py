@@ -8,7 +8,7 @@ from textual import events
 from textual.widgets import Input
 
 from adh.conversation.undo import UndoFile
-from adh.screen.key_table import PALETTE
+from adh.screen.key_table import PALETTE, SLASH_COMMANDS
 
 
 async def test_the_start_shows_the_policies_the_keys_and_the_agent() -> None:
@@ -68,6 +68,31 @@ async def test_a_folder_that_is_not_trusted_is_asked_about_at_the_start() -> Non
         assert chat.workspace.trusted
         chat.session.perform("ask_for_trust")
         await chat.wait(pilot, lambda: "nothing in this folder that needs" in chat.read())
+
+
+async def test_a_word_with_a_slash_is_a_command() -> None:
+    chat = ScriptedChat()
+    chat.conversation.plan = Plan("Undo turn 1: hello", ())
+    async with chat.open(100, 40) as pilot:
+        chat.app.prompt.put("/undo")
+        await chat.press(pilot, "enter")
+        await chat.wait(pilot, lambda: "Undo the last turn?" in chat.read())
+        await chat.press(pilot, "escape")
+        chat.app.prompt.put("/undoo")
+        await chat.press(pilot, "enter")
+        assert "There is no command /undoo" in chat.read()
+        assert chat.app.prompt.text == "/undoo"
+        chat.app.prompt.put("/etc/hosts is wrong")
+        await chat.press(pilot, "enter")
+    assert chat.conversation.sent == ["/etc/hosts is wrong"]
+
+
+async def test_every_word_with_a_slash_is_a_command_of_the_session() -> None:
+    chat = ScriptedChat()
+    async with chat.open():
+        known = chat.session._commands._by_name
+        assert set(SLASH_COMMANDS.values()) <= set(known)
+        assert {name for _, _, name in PALETTE} <= set(known)
 
 
 async def test_enter_sends_and_other_keys_begin_lines() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ from textual.screen import ModalScreen, Screen
 
 from adh.screen.chat_frame import ChatFrame
 from adh.screen.conversation_port import ChatOpener
-from adh.screen.key_table import PALETTE
+from adh.screen.key_table import PALETTE, SLASH_COMMANDS
 from adh.screen.prompt_input import PromptInput
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from adh.screen.chat_session import ChatSession
 
 _LEAVE_SECONDS = 3.0
+_SLASH_WORD = re.compile(r"/[a-z]+")
 
 
 class ChatApp(ChatFrame):
@@ -126,7 +128,16 @@ class ChatApp(ChatFrame):
 
     @on(PromptInput.Sent)
     def _take_message(self, event: PromptInput.Sent) -> None:
-        self._send(event.text)
+        name = SLASH_COMMANDS.get(event.text)
+        if name == "ask_to_leave":
+            self.action_ask_to_leave()
+        elif name is not None:
+            self.action_session(name)
+        elif _SLASH_WORD.fullmatch(event.text):
+            self.show_notice(f"There is no command {event.text}; /help shows those that there are.")
+            self.prompt.put(event.text)
+        else:
+            self._send(event.text)
 
     def _send(self, text: str) -> None:
         if self.session is not None and self.session.is_ready:

@@ -19,7 +19,9 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+P", "commands"),
     ("Ctrl+Z", "suspend; fg brings it back"),
     ("Ctrl+Q", "leave"),
-    ("F1", "these keys"),
+    ("F1 or /help", "these keys"),
+    ("/word", "/clear /copy /export /model /quit /rules /safety"),
+    ("", "/settings /trust /undo do the same as their keys"),
 )
 """Each key, and what it does."""
 
@@ -36,3 +38,18 @@ PALETTE: tuple[tuple[str, str, str], ...] = (
     ("Trust This Folder", "Use its instructions, agents, skills and keys", "ask_for_trust"),
 )
 """Each command of the palette: its title, a line about it, and its name in `ChatSession.perform`."""
+
+SLASH_COMMANDS: dict[str, str] = {
+    "/clear": "clear",
+    "/copy": "copy_chat",
+    "/export": "export",
+    "/help": "show_keys",
+    "/model": "select_model",
+    "/quit": "ask_to_leave",
+    "/rules": "show_rules",
+    "/safety": "toggle_safety",
+    "/settings": "edit_settings",
+    "/trust": "ask_for_trust",
+    "/undo": "undo",
+}
+"""What a message that is nothing but such a word does, by its name in `ChatSession.perform`."""
