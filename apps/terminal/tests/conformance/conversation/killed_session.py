@@ -1,4 +1,6 @@
-"""A session with five tools that is killed by SIGKILL around one record of its journal, and then goes on.
+"""A session with five tools that is killed by SIGKILL around one record of its journal or of its audit log.
+
+It then goes on in another process.
 
 Run as a program, it loads everything once and forks a process for each part of each session:
 
@@ -21,7 +23,7 @@ from typing import Any
 
 from adh.conversation.conversation import Conversation
 from adh.conversation.question_desk import OpenQuestion
-from adh.storage.audit_log import AuditLog
+from adh.storage.audit_log import AuditEntry, AuditLog
 from adh.transcript.blocks import ToolBlock
 from adh.workspace.assembly import WorkspaceOptions, open_workspace
 from holdfast import PermissionQuestion, SqliteJournal, ToolCall
@@ -83,20 +85,45 @@ async def run_session(home: Path, session: str | None) -> dict[str, object]:
         }
 
 
-def kill_at(record: int, *, before: bool) -> None:
-    """Let this process be killed right before or right after a journal has saved its n-th record."""
-    save, saved = SqliteJournal.append, Counter[str]()
+def kill_at(log: str, record: int, *, before: bool) -> None:
+    """Let this process be killed right before or right after it has saved its n-th record.
+
+    Args:
+        log: "journal" or "audit".
+        record: which record of that log, from 1.
+        before: whether it is killed before the record is saved.
+    """
+    saved = Counter[str]()
+
+    def is_due() -> bool:
+        saved["records"] += 1
+        return saved["records"] == record
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    save, write = SqliteJournal.append, AuditLog.write
 
     async def append(self: SqliteJournal, *args: Any, **kwargs: Any) -> None:
-        saved["records"] += 1
-        due = saved["records"] == record
+        due = is_due()
         if due and before:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
         await save(self, *args, **kwargs)
         if due:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
 
-    SqliteJournal.append = append  # type: ignore[method-assign]
+    def write_line(self: AuditLog, entry: AuditEntry) -> None:
+        due = is_due()
+        if due and before:
+            die()
+        write(self, entry)
+        if due:
+            die()
+
+    if log == "journal":
+        SqliteJournal.append = append  # type: ignore[method-assign]
+    else:
+        AuditLog.write = write_line  # type: ignore[method-assign]
 
 
 def run_in_fork(work: Callable[[], object]) -> int:
@@ -128,13 +155,15 @@ def look_at(home: Path) -> dict[str, object]:
     }
 
 
-def kill_and_go_on(home: Path, record: int, *, before: bool) -> dict[str, object] | None:
+def kill_and_go_on(
+    home: Path, log: str, record: int, *, before: bool
+) -> dict[str, object] | None:
     """Kill a session around a record and finish it in another process; None if it ended before."""
     (home / "project").mkdir(parents=True)
     (home / "project" / "a.txt").write_text("old\n")
 
     def begin() -> None:
-        kill_at(record, before=before)
+        kill_at(log, record, before=before)
         asyncio.run(run_session(home, None))
 
     status = run_in_fork(begin)
@@ -146,19 +175,21 @@ def kill_and_go_on(home: Path, record: int, *, before: bool) -> dict[str, object
         lambda: shown.write_text(json.dumps(asyncio.run(run_session(home, sessions[-1].name))))
     )
     found = json.loads(shown.read_text()) if go_on == 0 else {}
-    return {"record": record, "before": before, "status": go_on, **found, **look_at(home)}
+    return {"log": log, "record": record, "before": before, "status": go_on, **found, **look_at(home)}
 
 
 def main() -> None:
-    """Kill one session for each record, from the first to the last."""
+    """Kill one session for each record, from the first to the last of both logs."""
     folder, step = Path(sys.argv[1]), int(sys.argv[2])
-    for record in range(1, MOST_RECORDS, step):
-        for before in (True, False):
-            home = folder / f"{record}-{'before' if before else 'after'}"
-            found = kill_and_go_on(home, record, before=before)
-            if found is None:
-                return
-            print(json.dumps(found), flush=True)
+    for log in ("journal", "audit"):
+        for record in range(1, MOST_RECORDS, step):
+            found = [
+                kill_and_go_on(folder / f"{log}-{record}-{before}", log, record, before=before)
+                for before in (True, False)
+            ]
+            if None in found:
+                break
+            print(*map(json.dumps, found), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
