@@ -26,6 +26,7 @@ QUOTED_LEAVES = frozenset(
     ["string_content", "raw_string", "ansi_c_string", "heredoc_body", "heredoc_content", "comment"]
 )
 WHOLE_OPERATORS = frozenset(["&&", "||", "|", "|&", ";", "&", "(", "{", ">", ">>", "<", "$("])
+SIGNS_OF_WORDS = frozenset([("{", "compound_statement"), ("!", "negated_command")])
 OPERATOR_CHARACTERS = "&|;<>()=+"
 DEEPEST_TREE = DEEPEST_LINE * 5
 
@@ -98,7 +99,7 @@ def find_gap(source: bytes, leaves: list[Node]) -> str:
         if is_joined(source[end : leaf.start_byte], before, leaf):
             return "a word or an operator goes on after the end of its line"
         if begins_word(source, leaf):
-            return "a word that begins with a brace is no group"
+            return f"a word that begins with {get_text(leaf)!r} was not understood"
         before = leaf
         gap = source[end : leaf.start_byte].replace(b"\\\n", b"")
         if gap.strip(b" \t\n"):
@@ -127,7 +128,7 @@ def is_joined(gap: bytes, before: Node | None, leaf: Node) -> bool:
 
 
 def begins_word(source: bytes, leaf: Node) -> bool:
-    """Whether a brace that opens a group in the tree begins a word in bash: nothing parts it from what follows."""
-    if leaf.type != "{" or leaf.parent is None or leaf.parent.type != "compound_statement":
+    """Whether a sign of the grammar in the tree begins a word in bash: nothing parts it from what follows."""
+    if leaf.parent is None or (leaf.type, leaf.parent.type) not in SIGNS_OF_WORDS:
         return False
     return source[leaf.end_byte : leaf.end_byte + 1] not in (b" ", b"\t", b"\n")

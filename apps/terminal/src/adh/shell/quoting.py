@@ -85,6 +85,8 @@ def read_double_quoted(text: str) -> str:
             escaped = text[position + 1]
             if escaped != "\n":
                 value.append(escaped if escaped in '$`"\\' else "\\" + escaped)
+            elif text[:position].endswith("$"):
+                raise QuotingError("a dollar at the end of a line that goes on")
             position += 2
             continue
         check_character(text, position, frozenset('"`'), quoted=True)
