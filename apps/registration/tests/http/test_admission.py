@@ -100,7 +100,7 @@ async def test_a_mistake_of_the_program_tells_nothing(
         raise RuntimeError("Zebedee Quackenbush")
 
     async with serve_club(tmp_path) as club:
-        monkeypatch.setattr("registration.http.chat_routes.load_conversation", fail)
+        monkeypatch.setattr("registration.http.chat_routes.find_own_session", fail)
         reply = await club.say("Hello")
         assert (reply.status, reply.json["error"]["kind"]) == (500, "failed")
         assert "Zebedee" not in f"{reply.json}{caplog.text}"

@@ -13,6 +13,13 @@ from holdfast.server import Service
 from registration.http.chat import Chat
 from registration.http.problems import Problem
 from registration.store.deletion import delete_session
+from registration.store.sessions import Session, load_session
+
+
+async def load_owner(club: Club) -> Session:
+    owner = await club.database.read(lambda tx: load_session(tx, SESSION))
+    assert owner is not None
+    return owner
 
 
 class _LateChat(Chat):
@@ -27,11 +34,12 @@ class _LateChat(Chat):
 
 async def test_no_row_of_a_forgotten_conversation_is_written(tmp_path: Path) -> None:
     async with open_club(tmp_path) as club:
+        owner = await load_owner(club)
         await club.database.transact(lambda tx: delete_session(tx, SESSION, 0.0))
         journal = f"sqlite:///{tmp_path}/talk.db"
         async with Service(club.agents.values(), journal=journal) as service:
             with pytest.raises(Problem, match="no such conversation"):
-                await Chat(club.parts, service).send(SESSION, "I am Sarah", "m1")
+                await Chat(club.parts, service).send(owner, "I am Sarah", "m1")
         assert not await club.database.read(lambda tx: tx.execute("SELECT * FROM messages"))
 
 
@@ -42,6 +50,6 @@ async def test_no_word_of_a_forgotten_conversation_is_kept(tmp_path: Path) -> No
             chat = _LateChat(club.parts, service)
             chat.club = club
             with pytest.raises(Problem, match="no such conversation"):
-                await chat.send(SESSION, "I am Sarah", "m1")
+                await chat.send(await load_owner(club), "I am Sarah", "m1")
             with pytest.raises(ConfigurationError):
                 await service.sessions.read(SESSION)

@@ -67,9 +67,12 @@ Change = Callable[[Transaction, Conversation], Conversation]
 def read_conversation(tx: Transaction, session: str) -> Conversation:
     """Return where a conversation stands. One that nobody began stands at its beginning."""
     saved = sessions.load_session(tx, session)
-    if saved is None or not saved.progress:
-        return Conversation()
-    return msgspec.convert(saved.progress, Conversation)
+    return Conversation() if saved is None else to_conversation(saved)
+
+
+def to_conversation(saved: sessions.Session) -> Conversation:
+    """Return where the conversation of a session stands."""
+    return msgspec.convert(saved.progress, Conversation) if saved.progress else Conversation()
 
 
 async def load_conversation(database: Database, session: str) -> Conversation:
@@ -98,7 +101,7 @@ def change_in(tx: Transaction, move: Move, change: Change) -> Conversation:
     saved = sessions.load_session(tx, move.session)
     if saved is None:
         raise LookupError(f"there is no session {move.session}")
-    before = msgspec.convert(saved.progress, Conversation) if saved.progress else Conversation()
+    before = to_conversation(saved)
     if find_effect(tx, move.key) is not None:
         return before
     taken = move.message or before.message

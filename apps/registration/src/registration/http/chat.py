@@ -24,8 +24,8 @@ from registration.flow.agents import AGAIN, GENERAL, NEW
 from registration.flow.answers import Answer, make_answer
 from registration.flow.conversations import (
     Conversation,
-    load_conversation,
     read_conversation,
+    to_conversation,
 )
 from registration.flow.parts import Parts
 from registration.flow.photo_verdicts import find_open_photo
@@ -43,7 +43,7 @@ from registration.store.messages import (
     save_message,
 )
 from registration.store.photo_jobs import PhotoJob
-from registration.store.sessions import load_session
+from registration.store.sessions import Session, load_session
 
 Metadata = Mapping[str, str | int]
 USUAL: Metadata = {"call_type": REGISTRATION}
@@ -77,12 +77,12 @@ class Chat:
         self._service = service
 
     async def send(
-        self, session: str, text: str, message_id: str | None, metadata: Metadata = USUAL
+        self, owner: Session, text: str, message_id: str | None, metadata: Metadata = USUAL
     ) -> Sent:
         """Accept a message; one that was sent before is not answered twice.
 
         Args:
-            session: the id of the session.
+            owner: the session, as it was when the message came.
             text: what the parent wrote.
             message_id: the client's name for the message; None counts the same text within a minute
                 and at the same step as the same message.
@@ -94,7 +94,7 @@ class Chat:
             DatabaseUnavailable: nothing was accepted.
             HoldfastError: nothing was accepted.
         """
-        conversation = await load_conversation(self._parts.database, session)
+        session, conversation = owner.id, to_conversation(owner)
         message = await self._save(session, text, message_id, conversation)
         if message.answer is not None:
             return Sent(message, None)

@@ -20,7 +20,7 @@ from registration.club.corrections import CHANGE, refuse_change
 from registration.club.progress import Progress
 from registration.club.wording import count_steps, summarize
 from registration.flow.agents import AGAIN, GENERAL
-from registration.flow.conversations import Conversation, load_conversation
+from registration.flow.conversations import Conversation, to_conversation
 from registration.flow.registration_hooks import CONTINUATION, REGISTRATION
 from registration.http.access import begin_session, find_own_session, limit_address
 from registration.http.bodies import read_body
@@ -88,8 +88,7 @@ async def show(request: Request) -> Response:
     """Show how far a conversation is, and what was saved."""
     parts = state_of(request).running.parts
     session = await find_own_session(parts, request, request.path_params["session_id"])
-    conversation = await load_conversation(parts.database, session.id)
-    return _json(describe_conversation(session.id, conversation))
+    return _json(describe_conversation(session.id, to_conversation(session)))
 
 
 async def chat(request: Request) -> Response:
@@ -136,7 +135,7 @@ async def _admit(request: Request, session_id: str) -> tuple[Session, Conversati
     wait = state.window.count(session.id, time.monotonic())
     if wait is not None:
         raise Problem("too_many_requests", "That was a little fast. Please try again.", wait)
-    return session, await load_conversation(parts.database, session.id)
+    return session, to_conversation(session)
 
 
 async def _answer(
@@ -167,7 +166,7 @@ async def _send(
     metadata: dict[str, str | int] = {"call_type": call_type}
     if body.answers_turn is not None:
         metadata["answers_turn"] = body.answers_turn
-    return await state.chat.send(session.id, body.user_message, body.message_id, metadata)
+    return await state.chat.send(session, body.user_message, body.message_id, metadata)
 
 
 async def events(request: Request) -> Response:

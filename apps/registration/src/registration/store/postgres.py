@@ -61,6 +61,7 @@ class PostgresOpener:
             "lock_timeout": milliseconds,
             "idle_in_transaction_session_timeout": milliseconds * 3,
             "client_min_messages": "error",
+            "default_transaction_read_only": "on",  # what writes says so when it begins
         }
         try:
             connection: psycopg.Connection[Row] = psycopg.connect(
@@ -87,6 +88,7 @@ class PostgresConnection:
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
+        self._is_begun = False
 
     @property
     def is_usable(self) -> bool:
@@ -95,9 +97,10 @@ class PostgresConnection:
         return idle and not self._connection.closed
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction."""
-        mode = "READ WRITE" if write else "READ ONLY"
-        self.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED {mode}", ())
+        """Begin a transaction. What only reads needs none: each statement sees what is committed then."""
+        self._is_begun = write
+        if write:
+            self.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ())
 
     def execute(self, sql: str, parameters: tuple[Parameter, ...]) -> list[Row]:
         """Run one statement with `?` parameters and return its rows."""
@@ -120,6 +123,8 @@ class PostgresConnection:
 
     def commit(self) -> None:
         """Save the transaction; return when it survives a crash."""
+        if not self._is_begun:
+            return
         failure: StoreError | None = None
         status = None
         try:
@@ -147,6 +152,7 @@ class PostgresConnection:
             "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", ()
         )
         self.execute("SET statement_timeout = 0", ())
+        self.execute("SET default_transaction_read_only = off", ())
         try:
             for table in tables:
                 self.execute(f'VACUUM (FULL) "{table["tablename"]}"', ())
