@@ -42,7 +42,9 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         address = ""
         while not address:
-            name, _, value = process.stdout.readline().strip().partition(" ")
+            line = process.stdout.readline()
+            assert line, "the demo has ended"
+            name, _, value = line.strip().partition(" ")
             address = f"{value.strip()}/" if name == "console" else ""
         yield address
     finally:

@@ -8,11 +8,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from holdfast.server.live.visible_runs import VisibleRuns
 from tests.server.serving import serve
 
 from holdfast import Agent
 from holdfast.core.messages import Reply
+from holdfast.event_log.live.visible_runs import VisibleRuns
 from holdfast.server import create_app
 from holdfast.server.api import event_routes, event_stream, turn_routes
 from holdfast.testing import ScriptedModel
