@@ -79,6 +79,36 @@ _TABLES: tuple[LiteralString, ...] = (
         " PRIMARY KEY (tenant, day)"
         ")"
     ),
+    # A schedule, as JSON, and its next tick in seconds since the epoch; null if there is none.
+    (
+        "CREATE TABLE holdfast_schedules ("
+        " tenant text NOT NULL,"
+        " name text NOT NULL,"
+        " definition text NOT NULL,"
+        " next_tick bigint,"
+        " is_paused integer NOT NULL DEFAULT 0,"
+        " changed_at {time} NOT NULL,"
+        " PRIMARY KEY (tenant, name)"
+        ")"
+    ),
+    (
+        "CREATE INDEX holdfast_schedules_next ON holdfast_schedules (next_tick)"
+        " WHERE is_paused = 0 AND next_tick IS NOT NULL"
+    ),
+    # What became of the ticks of a schedule; the latest ones.
+    (
+        "CREATE TABLE holdfast_schedule_ticks ("
+        " id {identity},"
+        " tenant text NOT NULL,"
+        " name text NOT NULL,"
+        " tick bigint NOT NULL,"
+        " outcome text NOT NULL,"
+        " entry bigint,"
+        " missed integer NOT NULL,"
+        " at {time} NOT NULL"
+        ")"
+    ),
+    "CREATE INDEX holdfast_schedule_history ON holdfast_schedule_ticks (tenant, name, id)",
     (
         "CREATE TABLE holdfast_workers ("
         " id text PRIMARY KEY,"

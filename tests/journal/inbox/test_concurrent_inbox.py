@@ -103,12 +103,12 @@ class Crowd:
             jobs += self.rng.sample(self.ids, min(len(self.ids), 1))  # a job that was doubled
             await inbox.promote_due()
             jobs += [job.id for job in await inbox.put_again(await inbox.find_stalled())]
-            for entry_id in jobs[:4]:
+            todo, jobs = dict.fromkeys(jobs), []
+            for entry_id in todo:
                 entry = await inbox.begin(entry_id, name)
                 if entry is not None:
                     self.steps["begun"] += 1
                     jobs += await self.finish(inbox, entry)
-            del jobs[:4]
 
     async def finish(self, inbox: Inbox, entry: InboxEntry) -> Sequence[int]:
         luck = self.rng.random()

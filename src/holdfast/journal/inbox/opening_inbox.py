@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox.inbox import Inbox, InboxStore
+from holdfast.journal.inbox.schedules.schedule_store import Schedules
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.sqlite import SqliteJournal
 
@@ -28,12 +29,29 @@ def open_inbox(journal: Journal) -> Inbox:
     >>> asyncio.run(open_inbox(MemoryJournal()).count_entries())
     []
     """
+    return Inbox(_open_store(journal))
+
+
+def open_schedules(journal: Journal) -> Schedules:
+    """Return the schedules of a journal, whose turns go into its inbox.
+
+    Raises:
+        ConfigurationError: the journal has no inbox.
+
+    >>> import asyncio
+    >>> asyncio.run(open_schedules(MemoryJournal()).fire_due())
+    []
+    """
+    return Schedules(_open_store(journal))
+
+
+def _open_store(journal: Journal) -> InboxStore:
     with _lock:
         key = _find_key(journal)
         store = _stores.get(key)
         if store is None:
             store = _stores[key] = _make_store(journal)
-    return Inbox(store)
+        return store
 
 
 def _find_key(journal: Journal) -> object:
