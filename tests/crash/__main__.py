@@ -15,6 +15,8 @@ from pathlib import Path
 from tests.crash.explored_turns import STORIES
 from tests.crash.explorer import Explorer
 from tests.crash.forked_work import kill_in_workers
+from tests.crash.inbox_explorer import InboxExplorer
+from tests.crash.inbox_stories import LARGE_INBOX_STORIES
 from tests.crash.kills import Tally
 from tests.crash.paused_processes import disturb_runs
 from tests.crash.provider import provider
@@ -71,6 +73,11 @@ def explore() -> int:
         found = Explorer(deeper).explore()
         print(f"{story.name}: {found}", flush=True)
         if found.violation:
+            return 1
+    for large in LARGE_INBOX_STORIES:
+        of_inbox = InboxExplorer(large).explore()
+        print(f"inbox, {large.name}: {of_inbox}", flush=True)
+        if of_inbox.violation:
             return 1
     return 0
 

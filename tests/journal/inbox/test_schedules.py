@@ -261,7 +261,11 @@ def test_four_processes_fire_each_tick_once(url: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     for process in processes:
-        process.communicate("go\n", timeout=60)
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=60)
         assert process.returncode == 0
     asyncio.run(check_three(url))
 

@@ -1,0 +1,380 @@
+"""Tries every order of whole transactions, crashes, and jobs that are lost or doubled, the shortest first.
+
+A path ends when nothing is left to do. Then each submitted turn was done exactly once, in order for each
+session. From every state such an end can be reached.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.crash.inbox_world import (
+    NOW,
+    InboxActs,
+    InboxStory,
+    InboxTables,
+    Tables,
+    make_info,
+)
+
+from holdfast.journal.inbox.entries import EntryState
+
+Phase = tuple[Any, ...]
+IDLE: Phase = ("idle",)
+DEAD: Phase = ("dead",)
+Move = tuple[Any, ...]
+_ACTIVE = ("ready", "admitted", "waiting")
+_QUEUED = ("scheduled", "blocked", "ready")
+
+
+class InboxViolation(Exception):
+    """Something that must never be."""
+
+
+@dataclass(frozen=True)
+class InboxState:
+    """All that the future depends on.
+
+    Args:
+        tables: the rows of the inbox.
+        phases: what each worker is about to do.
+        gone: the workers that count as gone.
+        jobs: the jobs that the engine carries.
+        turns: what the journal says of each turn: "", "open", "asked", "answered" or "closed".
+        leases: who has the lease of a session.
+        faults: how many crashes, pauses, losses and doubles there were.
+    """
+
+    tables: Tables
+    phases: tuple[Phase, ...]
+    turns: tuple[str, ...]
+    gone: frozenset[int] = frozenset()
+    jobs: tuple[int, ...] = ()
+    leases: tuple[tuple[str, int], ...] = ()
+    faults: tuple[int, int, int, int] = (0, 0, 0, 0)
+    submitted: int = 0
+
+
+@dataclass
+class InboxFound:
+    """What was found: how many states, moves and ends, or a violation and the shortest path to it."""
+
+    states: int
+    moves: int
+    ends: int
+    violation: str = ""
+    path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.violation:
+            return f"{self.states} states, {self.moves} moves, {self.ends} ends"
+        return "\n".join((self.violation, *(f"  {n}. {m}" for n, m in enumerate(self.path, 1))))
+
+
+@dataclass
+class InboxExplorer:
+    """Explores one story, with the acts of the inbox or those of a mutant."""
+
+    story: InboxStory
+    acts: InboxActs = field(default_factory=InboxActs)
+
+    def explore(self) -> InboxFound:
+        self.tables = InboxTables(self.acts.broken)
+        try:
+            return self._explore()
+        finally:
+            self.tables.close()
+
+    def _explore(self) -> InboxFound:
+        first = self._start()
+        known: dict[InboxState, tuple[InboxState | None, str]] = {first: (None, "")}
+        before: dict[InboxState, list[InboxState]] = {}
+        queue, ends, moves = deque([first]), list[InboxState](), 0
+        while queue:
+            state = queue.popleft()
+            move: Move = ()
+            is_end = True
+            try:
+                for move, is_fault in self._moves(state):
+                    is_end = is_end and is_fault
+                    moves += 1
+                    after = self._after(state, move)
+                    self._check(after)
+                    before.setdefault(after, []).append(state)
+                    if after not in known:
+                        known[after] = state, " ".join(map(str, move))
+                        queue.append(after)
+                if is_end:
+                    move = ()
+                    ends.append(state)
+                    self._check_end(state)
+            except InboxViolation as error:
+                path = (*_path(known, state), " ".join(map(str, move)))
+                return InboxFound(len(known), moves, len(ends), str(error), path)
+        stuck = known.keys() - _reach(ends, before)
+        if stuck:
+            path = _path(known, next(iter(stuck)))
+            return InboxFound(len(known), moves, len(ends), "no end can be reached", path)
+        return InboxFound(len(known), moves, len(ends))
+
+    def _start(self) -> InboxState:
+        tables = self.tables.dump()
+        for number in range(self.story.workers):
+            text = "INSERT INTO holdfast_workers VALUES (?, ?, ?)"
+            tables = self.tables.change(tables, text, f"w{number}", make_info(number), NOW)
+        if self.story.running is not None:
+            text = "INSERT INTO holdfast_inbox_limits VALUES ('tenant', ?)"
+            tables = self.tables.change(tables, text, f'{{"running": {self.story.running}}}')
+        turns = ("",) * len(self.story.turns)
+        return InboxState(tables, (IDLE,) * self.story.workers, turns)
+
+    # --- moves
+
+    def _moves(self, state: InboxState) -> Iterator[tuple[Move, bool]]:
+        """Yield what can happen, and whether it is a fault, which need not."""
+        if state.submitted < len(self.story.turns):
+            yield ("submit", state.submitted), False
+        for number, turn in enumerate(state.turns):
+            if turn == "asked":
+                yield ("answer", number), False
+        for worker, phase in enumerate(state.phases):
+            for what in self._find_acts(state, worker, phase):
+                yield (worker, *what), False
+        for move in self._find_faults(state):
+            yield move, True
+
+    def _find_faults(self, state: InboxState) -> Iterator[Move]:
+        crashes, pauses, losses, doubles = state.faults
+        for worker, phase in enumerate(state.phases):
+            if phase != DEAD and crashes < self.story.crashes:
+                yield (worker, "crash")
+            if phase != DEAD and worker not in state.gone and pauses < self.story.pauses:
+                yield (worker, "pauses")
+        for job in sorted(set(state.jobs)):
+            if losses < self.story.losses:
+                yield ("lose", job)
+            if doubles < self.story.doubles:
+                yield ("double", job)
+
+    def _find_acts(self, state: InboxState, worker: int, phase: Phase) -> Iterator[Move]:
+        if phase == DEAD:
+            if worker not in state.gone:
+                yield ("is gone",)
+            return
+        if worker in state.gone:
+            yield ("beats",)
+        if phase != IDLE:
+            yield ("goes on",)
+            return
+        for job in sorted(set(state.jobs)):
+            yield ("takes", job)
+        if self._admit(state)[1] != state.tables:
+            yield ("admits",)
+        if self._promote(state) != state.tables:
+            yield ("promotes",)
+        if self._find_stalled(state):
+            yield ("sweeps",)
+
+    def _admit(self, state: InboxState) -> tuple[Any, Tables]:
+        return self.tables.perform(state.tables, "admit", self.acts.admit)
+
+    def _promote(self, state: InboxState) -> Tables:
+        return self.tables.perform(state.tables, "promote", self.acts.promote)[1]
+
+    def _find_stalled(self, state: InboxState) -> Sequence[Any]:
+        """What a sweep puts again: entries of workers that are gone, and those without a job."""
+        found, _ = self.tables.perform(state.tables, "stalled", self.acts.find_stalled)
+        under_way = set(state.jobs)
+        for phase in state.phases:
+            under_way.update(phase[1] if phase[0] == "puts" else ())
+        return [one for one in found if one.worker or one.id not in under_way]
+
+    def _after(self, state: InboxState, move: Move) -> InboxState:
+        who, what = move[0], move[1]
+        if who == "submit":
+            turn = self.story.turns[what]
+            _, tables = self.tables.perform(
+                state.tables, ("submit", what), lambda: self.acts.submit(what, turn)
+            )
+            return replace(state, tables=tables, submitted=what + 1)
+        if who == "answer":
+            session = self.story.turns[what].session
+            _, tables = self.tables.perform(
+                state.tables, ("answer", session), lambda: self.acts.answer(session)
+            )
+            return replace(state, tables=tables, turns=_set(state.turns, what, "answered"))
+        if who == "lose":
+            return replace(state, jobs=_without(state.jobs, what), faults=_add(state.faults, 2))
+        if who == "double":
+            jobs = tuple(sorted((*state.jobs, what)))
+            return replace(state, jobs=jobs, faults=_add(state.faults, 3))
+        return self._act(state, who, move[1:])
+
+    def _act(self, state: InboxState, worker: int, move: Move) -> InboxState:
+        what = move[0]
+        if what == "crash":
+            return replace(_go(state, worker, DEAD), faults=_add(state.faults, 0))
+        if what in ("is gone", "pauses", "beats"):
+            seen = NOW if what == "beats" else 0.0
+            text = "UPDATE holdfast_workers SET seen_at = ? WHERE id = ?"
+            tables = self.tables.change(state.tables, text, seen, f"w{worker}")
+            gone = state.gone - {worker} if what == "beats" else state.gone | {worker}
+            faults = _add(state.faults, 1) if what == "pauses" else state.faults
+            return replace(state, tables=tables, gone=gone, faults=faults)
+        if what == "takes":
+            return self._take(state, worker, move[1])
+        if what == "admits":
+            admission, tables = self._admit(state)
+            return _put_next(replace(state, tables=tables), worker, admission.jobs)
+        if what == "promotes":
+            return replace(state, tables=self._promote(state))
+        if what == "sweeps":
+            return _go(state, worker, ("again", tuple(self._find_stalled(state))))
+        return self._go_on(state, worker, state.phases[worker])
+
+    def _take(self, state: InboxState, worker: int, job: int) -> InboxState:
+        name = f"w{worker}"
+        entry, tables = self.tables.perform(
+            state.tables, ("begin", job, name), lambda: self.acts.begin(job, name)
+        )
+        state = replace(state, tables=tables, jobs=_without(state.jobs, job))
+        if entry is None:
+            return state
+        return _go(state, worker, ("began", job, int(entry.request)))
+
+    def _go_on(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
+        kind = phase[0]
+        if kind == "puts":
+            return _go(replace(state, jobs=tuple(sorted((*state.jobs, *phase[1])))), worker, IDLE)
+        if kind == "again":
+            jobs, tables = self.tables.perform(
+                state.tables, phase, lambda: self.acts.put_again(phase[1])
+            )
+            return _put_next(replace(state, tables=tables), worker, jobs)
+        if kind == "began":
+            return self._open(state, worker, phase)
+        if kind == "drives":
+            return self._drive(state, worker, phase)
+        name = f"w{worker}"
+        admission, tables = self.tables.perform(
+            state.tables, (*phase, name), lambda: self.acts.end(phase[1], name, phase[3])
+        )
+        return _put_next(replace(state, tables=tables), worker, admission.jobs)
+
+    def _open(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
+        """Claim the session, and begin or continue the turn as the journal says."""
+        _, job, number = phase
+        session = self.story.turns[number].session
+        holder = dict(state.leases).get(session)
+        others = [one for one, turn in enumerate(self.story.turns) if turn.session == session]
+        is_open = any(state.turns[one] not in ("", "closed") for one in others if one != number)
+        if (holder not in (None, worker) and holder not in state.gone) or is_open:
+            return _go(state, worker, ("ends", job, number, EntryState.SCHEDULED))
+        status = state.turns[number]
+        if status == "closed":
+            return _go(state, worker, ("ends", job, number, EntryState.DONE))
+        if status == "asked":
+            return _go(state, worker, ("ends", job, number, EntryState.WAITING))
+        if not status:
+            late = [one for one in others if one < number and state.turns[one] != "closed"]
+            if late:
+                raise InboxViolation(f"turn {number} of {session} begins before turn {late[0]}")
+            state = replace(state, turns=_set(state.turns, number, "open"))
+        leases = tuple(sorted({**dict(state.leases), session: worker}.items()))
+        return _go(replace(state, leases=leases), worker, ("drives", job, number))
+
+    def _drive(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
+        """Ask, or end the turn; nothing if the lease was lost."""
+        _, job, number = phase
+        turn = self.story.turns[number]
+        if dict(state.leases).get(turn.session) != worker:
+            return _go(state, worker, IDLE)
+        leases = tuple(one for one in state.leases if one[0] != turn.session)
+        asks = turn.asks and state.turns[number] == "open"
+        if state.turns[number] == "closed":
+            raise InboxViolation(f"turn {number} is done twice")
+        turns = _set(state.turns, number, "asked" if asks else "closed")
+        outcome = EntryState.WAITING if asks else EntryState.DONE
+        state = replace(state, leases=leases, turns=turns)
+        return _go(state, worker, ("ends", job, number, outcome))
+
+    # --- what must hold
+
+    def _check(self, state: InboxState) -> None:
+        columns = self.tables.columns["holdfast_inbox"]
+        places = [columns.index(name) for name in ("tenant", "session", "state")]
+        entries = [tuple(row[place] for place in places) for row in state.tables[0]]
+        active = Counter((row[0], row[1]) for row in entries if row[2] in _ACTIVE)
+        if any(count > 1 for count in active.values()):
+            raise InboxViolation("a session has two active entries")
+        if any((row[0], row[1]) not in active for row in entries if row[2] == "blocked"):
+            raise InboxViolation("an entry is blocked by nothing")
+        queued = Counter(row[0] for row in entries if row[2] in _QUEUED)
+        if any(queued[row[0]] != row[1] for row in state.tables[1]):
+            raise InboxViolation("the count of a queue is wrong")
+        admitted = Counter(row[0] for row in entries if row[2] == "admitted")
+        most = self.story.running
+        if most is not None and any(count > most for count in admitted.values()):
+            raise InboxViolation("more turns run than may")
+        driving = Counter(
+            phase[1]
+            for worker, phase in enumerate(state.phases)
+            if phase[0] in ("began", "drives", "ends") and worker not in state.gone
+        )
+        if not self.story.pauses and any(count > 1 for count in driving.values()):
+            raise InboxViolation("two workers have one entry")
+
+    def _check_end(self, state: InboxState) -> None:
+        place = self.tables.columns["holdfast_inbox"].index("state")
+        for number, row in enumerate(state.tables[0]):
+            if row[place] != EntryState.DONE or state.turns[number] != "closed":
+                text = f"turn {number} is lost: {row[place]}, {state.turns[number] or 'not begun'}"
+                raise InboxViolation(text)
+
+
+def _go(state: InboxState, worker: int, phase: Phase) -> InboxState:
+    return replace(state, phases=_set(state.phases, worker, phase))
+
+
+def _put_next(state: InboxState, worker: int, jobs: Sequence[Any]) -> InboxState:
+    ids = tuple(job.id for job in jobs)
+    return _go(state, worker, ("puts", ids) if ids else IDLE)
+
+
+def _set(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:place], value, *values[place + 1 :])
+
+
+def _add(faults: tuple[int, int, int, int], place: int) -> Any:
+    return _set(faults, place, faults[place] + 1)
+
+
+def _without(jobs: tuple[int, ...], job: int) -> tuple[int, ...]:
+    place = jobs.index(job)
+    return jobs[:place] + jobs[place + 1 :]
+
+
+def _path(
+    known: dict[InboxState, tuple[InboxState | None, str]], state: InboxState | None
+) -> tuple[str, ...]:
+    path: list[str] = []
+    while state is not None:
+        state, said = known[state]
+        path.append(said)
+    return tuple(reversed(path[:-1]))
+
+
+def _reach(
+    ends: Sequence[InboxState], before: dict[InboxState, list[InboxState]]
+) -> set[InboxState]:
+    """Every state from which an end can be reached."""
+    found, queue = set(ends), deque(ends)
+    while queue:
+        for state in before.get(queue.popleft(), ()):
+            if state not in found:
+                found.add(state)
+                queue.append(state)
+    return found

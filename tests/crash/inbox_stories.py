@@ -1,0 +1,137 @@
+"""The stories of the inbox explorer, and broken rules that it must detect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from tests.crash.inbox_world import InboxActs, InboxStory, Turn
+
+from holdfast.journal.inbox import inbox_statements as sql
+from holdfast.journal.inbox.statements import Statement, Transaction
+from holdfast.journal.inbox.sweeping import StalledEntry
+
+SAME = InboxStory("two turns of a session", (Turn("as"), Turn("as")), losses=1, doubles=1)
+ASKED = InboxStory("a question, then another turn", (Turn("as", asks=True), Turn("as")))
+PAUSED = InboxStory("a worker counts as gone", (Turn("as", asks=True),), crashes=0, pauses=1)
+LIMITED = InboxStory(
+    "one turn of a tenant at once", (Turn("as"), Turn("at"), Turn("bs")), running=1
+)
+
+INBOX_STORIES = (SAME, ASKED, PAUSED, LIMITED)
+
+LARGE_INBOX_STORIES = (
+    replace(SAME, workers=3, crashes=2),
+    replace(ASKED, workers=3, crashes=2, losses=1),
+    replace(PAUSED, turns=(*PAUSED.turns, Turn("as")), workers=3, crashes=1, pauses=2),
+    replace(LIMITED, workers=3, crashes=2),
+)
+"""Three workers, two of which die; `./run crash explore`."""
+
+
+@dataclass(frozen=True)
+class InboxMutant:
+    """A broken rule, and the story in which the explorer must detect it."""
+
+    name: str
+    story: InboxStory
+    acts: type[InboxActs] = InboxActs
+    swaps: tuple[tuple[str, str], ...] = ()
+
+    @contextmanager
+    def planted(self) -> Iterator[InboxActs]:
+        """Break statements while the acts are in use."""
+        with ExitStack() as stack:
+            for name, wrong in self.swaps:
+                stack.enter_context(patch.object(sql, name, wrong))
+            yield self.acts()
+
+
+class NothingPutAgain(InboxActs):
+    def find_stalled(self) -> Transaction[Sequence[StalledEntry]]:
+        yield Statement("SELECT 1")
+        return ()
+
+
+class NoIndex(InboxActs):
+    """Nothing keeps a second turn of a session from beginning."""
+
+    broken = "DROP INDEX holdfast_inbox_active"
+
+
+class NoJobsOfDeadWorkers(InboxActs):
+    """Jobs are put again, and their entries stay with the worker that died."""
+
+    def put_again(self, entries: Sequence[StalledEntry]) -> Transaction[Sequence[Any]]:
+        yield Statement("SELECT 1")
+        return ()
+
+
+def _cut(name: str, part: str, wrong: str = "") -> tuple[str, str]:
+    text = getattr(sql, name)
+    assert part in text
+    return name, text.replace(part, wrong)
+
+
+INBOX_MUTANTS = (
+    InboxMutant("nothing is put again", SAME, NothingPutAgain),
+    InboxMutant("jobs of dead workers are not put", SAME, NoJobsOfDeadWorkers),
+    InboxMutant(
+        "begin takes what another worker has",
+        SAME,
+        swaps=(
+            _cut(
+                "BEGIN",
+                "(worker = '' OR worker = :worker OR NOT EXISTS (\n"
+                "    SELECT 1 FROM holdfast_workers WHERE id = worker AND seen_at > :now - :seconds))",
+                ":seconds > 0",
+            ),
+        ),
+    ),
+    InboxMutant(
+        "a session has any number of active entries",
+        SAME,
+        NoIndex,
+        swaps=(
+            (
+                "INSERT",
+                sql.INSERT.replace("IN ('ready', 'admitted', 'waiting')", "= 'nothing'"),
+            ),
+        ),
+    ),
+    InboxMutant("end does not unblock", SAME, swaps=(("UNBLOCK", "SELECT :tenant, :name"),)),
+    InboxMutant(
+        "answers are not noted",
+        ASKED,
+        swaps=(("NOTE_ANSWER", "SELECT :tenant, :name WHERE false"),),
+    ),
+    InboxMutant(
+        "an old answer is never forgotten and a new one not noted",
+        ASKED,
+        swaps=(
+            _cut(
+                "END",
+                "RETURNING tenant, session_name, cancelled_by, is_answered",
+                "RETURNING tenant, session_name, cancelled_by, 0",
+            ),
+        ),
+    ),
+    InboxMutant(
+        "the count is not kept",
+        LIMITED,
+        swaps=(_cut("SERVE", "queued = queued - :count", "queued = queued + 0 * :count"),),
+    ),
+    InboxMutant(
+        "running turns are not counted",
+        LIMITED,
+        swaps=(_cut("FACTS", "WHERE state = 'admitted' GROUP", "WHERE state = 'none' GROUP"),),
+    ),
+    InboxMutant(
+        "a zombie ends the entry of another worker",
+        PAUSED,
+        swaps=(_cut("END", " AND worker = :worker", " AND :worker <> ''"),),
+    ),
+)
