@@ -95,9 +95,8 @@ async def open_workspace(options: WorkspaceOptions) -> AsyncIterator[Workspace]:
     settings = _choose_settings(load_settings(places), options)
     first_start = not places.journals.exists()
     trusted = TrustedFolders(places.trust_file)
-    keys = ApiKeys(
-        options.environ, [places.env_file], open_keychain() if options.keychain else None
-    )
+    keychain = open_keychain() if options.keychain else None
+    keys = ApiKeys(options.environ, [places.env_file], keychain)
     if trusted.is_trusted(places.project):
         keys.add_env_file(places.project_env_file)
     rules = RuleBook(places, options.policy_folder, options.policy_file)

@@ -155,9 +155,7 @@ def look_at(home: Path) -> dict[str, object]:
     }
 
 
-def kill_and_go_on(
-    home: Path, log: str, record: int, *, before: bool
-) -> dict[str, object] | None:
+def kill_and_go_on(home: Path, log: str, record: int, *, before: bool) -> dict[str, object] | None:
     """Kill a session around a record and finish it in another process; None if it ended before."""
     (home / "project").mkdir(parents=True)
     (home / "project" / "a.txt").write_text("old\n")
@@ -175,7 +173,14 @@ def kill_and_go_on(
         lambda: shown.write_text(json.dumps(asyncio.run(run_session(home, sessions[-1].name))))
     )
     found = json.loads(shown.read_text()) if go_on == 0 else {}
-    return {"log": log, "record": record, "before": before, "status": go_on, **found, **look_at(home)}
+    return {
+        "log": log,
+        "record": record,
+        "before": before,
+        "status": go_on,
+        **found,
+        **look_at(home),
+    }
 
 
 def main() -> None:
