@@ -16,13 +16,14 @@ from holdfast.core.keyword_checks import name_wrong_keywords
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterable, Callable, Collection, Iterable, Sequence
+    from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable, Sequence
 
     from holdfast.core.client_tools import ClientTool
     from holdfast.core.events import OnWait
     from holdfast.core.hosted_tools import HostedTool
     from holdfast.core.limits import Limits
     from holdfast.core.model_request import ModelSettings
+    from holdfast.core.turn_options import InterruptedRun
     from holdfast.journal.port import Journal, RunEntry
     from holdfast.journal.retention import Retention
     from holdfast.middleware.chain import AnyMiddleware
@@ -83,6 +84,8 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
             the output; a list of these, of which the output is one; or a StructuredOutput.
         deps_type: the type of `run(deps=...)`, which tools, hooks and functions of the instructions
             read from their context; with it, every run must pass such an object.
+        deps: the `deps` of runs that are passed none, such as those of a service or a worker; or a
+            function of an `InterruptedRun`, sync or async, that returns them.
         settings: temperature, output limit and other settings of the model.
         limits: the iterations, seconds and tokens of one turn.
         retry: which failures are retried, how often and after which wait; see `RetryOptions`.
@@ -134,6 +137,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         toolsets: Sequence[Toolset] = (),
         output: OutputKind[T] | Sequence[OutputKind[T]] | StructuredOutput[T] = str,  # type: ignore[assignment]  # the default of T is str
         deps_type: type[D_contra] | None = None,
+        deps: D_contra | Callable[[InterruptedRun], D_contra | Awaitable[D_contra]] | None = None,
         settings: ModelSettings | None = None,
         limits: Limits | None = None,
         retry: RetryOptions | None = None,

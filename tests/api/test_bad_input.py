@@ -35,7 +35,9 @@ ODD: list[Any] = [
     *([1], [None], ["x"], ("a",), print, SystemClock, 10**400),
 ]
 PUBLIC: dict[str, Any] = public_values()
-KEYWORDS = [name for name in inspect.signature(Agent).parameters if name not in ("model", "output")]
+# `deps` are any object: tests/runtime/test_deps.py
+ANYTHING = ("model", "output", "deps")
+KEYWORDS = [name for name in inspect.signature(Agent).parameters if name not in ANYTHING]
 
 
 def refused(kind: Any, keywords: dict[str, Any]) -> str:

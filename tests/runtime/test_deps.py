@@ -9,6 +9,7 @@ import pytest
 from holdfast import Agent, MemoryJournal, ToolContext, tool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import ToolCall
+from holdfast.core.turn_options import InterruptedRun
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 
 
@@ -105,3 +106,39 @@ async def test_an_agent_that_is_a_tool_refuses_the_deps_of_another_kind_of_calle
 def test_what_is_no_type_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"^deps_type: must be type or None, got Db"):
         Agent("ollama:qwen3", deps_type=Db())  # type: ignore[arg-type]
+
+
+async def test_an_agent_has_deps_for_runs_that_are_passed_none() -> None:
+    model = ScriptedModel(*[ToolCall("a", "look", "{}"), "done"] * 2)
+    agent = Agent(model, deps_type=Db, deps=Db(), tools=[look])
+    assert (await agent.run("Hi")).messages[2].parts[0].text == "db"  # type: ignore[union-attr]
+    assert (await agent.run("Hi", deps=SqlDb())).messages[2].parts[0].text == "sql"  # type: ignore[union-attr]
+
+
+async def test_the_deps_of_an_agent_may_be_a_function_of_the_run() -> None:
+    seen: list[tuple[str, object]] = []
+
+    async def open_db(run: InterruptedRun) -> Db:
+        seen.append((run.run_id, run.metadata.get("db")))
+        return SqlDb()
+
+    model = ScriptedModel(ToolCall("a", "look", "{}"), "done")
+    agent = Agent(model, deps_type=Db, deps=open_db, tools=[look], journal=MemoryJournal())
+    result = await agent.run("Hi", session="ada", metadata={"db": "main"})
+    assert result.messages[2].parts[0].text == "sql"  # type: ignore[union-attr]
+    assert seen == [("ada", "main")]
+
+
+async def test_a_turn_that_continues_gets_the_deps_of_its_agent() -> None:
+    journal = MemoryJournal()
+    model = ScriptedModel(ToolCall("a", "look", "{}"), "done")
+    agent = Agent(model, deps_type=Db, deps=Db(), tools=[look], journal=CrashAt(journal, 3))
+    with pytest.raises(SimulatedCrash):
+        await agent.run("Hi", session="ada")
+    after = Agent(model, deps_type=Db, deps=SqlDb(), tools=[look], journal=journal)
+    assert (await after.resume("ada")).messages[2].parts[0].text == "sql"  # type: ignore[union-attr]
+
+
+def test_wrong_deps_of_an_agent_are_refused_when_it_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="deps: must be Db, got str"):
+        Agent(ScriptedModel("no"), deps_type=Db, deps="db")  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, tool
+from holdfast import Agent, ToolContext, tool
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -18,6 +18,7 @@ from holdfast.core.errors import (
     ProviderError,
 )
 from holdfast.core.events import Status
+from holdfast.core.turn_options import InterruptedRun
 from holdfast.journal import Journal, MemoryJournal, SqliteJournal
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.inbox_errors import (
@@ -209,3 +210,19 @@ async def test_a_tenant_that_has_used_up_its_tokens_stops_and_goes_on_when_they_
         assert (await run.wait(SECONDS)).text == "Done."
         assert (await later.wait(SECONDS)).text == "Next."
     assert await inbox.add_tokens("", 0) is not None
+
+
+async def test_a_worker_gives_its_tools_the_deps_of_the_agent(journal: Journal) -> None:
+    @tool(effect="read")
+    async def look(context: ToolContext[dict[str, str]]) -> str:
+        """Look."""
+        return context.deps["name"]
+
+    def open_db(run: InterruptedRun) -> dict[str, str]:
+        return {"name": f"db of {run.run_id}"}
+
+    agent = greeter(journal, call("look"), "Done.", tools=[look], deps_type=dict, deps=open_db)
+    run = await agent.submit("Look.", session="ada")
+    async with Worker(agent):
+        result = await run.wait(SECONDS)
+    assert "db of ada" in str(result.messages)

@@ -70,6 +70,7 @@ class AgentKeywords(TypedDict, total=False):
     # Any: only the signature of `Agent` can connect this type with the type of the result.
     output: OutputKind[Any] | Sequence[OutputKind[Any]] | StructuredOutput[Any]
     deps_type: type[Any] | None
+    deps: object
     settings: ModelSettings | None
     limits: Limits | None
     retry: RetryOptions | None
@@ -122,6 +123,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         lifespans={key: toolset.name for toolset in toolsets for key in toolset.lifespans},
         output=output,
         deps_type=_check_deps_type(keywords["deps_type"]),
+        default_deps=keywords["deps"],
         settings=keywords["settings"] or ModelSettings(),
         limits=limits if output is None else output.cap_limits(limits),
         tool_calls=tools,

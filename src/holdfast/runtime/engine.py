@@ -30,12 +30,7 @@ from holdfast.middleware.refold import refold_session
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.arguments.changed_plans import ChangedPlans
-from holdfast.runtime.arguments.continued_turn import (
-    ContinuedTurn,
-    find_deps,
-    is_function_of_run,
-    read_continued_turn,
-)
+from holdfast.runtime.arguments.continued_turn import ContinuedTurn, read_continued_turn
 from holdfast.runtime.arguments.run_keywords import (
     RECOVER_NAMES,
     RESUME_NAMES,
@@ -71,6 +66,7 @@ from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
 from holdfast.runtime.result import Result
+from holdfast.runtime.run_deps import add_default_deps, find_deps, is_function_of_run
 from holdfast.runtime.sessions.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_pool import (
@@ -122,6 +118,9 @@ class Engine(Generic[T]):
 
     def __init__(self, keywords: AgentKeywords) -> None:
         self.plan = compile_plan(keywords)
+        deps = self.plan.default_deps
+        if deps is not None and not is_function_of_run(deps, self.plan.deps_type):
+            self.plan.check_deps(deps)
         self._plans = ChangedPlans(self.plan, keywords)
         self.resources = ResourcePool()
         self._on_question = check_handler(keywords["on_question"])
@@ -401,6 +400,7 @@ class Engine(Generic[T]):
                 async with self._open_run(turn, run_id, pool, begins_turn=begins_turn) as opened:
                     if turn.session is not None and len(turn.history):
                         opened.begin_history(turn.history)
+                    context = await add_default_deps(context, run_id, plan)
                     run = ActiveTurn(plan, run_id, opened, context)
                     if run.machine.phase is not _IDLE:
                         await close_left_turn(run)
@@ -467,6 +467,7 @@ class Engine(Generic[T]):
             child_journal=child_run.journal,
             recovery=child_run.recovery,
         )
+        context = await add_default_deps(context, child_run.run_id, plan)
         sessions = SessionPool(child_run.journal, plan.chain)
         for run_id in nested_run_ids(child_run.run_id):
             async with sessions.open_session(run_id) as opened:

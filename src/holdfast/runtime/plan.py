@@ -73,6 +73,8 @@ class AgentPlan:
     """What must be open while a turn runs, each with the name of its toolset."""
     output: Output | None
     deps_type: type[object] | None
+    default_deps: object
+    """The deps of a run that was not passed any, or a function that returns them; None if there are none."""
     settings: ModelSettings
     limits: Limits
     tool_calls: ToolCallOptions
@@ -95,6 +97,8 @@ class AgentPlan:
     def check_deps(self, deps: object) -> None:
         """Raise ConfigurationError unless `deps` has the type that the agent declares."""
         if self.deps_type is None:
+            return
+        if deps is None and self.default_deps is not None:
             return
         if deps is None and self.deps_type is not NoneType:
             name = self.deps_type.__name__
