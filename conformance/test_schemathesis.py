@@ -77,3 +77,4 @@ def test_every_answer_is_one_that_the_description_names(service: str, tmp_path: 
     while count < LEAST_CASES:
         count += send_requests(service, tmp_path, seed)
         seed += 1
+    print(f"{count} requests of {seed - FIRST_SEED} runs")
