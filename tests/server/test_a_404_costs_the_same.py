@@ -5,6 +5,7 @@ The time of the answer tells nothing then either: `python -m benchmarks.tenants`
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,14 +18,16 @@ from holdfast.server.access.keys import make_key
 
 
 class CallCount:
-    """How many functions of the package were called."""
+    """Which functions of the package the task of the test has called, and not one in the background."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self._task = asyncio.current_task()
 
     def note(self, frame: FrameType, event: str, _argument: object) -> None:
         name = frame.f_globals.get("__name__", "")
-        if event == "call" and str(name).startswith("holdfast."):
+        is_ours = event == "call" and str(name).startswith("holdfast.")
+        if is_ours and asyncio.current_task() is self._task:
             self.calls.append(f"{name}.{frame.f_code.co_qualname}")
 
 
