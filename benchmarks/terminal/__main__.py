@@ -1,7 +1,7 @@
 """`python -m benchmarks.terminal [--quick] [--check]`: the screen in a real terminal, next to its budgets.
 
-Processor time is what the budgets are about, as it is the same on a busy machine; what a person waits is
-shown beside it and means something on a calm machine only.
+Most budgets are about processor time, as it is the same on a busy machine; what a person waits is shown
+beside it and means something on a calm machine only. The two starts are timed in turns.
 """
 
 from __future__ import annotations
@@ -91,12 +91,16 @@ def measure_start(times: int) -> list[Row]:
     middle = median(one[0] for one in ours), median(one[0] for one in empty)
     return [
         Row(
-            "start to prompt, against an empty application of Textual: processor time",
-            f"{cpu:.2f} x ({middle[0] * 1000:.0f} ms, {middle[1] * 1000:.0f} ms)",
+            "start until the prompt is painted, against an empty application of Textual",
+            f"{wall:.2f} x",
             f"{START_LIMIT} x",
-            cpu > START_LIMIT,
+            wall > START_LIMIT,
         ),
-        Row("the same: time until it is painted", f"{wall:.2f} x"),
+        # What is imported behind the painted prompt counts here, as far as it has got by then.
+        Row(
+            "the same: processor time",
+            f"{cpu:.2f} x ({middle[0] * 1000:.0f} ms, {middle[1] * 1000:.0f} ms)",
+        ),
     ]
 
 
