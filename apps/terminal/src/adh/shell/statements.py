@@ -93,6 +93,8 @@ ONE_LINE = frozenset(
     {"command", "redirected_statement", "declaration_command", "unset_command", "test_command"}
 )
 LOOPS = frozenset({"for_statement", "while_statement"})
+# What may follow the value of an assignment without being a part of it; a backslash is checked elsewhere.
+AFTER_ASSIGNMENT = frozenset([b"", *(bytes([one]) for one in b" \t\n;&|)<>`")])
 NAMED_TEXT = frozenset({"comment", "heredoc_start", "heredoc_end", "file_descriptor"})
 
 
@@ -379,6 +381,8 @@ class StatementReader:
 
     def _read_assignment(self, node: Node, problems: list[str]) -> Assignment:
         target, *rest = node.children
+        if self._source[node.end_byte : node.end_byte + 1] not in AFTER_ASSIGNMENT:
+            problems.append("an assignment that goes on after its value")
         if target.type == "subscript":
             problems.append(find_subscript_problem(target))
             name = get_text(target.children[0])
