@@ -131,6 +131,29 @@ async def test_own_rules_and_log_cannot_be_changed_whatever_a_rule_says(tmp_path
     assert not rules.exists()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tar -C {own} -xf x",
+        "unzip x --into={own}",
+        "cd {own} && tar xf x",
+        "sqlite3 {own}/journal.db .help",
+    ],
+)
+async def test_a_program_that_may_change_own_files_does_not_run(desk: Desk, line: str) -> None:
+    own = str(desk.places.config)
+    command = line.format(own=own)
+    result = await desk.run(desk.agent(call("execute_command", command=command), "Ok."), approve)
+    assert "belongs to this program" in texts(result)[0]
+    assert desk.ran == []
+
+
+async def test_own_files_can_be_read(desk: Desk) -> None:
+    command = f"ls {desk.places.config}"
+    await desk.run(desk.agent(call("execute_command", command=command), "Ok."), approve)
+    assert desk.ran == [f"run {command}"]
+
+
 async def test_edited_arguments_are_judged_again(desk: Desk) -> None:
     def edit(to: str) -> Any:
         return lambda question: question.approve(arguments={"command": to}, by="ada")

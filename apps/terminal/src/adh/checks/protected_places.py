@@ -17,6 +17,23 @@ _HARMLESS_DEVICES = frozenset(
     | {"/dev/stdin", "/dev/stdout", "/dev/stderr"}
 )
 _CHANGES = ("write", "create", "delete")
+_READERS = frozenset(
+    {
+        "cat",
+        "cd",
+        "date",
+        "echo",
+        "find",
+        "grep",
+        "head",
+        "ls",
+        "pwd",
+        "stat",
+        "tail",
+        "wc",
+        "which",
+    }
+)
 
 
 def list_uses(facts: CallFacts) -> Iterator[PathUse]:
@@ -57,15 +74,27 @@ def find_protected(facts: CallFacts, home: str, own_folders: Iterable[str]) -> s
 
 
 def find_own_folder(facts: CallFacts, own_folders: Iterable[str]) -> str:
-    """Return why a call may not run because it changes this program's rules, log or copies; else "".
+    """Return why a call may not run because it may change this program's rules, log or copies; else "".
+
+    A program whose words are not known to be read alone may change what they name: `tar -C`, `sqlite3`.
 
     Args:
         facts: the call.
         own_folders: the folders of this program.
     """
-    for use in list_uses(facts):
-        for folder in own_folders:
+    reads_alone = all(command.program in _READERS for command in facts.commands)
+    for folder in own_folders:
+        for use in list_uses(facts):
             above = use.access == "delete" and is_inside(folder, use.path)
-            if use.access in _CHANGES and (is_inside(use.path, folder) or above):
+            changes = use.access in _CHANGES or not reads_alone
+            if (changes and is_inside(use.path, folder)) or above:
                 return f"{use.path} belongs to this program, and no tool may change it"
+        if not reads_alone and _names_folder(facts, folder):
+            return f"{folder} belongs to this program, and no tool may change it"
     return ""
+
+
+def _names_folder(facts: CallFacts, folder: str) -> bool:
+    """Whether a word of a command names something in a folder, be it as `--into=WORD`."""
+    words = (word for command in facts.commands for word in command.argv if word)
+    return any(f"{folder}/" in f"{word}/" for word in words)
