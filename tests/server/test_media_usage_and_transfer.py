@@ -8,7 +8,7 @@ from tests.server.serving import Api, serve
 from holdfast import Agent
 from holdfast.client import Client, InvalidRequestError, NotFoundError
 from holdfast.core.messages import Media, Reply, Text, Usage
-from holdfast.server import create_app
+from holdfast.server import AccessOptions, create_app
 from holdfast.testing import ScriptedModel
 
 PICTURE = b"\x89PNG" + bytes(range(256)) * 40
@@ -104,7 +104,7 @@ async def test_a_request_brings_the_schema_of_its_output() -> None:
 
 async def test_a_model_must_be_allowed_by_the_service() -> None:
     agent = Agent(ScriptedModel("Hi."), name="greeter")
-    app = create_app(agent, allow_models=["ollama:small"])
+    app = create_app(agent, access=AccessOptions(allow_models=["ollama:small"]))
     async with serve(app) as base, Client(base) as client:
         turn = await client.turns.start("greeter", "Hi.", model="ollama:small", session="ada")
         await client.turns.cancel(turn.session)

@@ -27,6 +27,9 @@ COMMANDS = {
     "keys": "make, list, revoke or rotate the keys with which people and programs call a service",
     "replay": "show what happened in a recorded run and how long each part took",
     "serve": "serve agents over HTTP, with a console in the browser",
+    "worker": "drive the turns that were submitted to a journal, on any number of machines",
+    "submit": "queue a turn for the workers of a journal",
+    "queue": "show and steer what is queued: list, pause, resume, drain, retry, drop, limits, workers",
     "emulate": "serve a provider that fails by script, for any framework",
 }
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -14,10 +16,11 @@ from urllib.parse import quote
 from holdfast.agent import Agent
 from holdfast.agent_file.load_agent import load_agent
 from holdfast.agent_file.toml_source import read_agent_file
+from holdfast.cli.run_printer import shorten
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT, resolve_path
 from holdfast.journal.port import Journal
-from holdfast.journal.url import open_journal
+from holdfast.journal.url import open_journal, sqlite_path
 from holdfast.resilience.retry.options import RetryOptions
 
 MODEL_VARIABLE = "HOLDFAST_MODEL"
@@ -124,6 +127,14 @@ def to_address(journal: str) -> str:
     return f"sqlite:///{quote(resolve_path(journal))}"
 
 
+def require_journal(journal: str) -> str:
+    """Return the address of a journal that exists. Raises ConfigurationError for a file that does not."""
+    address = to_address(journal)
+    if address.startswith("sqlite:") and not sqlite_path(address).is_file():
+        raise ConfigurationError("--journal", f"there is no file {shorten(journal, 200)}")
+    return address
+
+
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
     if args.agent:
@@ -186,3 +197,13 @@ def _translate_error(error: ConfigurationError) -> ConfigurationError:
             error.argument, error.problem, fix=f"Set it: export {error.argument}=..."
         )
     return error
+
+
+@contextmanager
+def name_options(options: Mapping[str, str]) -> Iterator[None]:
+    """Give an error about an argument the name of the option that the user wrote."""
+    try:
+        yield
+    except ConfigurationError as error:
+        name = options.get(error.argument, error.argument)
+        raise ConfigurationError(name, error.problem, fix=error.fix) from error

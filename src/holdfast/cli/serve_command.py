@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Struct
 
 from holdfast.cli.options import to_address
 from holdfast.cli.serve_targets import AnyAgent, default_journal, load_targets
+from holdfast.cli.worker_command import add_engine
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
@@ -88,6 +89,23 @@ def _add_deployment(sub: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long to wait for writing tools after SIGTERM; default: 60",
     )
+    _add_queue(sub)
+
+
+def _add_queue(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments for how queued turns are driven, which needs a PostgreSQL journal."""
+    sub.add_argument(
+        "--parallel",
+        type=int,
+        metavar="N",
+        help="with a PostgreSQL journal: how many queued turns it drives at once; default: 16",
+    )
+    sub.add_argument(
+        "--no-worker",
+        action="store_true",
+        help="with a PostgreSQL journal: drive no turns, and leave them to `holdfast worker`",
+    )
+    add_engine(sub)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -98,6 +116,7 @@ def main(args: argparse.Namespace) -> int:
         problem = "is given with --demo" if args.demo else "is missing"
         fix = "Pass the TOML file of an agent, a folder of them, module:agent, or --demo"
         raise ConfigurationError("TARGET", problem, fix=fix)
+    queue = _read_queue(args)
     from holdfast.cli.serve_http import ServeOptions, serve
 
     journal = to_address(args.journal) if args.journal else None
@@ -112,11 +131,22 @@ def main(args: argparse.Namespace) -> int:
                 trusted_proxies=tuple(args.trusted_proxy),
                 allowed_hosts=tuple(args.allowed_host),
                 grace=args.grace,
+                queue=queue,
                 opens_browser=args.open,
                 logs_requests=not args.demo,
             ),
         )
     return 0
+
+
+def _read_queue(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Return how queued turns are driven; None if nothing is said about it."""
+    if args.parallel is not None:
+        check_value("--parallel", args.parallel, Annotated[int, between(1, 10_000)])
+        if args.no_worker:
+            raise ConfigurationError("--parallel", "has no effect with --no-worker")
+    given = {"parallel": 0 if args.no_worker else args.parallel, "engine": args.engine}
+    return {name: value for name, value in given.items() if value is not None} or None
 
 
 @contextmanager

@@ -6,16 +6,16 @@ import asyncio
 import logging
 import math
 import socket
-import time
 import webbrowser
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holdfast.cli.run_printer import shorten
-from holdfast.cli.serve_targets import AnyAgent
+from holdfast.cli.listening import listen, make_address
+from holdfast.cli.options import name_options
+from holdfast.cli.program_log import write_log
+from holdfast.cli.serve_targets import AnyAgent, describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
 
@@ -26,6 +26,7 @@ try:
     from holdfast.server.access.options import AccessOptions
     from holdfast.server.access.responses import access_log
     from holdfast.server.app import create_app
+    from holdfast.server.queued_turns import QueueOptions
     from holdfast.server.root_path import RootPath
 except ModuleNotFoundError as error:
     if error.name not in ("uvicorn", "starlette"):
@@ -52,6 +53,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         trusted_proxies: addresses or networks of proxies whose `X-Forwarded-*` headers count.
         allowed_hosts: the names under which the service is reached; none allows every name.
         grace: how long a process that is told to stop waits for writing tools, in seconds.
+        queue: the fields of `QueueOptions`; None for the default.
         opens_browser: whether the console is opened in a browser.
         logs_requests: whether each request is a line on standard error.
     """
@@ -62,6 +64,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     grace: float = 60.0
+    queue: dict[str, Any] | None = None
     opens_browser: bool = False
     logs_requests: bool = True
 
@@ -94,8 +97,8 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
     app = _create_app(agents, journal, options)
     shown = _show_below(app, options.root_path) if options.root_path else app
     _check_bind(app, options.host)
-    listener = _listen(options)
-    address = _make_address(options.host, listener) + options.root_path
+    listener = listen("--port", options.host, options.port)
+    address = make_address(options.host, listener) + options.root_path
 
     def announce() -> None:
         print(describe_served(app.state.service.agents, journal))
@@ -115,79 +118,28 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
 
 def _create_app(agents: list[AnyAgent], journal: str, options: ServeOptions) -> Starlette:
     """Return the application. Raises ConfigurationError with the name of the option."""
-    with _name_option({"trusted_proxies": "--trusted-proxy", "allowed_hosts": "--allowed-host"}):
+    with name_options({"trusted_proxies": "--trusted-proxy", "allowed_hosts": "--allowed-host"}):
         access = AccessOptions(
             trusted_proxies=options.trusted_proxies, allowed_hosts=options.allowed_hosts
         )
-    return create_app(agents, journal=journal, access=access, grace=options.grace)
+    with name_options({"queue": "--no-worker", "engine": "--engine"}):
+        queue = None if options.queue is None else QueueOptions(**options.queue)
+        return create_app(agents, journal=journal, access=access, grace=options.grace, queue=queue)
 
 
 def _show_below(app: Starlette, path: str) -> RootPath:
     """Return the application below a path. Raises ConfigurationError."""
-    with _name_option({"root_path": "--root-path"}):
+    with name_options({"root_path": "--root-path"}):
         return RootPath(app, path)
-
-
-@contextmanager
-def _name_option(options: Mapping[str, str]) -> Iterator[None]:
-    """Give an error about an argument the name of the option that the user wrote."""
-    try:
-        yield
-    except ConfigurationError as error:
-        name = options.get(error.argument, error.argument)
-        raise ConfigurationError(name, error.problem, fix=error.fix) from error
 
 
 def _check_bind(app: Starlette, host: str) -> None:
     """Refuse an address of other machines while there is no key. Raises ConfigurationError."""
-    with _name_option({"host": "--host"}):
+    with name_options({"host": "--host"}):
         asyncio.run(app.state.access.check_bind(host))
 
 
-class _LogFormatter(logging.Formatter):
-    """Begins each line with the time in UTC."""
-
-    converter = staticmethod(time.gmtime)
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03dZ"
-
-
 def _write_log(*, logs_requests: bool) -> None:
-    """Write a line for each warning and error to standard error, and for each request if wanted."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.getLogger().addHandler(handler)
+    """Write a line for each warning and error, and for each request if wanted."""
+    write_log()
     access_log.setLevel(logging.INFO if logs_requests else logging.WARNING)
-
-
-def _listen(options: ServeOptions) -> socket.socket:
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    try:
-        listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
-    except OSError as error:
-        raise ConfigurationError(
-            "--port",
-            f"cannot listen on {options.host}:{options.port}: {error.strerror}",
-            fix="Pass another --port, or 0 for a free one",
-        ) from error
-    # Accepted connections take it over. Without it the kernel holds small pieces of text back for 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
-def _make_address(host: str, listener: socket.socket) -> str:
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{listener.getsockname()[1]}"
-
-
-def describe_served(names: Iterable[str], journal: str) -> str:
-    """Return the lines that say what is served; of the journal, nothing that may be a password.
-
-    >>> print(describe_served(["shop"], "postgresql://me:secret@db/runs"))
-    agents   shop
-    journal  postgresql
-    """
-    place = journal.partition(":")[0]
-    if place == "sqlite":
-        place = shorten(journal.removeprefix("sqlite:///"), 100)
-    return f"agents   {', '.join(names)}\njournal  {place}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from holdfast.agent import Agent
 from holdfast.agent_file.load_agent import load_agent
+from holdfast.cli.run_printer import shorten
 from holdfast.core.errors import ConfigurationError
 
 AnyAgent: TypeAlias = Agent[Any, Any]
@@ -88,3 +89,16 @@ def default_journal(targets: Sequence[str]) -> str:
     first = Path(targets[0])
     folder = first if first.is_dir() else first.parent if first.is_file() else Path.cwd()
     return f"sqlite:///{folder.resolve() / 'holdfast.db'}"
+
+
+def describe_served(names: Iterable[str], journal: str) -> str:
+    """Return the lines that say what is served; of the journal, nothing that may be a password.
+
+    >>> print(describe_served(["shop"], "postgresql://me:secret@db/runs"))
+    agents   shop
+    journal  postgresql
+    """
+    place = journal.partition(":")[0]
+    if place == "sqlite":
+        place = shorten(journal.removeprefix("sqlite:///"), 100)
+    return f"agents   {', '.join(names)}\njournal  {place}"

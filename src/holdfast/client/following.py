@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.client.service_connection import Sending, ServiceConnection, Waits, with_key
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, TransportError
-from holdfast.core.events import TurnClosed
+from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.event_log.stream_items import (
     EndItem,
     EventItem,
@@ -24,7 +24,7 @@ from holdfast.event_log.stream_items import (
     StreamItem,
 )
 
-_LOCATION = re.compile(r"/sessions/(?P<session>[^/]+)/turns/(?P<turn>\d+)$")
+_LOCATION = re.compile(r"/sessions/(?P<session>[^/]+)/(?:turns/(?P<turn>\d+)|events)$")
 
 
 class StreamBeginning(Struct, frozen=True, kw_only=True):
@@ -60,6 +60,7 @@ class Following:
         self._sequence = 0
         self._status: StatusItem | None = None
         self._is_over = False
+        self._is_queued = False
         self.session = ""
         """The session, if this reader started its turn."""
         self.position = beginning.position
@@ -85,8 +86,9 @@ class Following:
 
     async def _read_once(self, waits: Waits) -> AsyncIterator[StreamItem]:
         async with self._connection.stream(self._make_request()) as (response, items):
-            if self._start is not None and (place := response.headers.get("location")):
-                self._take_location(place)
+            if self._start is not None:
+                for name in ("content-location", "location"):
+                    self._take_location(response.headers.get(name, ""))
             async for item in items:
                 waits.note_contact()
                 if self._is_new(item):
@@ -106,12 +108,14 @@ class Following:
         if found := _LOCATION.search(location):
             self.session = unquote(found["session"])
             self._path = f"/sessions/{found['session']}/events"
-            self._turn = int(found["turn"])
+            self._turn = int(found["turn"] or 0)
 
     def _is_new(self, item: StreamItem) -> bool:
         """Whether the reader has not had this item; also note its position."""
         if isinstance(item, NoticeItem | ReasoningItem):
             return True
+        if isinstance(item, StatusItem) and item.status == "queued":
+            return not self._is_queued_known()
         self.position = item.position
         if isinstance(item, EndItem):
             self._is_over = item.reason == "turn_ended"
@@ -127,9 +131,20 @@ class Following:
             if item.sequence <= self._sequence:
                 return False
             self._sequence = item.sequence
+            if self._start is not None and not self._turn and isinstance(item.event, TurnOpened):
+                self._turn = item.turn  # it was queued when its request was answered
             is_end = isinstance(item.event, TurnClosed) and item.turn == self._turn
             self._is_over = self._is_over or is_end
         return True
+
+    def _is_queued_known(self) -> bool:
+        """Whether the reader knows that its turn is queued; from now on it does.
+
+        It has no position before its turn begins: when the connection is lost, it sends its request
+        again, which finds the same turn.
+        """
+        known, self._is_queued = self._is_queued, True
+        return known
 
 
 def _lost_error() -> TransportError:

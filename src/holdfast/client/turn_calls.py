@@ -8,7 +8,7 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from holdfast.client.following import Following, StreamBeginning
-from holdfast.client.service_connection import ServiceConnection
+from holdfast.client.service_connection import ServiceConnection, with_key
 from holdfast.client.session_calls import call, get, post, session_path
 from holdfast.client.start_request import MessageParts, StartKeywords, make_start
 from holdfast.event_log.stream_items import SessionState, StreamItem
@@ -35,6 +35,9 @@ class TurnCalls:
     ) -> TurnView:
         """Start a turn and return at once. It goes on without this client.
 
+        A turn that is queued has no number yet: its `status` is "queued", and `client.queue.read` tells
+        of its `entry`. The same `request` returns it again.
+
         Args:
             agent: the name of the agent.
             message: the message of the user.
@@ -52,8 +55,10 @@ class TurnCalls:
         self, agent: str, message: MessageParts, **keywords: Unpack[StartKeywords]
     ) -> TurnView:
         """Start a turn and wait until it has ended or asks a question. Arguments as for `start`."""
-        sending = make_start(agent, message, keywords, wait=_WAIT)
+        sending = with_key(make_start(agent, message, keywords, wait=_WAIT))
         turn = await call(self._connection, sending, TurnView)
+        while turn.status == "queued":  # the same request finds the same turn
+            turn = await call(self._connection, sending, TurnView)
         return await self.wait(turn.session, turn.turn) if turn.status not in _RESTS else turn
 
     async def read(self, session: str, turn: int) -> TurnView:

@@ -98,10 +98,19 @@ class NoticeItem(Struct, frozen=True, tag="notice"):
 
 
 SessionState: TypeAlias = Literal[
-    "idle", "running", "open", "waiting", "completed", "failed", "limit", "cancelled", "stopped"
+    "idle",
+    "queued",
+    "running",
+    "open",
+    "waiting",
+    "completed",
+    "failed",
+    "limit",
+    "cancelled",
+    "stopped",
 ]
-"""The state of the last turn of a session. "idle" means that there is no turn, "open" that the turn has
-not ended and no process drives it."""
+"""The state of the last turn of a session. "idle" means that there is no turn, "queued" that a turn is in
+the queue and has not begun, "open" that the turn has not ended and no process drives it."""
 
 
 class StatusItem(Struct, frozen=True, tag="status"):

@@ -46,7 +46,9 @@ class ServiceLifetime:
     def __init__(self, service: ServiceTenants, grace: float) -> None:
         check_value("grace", grace, NonNegativeFloat)
         self._service = service
-        self._grace = grace
+        self.grace = grace
+        """The longest time to wait for writing tools at the end, in seconds."""
+        """The longest time to wait for writing tools at the end, in seconds."""
         self._stack = AsyncExitStack()
         self._looking: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -94,7 +96,7 @@ class ServiceLifetime:
             self._is_told_to_stop.set()
             if self.on_stop is not None:
                 self.on_stop()
-            closing = self._service.close(self._grace)
+            closing = self._service.close(self.grace)
             self._stopping = asyncio.create_task(closing, name="holdfast-stop")
         return self._stopping
 

@@ -33,7 +33,6 @@ class ServiceTenants:
         journal: the journal or its address; by default that of the first agent, or memory.
         hold_text: the names of agents whose text is held until its reply is accepted.
         allow_models: the names of models that a request may ask for.
-        prepare: called with what each tenant sees, before anybody uses it.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -45,12 +44,14 @@ class ServiceTenants:
         journal: Journal | str | None = None,
         hold_text: Collection[str] = (),
         allow_models: Collection[str] = (),
-        prepare: Callable[[TenantService], None] | None = None,
     ) -> None:
-        self._prepare = prepare
+        self.prepare: list[Callable[[TenantService], None]] = []
+        """Called with what each tenant sees, before anybody uses it."""
         check_value("allow_models", allow_models, Collection[str])
         self.allow_models = frozenset(allow_models)
         self.is_closing = False
+        self.drives = True
+        """Whether this process drives turns; set before the first request."""
         self.observe: Observe | None = None
         """Is told what the turns of every tenant tell; set before the first request."""
         self.note_accepted: Callable[[], None] | None = None
@@ -77,8 +78,8 @@ class ServiceTenants:
             found = self._tenants[tenant] = TenantService(
                 tenant, self.agents, journal, self._holding
             )
-            if self._prepare is not None:
-                self._prepare(found)
+            for prepare in self.prepare:
+                prepare(found)
             found.runner.observe = self.observe
             found.runner.note_accepted = self.note_accepted
             if self._exchange is not None:
@@ -98,6 +99,8 @@ class ServiceTenants:
         Raises:
             JournalError: the journal cannot be read.
         """
+        if not self.drives:
+            return
         names: Iterable[str] = [DEFAULT_TENANT, *self._tenants]
         if isinstance(self.journal, TenantList):
             names = await self.journal.tenants(turn_open=True)

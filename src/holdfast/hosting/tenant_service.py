@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from holdfast.core.errors import ConfigurationError, SessionBusyError
+from holdfast.core.errors import ConfigurationError, SessionBusyError, WaitingError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.questions import AnyAnswer
@@ -21,12 +21,15 @@ from holdfast.event_log.live.process_exchange import LiveExchange
 from holdfast.event_log.live.reading import SessionReader
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.event_log.live.visible_runs import VisibleRuns
-from holdfast.event_log.text_fold import turn_of_key
 from holdfast.hosting.bound_agents import AnyAgent, bind_agent, plan_of
 from holdfast.hosting.new_acts import new_act
+from holdfast.hosting.turn_queue import TurnQueue, refuse_resume
 from holdfast.hosting.turns.act_relay import ActRelay
 from holdfast.hosting.turns.open_turns import OpenTurns
-from holdfast.hosting.turns.turn_runner import AcceptedTurn, TurnRunner
+from holdfast.hosting.turns.shutting_down import ShuttingDownError
+from holdfast.hosting.turns.turn_runner import AcceptedTurn, TurnRunner, find_accepted
+from holdfast.journal.inbox.entries import InboxEntry
+from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -70,6 +73,10 @@ class TenantService:
         share_reader(journal, self.reader)
         self._relay = ActRelay(self)
         self._states: dict[str, tuple[int, bool, bool]] = {}
+        self.queue: TurnQueue | None = None
+        """The inbox, if turns go through it."""
+        self.drives = True
+        """Whether this process drives turns."""
 
     @property
     def sessions(self) -> Sessions:
@@ -107,6 +114,16 @@ class TenantService:
             return entry.agent
         raise unknown_session(session)
 
+    def put_into(self, inbox: Inbox, *, drives: bool) -> None:
+        """Put turns into the inbox, from where workers take them.
+
+        Args:
+            inbox: the inbox.
+            drives: whether a worker of this process is one of them.
+        """
+        self.queue = TurnQueue(self.tenant, inbox, self.journal, self.watch)
+        self.drives = drives
+
     async def start(
         self,
         agent: str,
@@ -114,7 +131,7 @@ class TenantService:
         output: JsonSchema | None = None,
         **keywords: Unpack[RunKeywords[Any]],
     ) -> AcceptedTurn:
-        """Start a turn; return it once it is accepted. With a known `request`, return that turn.
+        """Start a turn; return it once it has begun. With a known `request`, return that turn.
 
         Args:
             agent: the name of the agent.
@@ -123,9 +140,72 @@ class TenantService:
             keywords: as for `Agent.run`. Without `session`, a new one is made.
 
         Raises:
-            SessionBusyError: a turn of the session is in progress.
+            SessionBusyError: a turn of the session is in progress, and there is no queue.
+            WaitingError: the last turn of the session waits for an answer.
+            QueueFullError: the queue is full or closed.
+            QuotaReachedError: the tenant has used up its turns or tokens of this day.
+            QueuedTurnError: the turn was dropped before it began, or cannot begin.
             ConfigurationError: an argument is wrong.
         """
+        saved = await self.submit(agent, message, output, **keywords)
+        if isinstance(saved, AcceptedTurn):
+            return saved
+        begun = await self.wait_for_begin(saved)
+        if begun is None:
+            raise SessionBusyError(saved.session, "the turn did not begin")
+        return begun
+
+    async def submit(
+        self,
+        agent: str,
+        message: Prompt,
+        output: JsonSchema | None = None,
+        **keywords: Unpack[RunKeywords[Any]],
+    ) -> AcceptedTurn | InboxEntry:
+        """Save a turn in the queue and return its entry; without a queue, start it here.
+
+        Arguments and errors are those of `start`. A turn with a known `request` is returned as it is.
+        """
+        if self.queue is None:
+            return await self.begin(agent, message, output, **keywords)
+        if self.runner.is_closing:
+            raise ShuttingDownError
+        bound, request, session = (
+            self.agent(agent),
+            keywords.get("request"),
+            keywords.get("session"),
+        )
+        known = await self.find_request(request) if request is not None else None
+        if known is not None:
+            return known
+        if session is not None:
+            last = await self.reader.find_last_turn(session)
+            if last is not None and last.status == "waiting":
+                raise WaitingError(session, last.questions)
+        entry = await self.queue.submit(bound, message, output, keywords)
+        self.runner.tell_accepted()
+        return entry
+
+    async def wait_for_begin(
+        self, entry: InboxEntry, seconds: float | None = None
+    ) -> AcceptedTurn | None:
+        """Return a turn of the queue once it has begun; None if it has not after some seconds.
+
+        Raises:
+            QueuedTurnError: it did not begin and never will.
+            ShuttingDownError: this process stops. The turn stays in the queue.
+        """
+        assert self.queue is not None  # noqa: S101  # REASON: it has made the entry
+        return await self.queue.wait_for_begin(entry, seconds)
+
+    async def begin(
+        self,
+        agent: str,
+        message: Prompt,
+        output: JsonSchema | None = None,
+        **keywords: Unpack[RunKeywords[Any]],
+    ) -> AcceptedTurn:
+        """Start a turn in this process; arguments and errors are those of `start`."""
         bound, request = self.agent(agent), keywords.get("request")
         known = await self.find_request(request) if request is not None else None
         if known is not None:
@@ -183,12 +263,7 @@ class TenantService:
 
     async def find_request(self, request: str) -> AcceptedTurn | None:
         """Return the turn that was started with an idempotency key; None if none was."""
-        found = await self.journal.find_request(request)
-        if found is None:
-            return None
-        session, key = found
-        keys = await self.journal.keys(session)
-        return AcceptedTurn(session, turn_of_key(key), list(keys).index(key))
+        return await find_accepted(self.journal, request)
 
     async def answer(self, session: str, answer: AnyAnswer) -> Receipt:
         """Answer a question. If the answer is accepted, the turn goes on.
@@ -212,9 +287,20 @@ class TenantService:
                 receipts.append(await self._give_answer(agent, session, answer))
         finally:
             if any(receipts):
-                self.runner.note_answer(session, agent)
+                await self._continue_answered(session, agent)
                 self.watch.wake(session)
         return receipts
+
+    async def _continue_answered(self, session: str, agent: AnyAgent) -> None:
+        """Let a turn go on after an answer; one in the queue is ready since the answer was saved."""
+        if (
+            self.queue is None
+            or self.runner.is_driven(session)
+            or (self.drives and not await self.queue.has(session))
+        ):
+            self.runner.note_answer(session, agent)
+        else:
+            self.runner.tell_accepted()
 
     async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
         """Give an answer to the run, in whichever process it is driven."""
@@ -235,8 +321,28 @@ class TenantService:
         return receipt
 
     async def resume(self, session: str) -> None:
-        """Continue the last turn of a session, as `Agent.resume` does."""
-        self.runner.resume(session, await self.agent_of(session))
+        """Continue the last turn of a session, as `Agent.resume` does; one in the queue by a worker.
+
+        Raises:
+            ConflictError: the turn is not in the queue, and this process drives none.
+            ConfigurationError: there is no such session.
+        """
+        agent = await self.agent_of(session)
+        if self.queue is not None:
+            if await self.queue.retry(session, (await self.last_turn(session)).turn):
+                return
+            if not self.drives:
+                raise refuse_resume(session)
+        self.runner.resume(session, agent)
+
+    async def abandon(self, session: str, *, by: str = "") -> None:
+        """Give up the last turn of a session, which waits or that nobody drives."""
+        name = await self._find_agent(session)
+        agent = self._agents.get(name) or next(iter(self._agents.values()))
+        await agent.abandon(session, by=by)
+        if self.queue is not None:
+            await self.queue.wake(session)
+        self.watch.wake(session)
 
     async def cancel(self, session: str, *, by: str = "", turn: int = 0) -> None:
         """Cancel the last turn of a session; return when that is saved.
@@ -259,10 +365,7 @@ class TenantService:
             return
         latest = await self.last_turn(session)
         if latest.status in ("waiting", "open") and turn in (0, latest.turn):
-            name = await self._find_agent(session)
-            agent = self._agents.get(name) or next(iter(self._agents.values()))
-            await agent.abandon(session, by=by)
-            self.watch.wake(session)
+            await self.abandon(session, by=by)
 
     async def _has_later_turn(self, session: str, turn: int) -> bool:
         latest = await self.reader.find_last_turn(session)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.server.api.event_stream import keep_alive as keep_alive
     from holdfast.server.app import create_app as create_app
     from holdfast.server.background_service import Service as Service
+    from holdfast.server.queued_turns import QueueOptions as QueueOptions
 
 _HOME: dict[str, str] = {
     "AcceptedTurn": "holdfast.hosting.turns.turn_runner",
@@ -28,6 +29,7 @@ _HOME: dict[str, str] = {
     "ConnectionBounds": "holdfast.server.access.connections",
     "PageFiles": "holdfast.console.page_files",
     "Principal": "holdfast.server.access.principals",
+    "QueueOptions": "holdfast.server.queued_turns",
     "Service": "holdfast.server.background_service",
     "create_app": "holdfast.server.app",
     "keep_alive": "holdfast.server.api.event_stream",

@@ -30,6 +30,7 @@ from holdfast.server.protocols.agui import routes as agui
 from holdfast.server.protocols.openai_errors import OpenAIErrors
 from holdfast.server.protocols.openai_routes import make_openai_api
 from holdfast.server.protocols.vercel import routes as vercel
+from holdfast.server.queued_turns import QueueOptions, queue_turns
 
 
 def create_app(
@@ -39,7 +40,7 @@ def create_app(
     access: AccessOptions | None = None,
     grace: float = 60.0,
     hold_text: Collection[str] = (),
-    allow_models: Collection[str] = (),
+    queue: QueueOptions | None = None,
 ) -> Starlette:
     """Return an ASGI application that serves agents.
 
@@ -50,8 +51,8 @@ def create_app(
         grace: how long a process that is told to stop waits for writing tools, in seconds.
         hold_text: the names of agents whose text OpenAI's protocols send once its reply is accepted.
             These protocols cannot withdraw text that was sent.
-        allow_models: the names of models, such as "openai:gpt-5-mini", that a request may ask for in
-            place of its agent's.
+        queue: how turns are driven; with a PostgreSQL journal they are queued, and this process is one
+            of the workers. With any other journal a turn begins at once.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -60,15 +61,16 @@ def create_app(
     >>> from holdfast.testing import ScriptedModel
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
+    allow_models = access.allow_models if access is not None else ()
     service = ServiceTenants(agents, journal, hold_text, allow_models)
     control = _control_access(service, access)
-    lifetime = ServiceLifetime(service, grace)
+    serving = queue_turns(service, ServiceLifetime(service, grace), queue)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(control.keys.close)
-            await stack.enter_async_context(lifetime)
+            await stack.enter_async_context(serving)
             yield
 
     app = Starlette(

@@ -24,6 +24,13 @@ from holdfast.core.errors import (
 )
 from holdfast.hosting.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
 from holdfast.journal.encoding import to_json
+from holdfast.journal.inbox.inbox_errors import (
+    InboxError,
+    QueuedTurnError,
+    QueueFullError,
+    QuotaReachedError,
+    SubmissionError,
+)
 from holdfast.journal.journal_errors import JournalError
 from holdfast.server.problem_body import ProblemBody
 
@@ -76,6 +83,17 @@ def _make_waiting_problem(error: WaitingError) -> ProblemBody:
     return make_problem(409, "waiting", detail, field="session", fix=f"{way}, or abandon it")
 
 
+def _make_inbox_problem(error: InboxError) -> ProblemBody:
+    """Return the problem of a turn that the queue refuses, or that was taken out of it."""
+    kind = error.info.code or "queue"
+    if isinstance(error, QueueFullError | QuotaReachedError):
+        return make_wait_problem(429, kind, str(error), error.info.retry_after or 1.0)
+    if isinstance(error, SubmissionError | QueuedTurnError):
+        return make_problem(409, kind, str(error), field="request")
+    _log.warning("a request is answered with 503: %s", error)  # its text names the server
+    return make_wait_problem(503, "queue", "The queue cannot be used now.", SECONDS_TO_RESTART)
+
+
 def make_journal_problem() -> ProblemBody:
     """Return the problem of a request for which the journal cannot be used."""
     detail = "The journal cannot be used now. Repeat the request with its Idempotency-Key."
@@ -88,6 +106,8 @@ def to_problem(error: HoldfastError) -> ProblemBody:
         return make_problem(409, "busy", str(error), retryable=True)
     if isinstance(error, WaitingError):
         return _make_waiting_problem(error)
+    if isinstance(error, InboxError):
+        return _make_inbox_problem(error)
     if isinstance(error, ConflictError):
         return make_problem(409, "conflict", str(error), retryable=True)
     if isinstance(error, JournalError):

@@ -97,7 +97,7 @@ class EntryDriver:
 
     async def _begin(self, tenant: TenantService, entry: InboxEntry) -> AcceptedTurn:
         turn = decode_turn(entry.body)
-        return await tenant.start(
+        return await tenant.begin(
             entry.agent,
             turn.message,
             turn.output,
@@ -121,7 +121,7 @@ class EntryDriver:
                 if await _time_to_continue(tenant, session) <= time.time():
                     tenant.runner.recover(session, tenant.agent(entry.agent))
             elif last.status in ("failed", "limit") and entry.turn:  # somebody wants it tried again
-                await tenant.resume(session)
+                tenant.runner.resume(session, await tenant.agent_of(session))
         return await self._wait(tenant, entry, known)
 
     async def _wait(

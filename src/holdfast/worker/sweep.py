@@ -51,6 +51,8 @@ class Sweep:
         self._steps = (self._promote, self._put_lost_again, self._prune, *steps)
         self._seen_at: dict[StalledEntry, float] = {}
         self._pruned_at = -_SECONDS_BETWEEN_PRUNINGS
+        self.note_failure: Callable[[], None] = _ignore
+        """Called when a step has failed."""
 
     async def run(self) -> None:
         """Sweep until cancelled. A step that fails stops no other."""
@@ -59,6 +61,7 @@ class Sweep:
                 try:
                     await step()
                 except HoldfastError as error:
+                    self.note_failure()
                     _log.warning("a part of the sweep failed: %s", error)
             self._dispatcher.wake()
             await asyncio.sleep(SECONDS_BETWEEN_SWEEPS)
@@ -89,3 +92,7 @@ class Sweep:
         if monotonic() - self._pruned_at >= _SECONDS_BETWEEN_PRUNINGS:
             self._pruned_at = monotonic()
             await self._inbox.prune(KEEP_SECONDS)
+
+
+def _ignore() -> None:
+    """Nobody wants to know."""

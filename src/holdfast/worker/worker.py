@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Annotated, Self
@@ -24,19 +24,22 @@ from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.inbox.driving import EntryOutcome
-from holdfast.journal.inbox.engine import Engine, LinkingEngine, name_queue
+from holdfast.journal.inbox.engine import Engine, name_queue
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.inbox import QueueDepth
+from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.worker_entries import SECONDS_BETWEEN_HEARTBEATS, WorkerInfo
 from holdfast.journal.journal_errors import JournalError
-from holdfast.journal.live_link import LinkedJournal
 from holdfast.journal.port import Journal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.worker.dispatcher import Dispatcher
 from holdfast.worker.engines.opening import open_engine
 from holdfast.worker.entry_driver import EntryDriver, is_answered
+from holdfast.worker.live_links import share_link
 from holdfast.worker.sweep import Sweep
 from holdfast.worker.token_quota import TokenQuota
+from holdfast.worker.worker_counts import WorkerCounts
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _PAUSE = 0.5  # seconds before something is tried again that the journal could not save
@@ -85,38 +88,112 @@ class Worker:
         tenants: Collection[str] = (),
         grace: float = 60.0,
     ) -> None:
-        check_value("parallel", parallel, Annotated[int, between(1, 10_000)])
-        check_value("tenants", tuple(tenants), tuple[str, ...])
-        self._tenants = ServiceTenants(agents, journal, prepare=self._prepare_tenant)
-        self._lifetime = ServiceLifetime(self._tenants, grace)
-        if engine is None or isinstance(engine, str):
-            engine = open_engine(engine, self._tenants.journal)
-        self._engine = engine
-        shared = self._tenants.journal
-        if isinstance(engine, LinkingEngine) and isinstance(shared, LinkedJournal):
-            self._tenants.open_link = engine.make_open_link(shared)
-        self._inbox = open_inbox(self._tenants.journal)
-        self._quota = TokenQuota(self._inbox, grace)
-        self._driver = EntryDriver(self._tenants, self._quota)
-        self._info = WorkerInfo(
-            id=new_run_id(),
-            host=socket.gethostname(),
-            process=os.getpid(),
-            agents=tuple(self._tenants.agents),
-            tenants=tuple(tenants),
-            slots=parallel,
-            engine=self._engine.name,
-            started_at=time.time(),
-        )
-        self._handled: dict[int, InboxEntry] = {}
-        self._tasks: list[asyncio.Task[None]] = []
-        self._stopping: asyncio.Task[None] | None = None
-        self._stack = AsyncExitStack()
+        service = ServiceTenants(agents, journal)
+        lifetime = ServiceLifetime(service, grace)
+        self._driving = EntryWorker(service, lifetime, engine, parallel=parallel, tenants=tenants)
 
     @property
     def id(self) -> str:
         """The id of the worker, which `holdfast queue workers` and the console show."""
-        return self._info.id
+        return self._driving.info.id
+
+    async def __aenter__(self) -> Self:
+        await self._driving.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._driving.__aexit__(kind, error, trace)
+
+    async def run(self) -> None:
+        """Work until the process is told to stop, by SIGTERM or SIGINT, and what is due then is done."""
+        await self._driving.run()
+
+    def begin_stop(self) -> None:
+        """Begin no more turns, and hand back those in progress; on the event loop."""
+        self._driving.begin_stop()
+
+
+class EntryWorker:
+    """Drives the entries of an inbox with what a process serves: `async with` enters its lifetime, too.
+
+    Args:
+        service: the agents of the process, for each tenant.
+        lifetime: the lifetime of the service.
+        engine: as for `Worker`; so are the arguments that follow.
+        parallel: how many turns it drives at once.
+        tenants: the tenants that it serves alone.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+    """
+
+    def __init__(
+        self,
+        service: ServiceTenants,
+        lifetime: ServiceLifetime,
+        engine: Engine | str | None = None,
+        *,
+        parallel: int = 16,
+        tenants: Collection[str] = (),
+    ) -> None:
+        check_value("parallel", parallel, Annotated[int, between(1, 10_000)])
+        check_value("tenants", tuple(tenants), tuple[str, ...])
+        self._tenants, self._lifetime = service, lifetime
+        service.prepare.append(self._prepare_tenant)
+        if engine is None or isinstance(engine, str):
+            engine = open_engine(engine, service.journal)
+        self._engine = engine
+        share_link(service, engine)
+        self._inbox = open_inbox(service.journal)
+        self._quota = TokenQuota(self._inbox, lifetime.grace)
+        self._driver = EntryDriver(service, self._quota)
+        self.info = WorkerInfo(
+            id=new_run_id(),
+            host=socket.gethostname(),
+            process=os.getpid(),
+            agents=tuple(service.agents),
+            tenants=tuple(tenants),
+            slots=parallel,
+            engine=engine.name,
+            started_at=time.time(),
+        )
+        """What the worker tells the others of itself."""
+        self.counts = WorkerCounts()
+        self._handled: dict[int, InboxEntry] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._delivery: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def driving(self) -> int:
+        """How many entries it has now."""
+        return len(self._handled)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it begins no more turns."""
+        return self._stopping is not None
+
+    async def check(self) -> None:
+        """Raise if it cannot work: the inbox does not answer, or nothing delivers jobs.
+
+        Raises:
+            JournalError: the inbox cannot be read.
+            EngineError: the engine has stopped.
+        """
+        if self._delivery is None or self._delivery.done():
+            raise EngineError(self._engine.name, "delivers no jobs", fix="Start the worker again")
+        await self._inbox.find_cancelled(self.info.id)
+
+    async def count_queued(self) -> Sequence[QueueDepth]:
+        """Return how many entries each tenant has in each state. Raises JournalError."""
+        return await self._inbox.count_entries()
 
     def _prepare_tenant(self, tenant: TenantService) -> None:
         """Leave the turns of the inbox to the inbox."""
@@ -132,7 +209,7 @@ class Worker:
             stack.push_async_callback(self._engine.close)
             await self._engine.open()
             await self._quota.read_limits()
-            await self._inbox.note_worker(self._info)
+            await self._inbox.note_worker(self.info)
             stack.push_async_callback(self._forget_worker)
             self._lifetime.on_stop = self.begin_stop
             await stack.enter_async_context(self._lifetime)
@@ -140,9 +217,10 @@ class Worker:
             self._dispatcher = Dispatcher(self._inbox, self._engine)
             stack.callback(self._dispatcher.watch())
             sweep = Sweep(self._inbox, self._engine, self._dispatcher)
+            sweep.note_failure = self.counts.note_failed_sweep
             queues = self._name_queues()
             self._delivery = asyncio.create_task(
-                self._engine.run(self._handle, queues, self._info.slots), name="holdfast-delivery"
+                self._engine.run(self._handle, queues, self.info.slots), name="holdfast-delivery"
             )
             self._tasks = [
                 asyncio.create_task(self._dispatcher.run(), name="holdfast-dispatcher"),
@@ -169,12 +247,14 @@ class Worker:
         """Begin no more turns, and hand back those in progress; on the event loop."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._say_stopping(), name="holdfast-stopping")
-            self._delivery.cancel()
+            if self._delivery is not None:
+                self._delivery.cancel()
 
     async def _stop(self) -> None:
         self.begin_stop()
         await self._lifetime.begin_stop()
-        await asyncio.wait([self._delivery])  # the handlers hand their entries back
+        if self._delivery is not None:
+            await asyncio.wait([self._delivery])  # the handlers hand their entries back
         if self._stopping is not None:
             await asyncio.wait([self._stopping])
         for task in self._tasks:
@@ -183,21 +263,21 @@ class Worker:
 
     async def _say_stopping(self) -> None:
         """Let nothing more be admitted for the slots of this worker."""
-        self._info = self._info.stopped()
+        self.info = self.info.stopped()
         try:
-            await self._inbox.note_worker(self._info)
+            await self._inbox.note_worker(self.info)
         except HoldfastError as error:
             _log.warning("the end of the worker cannot be told now: %s", error)
 
     async def _forget_worker(self) -> None:
         try:
-            await self._inbox.remove_worker(self.id)
+            await self._inbox.remove_worker(self.info.id)
         except HoldfastError as error:
             _log.warning("the worker cannot be removed now: %s", error)
 
     def _name_queues(self) -> list[str]:
-        tenants = self._info.tenants or (None,)
-        return [name_queue(agent, tenant) for agent in self._info.agents for tenant in tenants]
+        tenants = self.info.tenants or (None,)
+        return [name_queue(agent, tenant) for agent in self.info.agents for tenant in tenants]
 
     # --- jobs
 
@@ -205,12 +285,14 @@ class Worker:
         """Do what a job asks for; a job of an entry that is not to be driven here does nothing."""
         if entry_id in self._handled:
             return
-        entry = await self._inbox.begin(entry_id, self.id)
+        entry = await self._inbox.begin(entry_id, self.info.id)
         if entry is None:
             return
         self._handled[entry_id] = entry
         try:
-            await self._save_outcome(entry, await self._drive(entry))
+            outcome = await self._drive(entry)
+            await self._save_outcome(entry, outcome)
+            self.counts.note_outcome(outcome)
         finally:
             del self._handled[entry_id]
 
@@ -230,7 +312,7 @@ class Worker:
         while True:
             try:
                 if outcome is None:
-                    await self._dispatcher.put(await self._inbox.hand_back(entry.id, self.id))
+                    await self._dispatcher.put(await self._inbox.hand_back(entry.id, self.info.id))
                 else:
                     await self._end(entry, outcome)
             except JournalError as error:
@@ -243,7 +325,7 @@ class Worker:
 
     async def _end(self, entry: InboxEntry, outcome: EntryOutcome) -> None:
         make_put = self._dispatcher.make_put
-        admission = await self._inbox.end(entry.id, self.id, outcome, make_put)
+        admission = await self._inbox.end(entry.id, self.info.id, outcome, make_put)
         await self._dispatcher.note_admission(admission)
         if outcome.state is EntryState.WAITING:
             # An answer that was saved before the entry waited has woken nothing.
@@ -257,7 +339,7 @@ class Worker:
         """Tell that the worker is alive, and cancel the turns that somebody wants cancelled."""
         while True:
             try:
-                for entry_id, by in (await self._inbox.note_worker(self._info)).items():
+                for entry_id, by in (await self._inbox.note_worker(self.info)).items():
                     self._cancel(entry_id, by)
                 await self._quota.read_limits()
             except HoldfastError as error:
@@ -269,7 +351,7 @@ class Worker:
         while True:
             await self._dispatcher.wait_for_change()
             try:
-                for entry_id, by in (await self._inbox.find_cancelled(self.id)).items():
+                for entry_id, by in (await self._inbox.find_cancelled(self.info.id)).items():
                     self._cancel(entry_id, by)
             except HoldfastError as error:
                 _log.info("the cancelled turns cannot be read now: %s", error)

@@ -26,6 +26,7 @@ from holdfast.hosting.bound_agents import AnyAgent, plan_of, recover_stream
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.run_stream import RunStream
+from holdfast.sessions.session_index import SessionIndex
 
 _log = logging.getLogger("holdfast.hosting")
 
@@ -51,6 +52,16 @@ class AcceptedTurn(Struct, frozen=True):
     session: str
     number: int
     sequence: int
+
+
+async def find_accepted(journal: SessionIndex, request: str) -> AcceptedTurn | None:
+    """Return the turn that was started with an idempotency key; None if none was."""
+    found = await journal.find_request(request)
+    if found is None:
+        return None
+    session, key = found
+    keys = await journal.keys(session)
+    return AcceptedTurn(session, turn_of_key(key), list(keys).index(key))
 
 
 class DrivenTurn:
@@ -174,7 +185,7 @@ class TurnRunner:
             raise SessionBusyError(session, "a turn of it is in progress")
         turn = self._drive(session, begin, agent)
         accepted = await asyncio.shield(turn.accepted)
-        self._tell_accepted()
+        self.tell_accepted()
         return accepted
 
     def resume(self, session: str, agent: AnyAgent) -> None:
@@ -189,14 +200,15 @@ class TurnRunner:
 
     def note_answer(self, session: str, agent: AnyAgent) -> None:
         """Continue a turn after an answer was saved; a turn that is driven here looks again."""
-        self._tell_accepted()
+        self.tell_accepted()
         turn = self._driven.get(session)
         if turn is not None:
             turn.has_answers = True
         elif not self.is_closing:
             self.recover(session, agent)
 
-    def _tell_accepted(self) -> None:
+    def tell_accepted(self) -> None:
+        """Tell that what the current task asks for is saved, and happens without it."""
         if self.note_accepted is not None:
             self.note_accepted()
 

@@ -171,6 +171,8 @@ class Inbox:
         self,
         *,
         tenant: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
         states: Collection[EntryState] = (),
         before: int | None = None,
         limit: int = 100,
@@ -179,6 +181,8 @@ class Inbox:
 
         Args:
             tenant: of this tenant only.
+            session: of this session only; with a tenant.
+            agent: of this agent only.
             states: in one of these states only.
             before: with a smaller number than this only, for the next page.
             limit: at most so many.
@@ -186,10 +190,14 @@ class Inbox:
         names = [f"s{number}" for number, _ in enumerate(states)]
         parts = ["true"]
         parts += ["tenant = :tenant"] if tenant is not None else []
+        parts += ["session_name = :name"] if session is not None else []
+        parts += ["agent = :agent"] if agent is not None else []
         parts += ["id < :before"] if before is not None else []
         parts += [f"state IN ({', '.join(f':{name}' for name in names)})"] if names else []
         values: dict[str, object] = {
             "tenant": tenant,
+            "name": digest_name(session or ""),
+            "agent": agent,
             "before": before,
             "limit": limit,
             "none": b"",

@@ -144,7 +144,7 @@ RETURNING {COLUMNS}, body
 """  # noqa: S608  # REASON: as above
 
 END: Final = """
-UPDATE holdfast_inbox SET state = :state, worker = '', error = :error, changed_at = :now,
+UPDATE holdfast_inbox SET state = :state, error = :error, changed_at = :now,
   turn = CASE WHEN :turn > 0 THEN :turn ELSE turn END,
   due_at = CASE WHEN :state IN ('waiting', 'postponed') THEN :due_at ELSE due_at END,
   cancelled_by = CASE WHEN :state IN ('waiting', 'postponed') THEN cancelled_by END

@@ -73,11 +73,17 @@ class QueuedRun(Generic[T]):
         """The idempotency key of the turn."""
         return self._entry.request
 
+    @property
+    def entry(self) -> InboxEntry:
+        """What the inbox had of the turn when it was read last."""
+        return self._entry
+
     async def read_state(self) -> EntryState:
         """Return what is known of the turn. Raises JournalError."""
-        return (await self._read()).state
+        return (await self.read_entry()).state
 
-    async def _read(self) -> InboxEntry:
+    async def read_entry(self) -> InboxEntry:
+        """Return what the inbox has of the turn. Raises JournalError."""
         entry = await self._inbox.find(self.id)
         if entry is None:  # it was over long ago
             raise ConfigurationError("run", f"the inbox has no turn {self.id} any more")
@@ -95,18 +101,29 @@ class QueuedRun(Generic[T]):
             TimeoutError: the time is over. The turn goes on.
             HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
         """
-        check_value("seconds", seconds, PositiveFloat | None)
-        async with asyncio.timeout(seconds):
-            entry = await self._wait_for_rest()
+        entry = await self.wait_for_rest(seconds)
         result = await self._read_result(self.request)
         if result is None:
             raise QueuedTurnError(self.request, entry.state.value, entry.error)
         return result
 
-    async def _wait_for_rest(self) -> InboxEntry:
+    async def wait_for_rest(self, seconds: float | None = None) -> InboxEntry:
+        """Return the entry of the inbox once the turn has ended or waits for an answer.
+
+        Args:
+            seconds: the longest time to wait; None waits without limit.
+
+        Raises:
+            TimeoutError: the time is over. The turn goes on.
+        """
+        check_value("seconds", seconds, PositiveFloat | None)
+        async with asyncio.timeout(seconds):
+            return await self._watch_until_rest()
+
+    async def _watch_until_rest(self) -> InboxEntry:
         async with aclosing(self._watch_changes()) as changes:
             async for _ in changes:
-                entry = await self._read()
+                entry = await self.read_entry()
                 if entry.state.is_over or entry.state is EntryState.WAITING:
                     return entry
         raise HoldfastBug("the inbox is watched without end")
@@ -156,7 +173,7 @@ class QueuedRun(Generic[T]):
                     records = await self._journal.read(self.session)
                     keys = [record.event.key for record in records]
                     return turn_of_key(found[1]), Position(keys.index(found[1]))
-                entry = await self._read()
+                entry = await self.read_entry()
                 if entry.state.is_over:
                     raise QueuedTurnError(self.request, entry.state.value, entry.error)
         raise HoldfastBug("the inbox is watched without end")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
 
+from msgspec import Struct
+
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.journal.inbox.entries import Submission
@@ -27,7 +29,7 @@ from holdfast.runtime.queued_runs.past_results import read_result
 from holdfast.runtime.queued_runs.queued_run import QueuedRun
 from holdfast.runtime.queued_runs.queued_turn import digest_submission, encode_turn
 from holdfast.runtime.result import Result
-from holdfast.runtime.turn_state.turn_input import Prompt
+from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput
 
 T = TypeVar("T")
 
@@ -45,29 +47,75 @@ async def submit_turn(engine: Engine[T], prompt: Prompt, keywords: SubmitKeyword
     """
     check_names("Agent.submit", keywords, SUBMIT_NAMES)
     given: dict[str, Any] = dict(keywords)
-    priority, not_before = given.pop("priority", 0), given.pop("not_before", None)
-    check_value("priority", priority, _PRIORITY)
-    check_value("not_before", not_before, _TIME)
+    order = _read_order(given)
     tenant, output = given.pop("tenant", None), given.pop("output", None)
     journal = engine.require_journal("submit the turn to")
     if tenant is not None:
         journal = journal.for_tenant(check_name("tenant", tenant))
     turn = engine.make_turn(prompt, output, cast("RunKeywords[Any]", given))
-    body = encode_turn(turn)
-    submission = Submission(
-        tenant=journal.tenant,
-        agent=engine.plan.name,
-        session=turn.session or new_run_id(),
-        request=turn.request or new_run_id(),
-        body=body,
-        digest=digest_submission(engine.plan.name, turn.session, body),
-        priority=priority,
-        not_before=not_before or 0.0,
-        made_by=given.get("by", ""),
-    )
+    submission = _make_submission(engine.plan.name, journal.tenant, turn, order)
     inbox = open_inbox(journal)
     entry = await inbox.submit(submission)
     return QueuedRun(entry, inbox, journal, partial(_read_result, engine, journal))
+
+
+async def submit_named_turn(
+    agent: str, journal: Journal, turn: TurnInput, *, priority: int = 0, not_before: float = 0.0
+) -> QueuedRun[Any]:
+    """Put a turn into the inbox for an agent that only its workers have.
+
+    The run has no result, since only the agent knows the type of its output; the journal has its text.
+
+    Args:
+        agent: the name of the agent.
+        journal: the journal of the tenant.
+        turn: the arguments of the turn.
+        priority: as for `Agent.submit`.
+        not_before: as for `Agent.submit`; 0 for now.
+
+    Raises:
+        ConfigurationError: an argument is wrong.
+        InboxError: as for `Agent.submit`.
+    """
+    order = _read_order({"priority": priority, "not_before": not_before})
+    submission = _make_submission(check_name("agent", agent), journal.tenant, turn, order)
+    inbox = open_inbox(journal)
+    return QueuedRun(await inbox.submit(submission), inbox, journal, _read_nothing)
+
+
+class _Order(Struct, frozen=True):
+    """When a turn is to begin, and who wants it."""
+
+    priority: int
+    not_before: float
+    by: str
+
+
+def _read_order(given: dict[str, Any]) -> _Order:
+    """Take what an engine needs nothing of out of keywords. Raises ConfigurationError."""
+    priority, not_before = given.pop("priority", 0), given.pop("not_before", None)
+    check_value("priority", priority, _PRIORITY)
+    check_value("not_before", not_before, _TIME)
+    return _Order(priority, not_before or 0.0, given.get("by", ""))
+
+
+def _make_submission(agent: str, tenant: str, turn: TurnInput, order: _Order) -> Submission:
+    body = encode_turn(turn)
+    return Submission(
+        tenant=tenant,
+        agent=agent,
+        session=turn.session or new_run_id(),
+        request=turn.request or new_run_id(),
+        body=body,
+        digest=digest_submission(agent, turn.session, body),
+        priority=order.priority,
+        not_before=order.not_before,
+        made_by=order.by,
+    )
+
+
+async def _read_nothing(_request: str) -> None:
+    """Return no result."""
 
 
 async def _read_result(engine: Engine[T], journal: Journal, request: str) -> Result[T] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -67,6 +67,8 @@ class AccessOptions(Struct, frozen=True, kw_only=True):
             such as "https://app.example.com".
         trusted_proxies: addresses or networks of proxies whose `X-Forwarded-*` headers count.
         limits: how much a caller may ask.
+        allow_models: the names of models, such as "openai:gpt-5-mini", that a request may ask for in
+            place of its agent's.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -80,6 +82,7 @@ class AccessOptions(Struct, frozen=True, kw_only=True):
     allowed_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     limits: AccessLimits = AccessLimits()
+    allow_models: Collection[str] = ()
 
     def __post_init__(self) -> None:
         if not callable(self.auth):
@@ -87,6 +90,7 @@ class AccessOptions(Struct, frozen=True, kw_only=True):
         for name in ("allowed_hosts", "allowed_origins", "trusted_proxies"):
             check_value(name, getattr(self, name), tuple[str, ...])
         check_value("limits", self.limits, AccessLimits)
+        check_value("allow_models", self.allow_models, Collection[str])
         parse_networks("trusted_proxies", self.trusted_proxies)
         for host in self.allowed_hosts:
             if not host or split_host(host) != host or "*" in host:

@@ -59,9 +59,7 @@ async def _finish_abandon(call: Call[NoQuery, NoBody], act: Act) -> Response:
     """Give the turn of the act up, unless it has ended."""
     last = await call.tenant.last_turn(call.session)
     if last.turn == act.read_details()["turn"] and last.status in ("waiting", "open"):
-        agent = await call.tenant.agent_of(call.session)
-        await agent.abandon(call.session, by=act.by)
-        call.tenant.watch.wake(call.session)
+        await call.tenant.abandon(call.session, by=act.by)
     return await _respond_state(call)
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from time import monotonic
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
+from holdfast.event_log.item_encoding import encode_item
+from holdfast.event_log.live.live_run import Entry
 from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
-from holdfast.event_log.positions import Position
-from holdfast.event_log.stream_items import StreamItem
+from holdfast.event_log.positions import START, Position
+from holdfast.event_log.stream_items import StatusItem, StreamItem
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.turns.turn_runner import AcceptedTurn
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.server.access.callers import take_stream, take_turn
 from holdfast.server.api.body_arguments import make_keywords, make_output, make_prompt
 from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
@@ -25,6 +34,9 @@ from holdfast.server.api.session_reading import read_turn
 from holdfast.server.api.views import TurnView
 from holdfast.server.problem_responses import ProblemError, make_problem
 
+_SECONDS_TO_BEGIN = 2.0
+"""Seconds to wait for the begin of a turn that is next, before it is told that it is queued."""
+
 
 async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     """Start a turn, and answer with what is asked for: at once, after a wait, or with its stream."""
@@ -36,17 +48,65 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     keywords["by"] = call.principal.name
     keywords["request"] = call.request.headers.get("Idempotency-Key")
     message, output = await make_prompt(call, body.message), make_output(body)
-    accepted = await tenant.start(body.agent, message, output, **keywords)
-    session, number = accepted.session, accepted.number
+    saved = await tenant.submit(body.agent, message, output, **keywords)
+    if isinstance(saved, InboxEntry):
+        return await answer_queued(call, saved)
+    return await _answer_begun(call, saved, body.wait)
+
+
+async def answer_queued(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> Response:
+    """Answer with a turn of the queue: as it is once it has begun, or as it is in the queue."""
+    is_next = entry.state in (EntryState.READY, EntryState.ADMITTED)
+    seconds = max(call.body.wait, _SECONDS_TO_BEGIN if is_next else 0.01)
+    waited = monotonic()
+    begun = await call.tenant.wait_for_begin(entry, seconds)
+    if begun is not None:
+        return await _answer_begun(
+            call, begun, max(0.0, seconds - (monotonic() - waited)), entry.id
+        )
+    headers = {"Location": _locate_entry(call, entry)}
+    if call.accepts(EVENT_STREAM):
+        headers["Content-Location"] = _locate_session(call, entry.session) + "/events"
+        return EventStreamResponse(follow_queued(call.tenant, entry), headers)
+    view = TurnView(
+        session=entry.session,
+        turn=0,
+        agent=entry.agent,
+        status="queued",
+        request=entry.request,
+        by=entry.made_by,
+        entry=entry.id,
+    )
+    return respond(view, 202, headers)
+
+
+async def _answer_begun(
+    call: Call[NoQuery, NewTurn], begun: AcceptedTurn, seconds: float, entry: int = 0
+) -> Response:
+    """Answer with a turn that has begun, after a wait for its end."""
+    tenant, session, number = call.tenant, begun.session, begun.number
     headers = {"Location": locate_turn(call, session, number)}
     if call.accepts(EVENT_STREAM):
-        begin, end, idle = Position(accepted.sequence), ReadingEnd(number), SECONDS_BETWEEN_COMMENTS
+        begin, end, idle = Position(begun.sequence), ReadingEnd(number), SECONDS_BETWEEN_COMMENTS
         batches = tenant.reader.follow_batches(session, begin, end, idle)
         return EventStreamResponse(batches, headers)
-    if body.wait:
-        await tenant.reader.wait_for_rest(session, number, body.wait)
-    turn = await read_turn(tenant, session, number)
+    if call.body.wait and seconds:
+        await tenant.reader.wait_for_rest(session, number, seconds)
+    turn = replace(await read_turn(tenant, session, number), entry=entry)
     return respond(turn, 200 if turn.status in TURN_RESTS else 202, headers)
+
+
+async def follow_queued(tenant: TenantService, entry: InboxEntry) -> AsyncGenerator[list[Entry]]:
+    """Yield that a turn is queued, and once it has begun what happens until it ends."""
+    told = StatusItem("0", 0, "queued")
+    yield [Entry(told, START, encode_item(told))]
+    while (begun := await tenant.wait_for_begin(entry, SECONDS_BETWEEN_COMMENTS)) is None:
+        yield []
+    begin, end, idle = Position(begun.sequence), ReadingEnd(begun.number), SECONDS_BETWEEN_COMMENTS
+    batches = tenant.reader.follow_batches(begun.session, begin, end, idle)
+    async with aclosing(batches):
+        async for batch in batches:
+            yield batch
 
 
 async def read_one_turn(call: Call[TurnQuery, NoBody]) -> Response:
@@ -60,8 +120,17 @@ async def read_one_turn(call: Call[TurnQuery, NoBody]) -> Response:
 
 def locate_turn(call: Call[NoQuery, NewTurn], session: str, number: int) -> str:
     """Return the path of a turn."""
+    return f"{_locate_session(call, session)}/turns/{number}"
+
+
+def _locate_session(call: Call[NoQuery, NewTurn], session: str) -> str:
     root = quote(str(call.request.scope.get("root_path", "")))
-    return f"{root}/sessions/{quote(session, safe='')}/turns/{number}"
+    return f"{root}/sessions/{quote(session, safe='')}"
+
+
+def _locate_entry(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> str:
+    root = quote(str(call.request.scope.get("root_path", "")))
+    return f"{root}/queue/{entry.id}"
 
 
 def parse_number(text: str) -> int:
@@ -93,7 +162,12 @@ OPERATIONS: tuple[AnyOperation, ...] = (
                 OperationAnswer(TurnView, "The turn, which has ended or waits for an answer."),
                 _STREAM,
             ),
-            202: (OperationAnswer(TurnView, "The turn, which is in progress."),),
+            202: (
+                OperationAnswer(
+                    TurnView,
+                    "The turn, which is in progress, or queued: `entry` is its number there.",
+                ),
+            ),
         },
         refusals=(404, 409),
         once="turn",

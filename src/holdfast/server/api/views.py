@@ -156,7 +156,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
 
     Args:
         session: its session.
-        turn: its number.
+        turn: its number; 0 while it is queued.
         agent: the name of its agent.
         status: its state.
         text: the text of the last reply; what arrived of it, if the turn did not complete.
@@ -171,6 +171,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
         position: the place in the event log after everything that this view contains.
         opened_at: when it began, in seconds since the epoch.
         closed_at: when it ended; null while it has not.
+        entry: its number in the queue, in the answer to a request that queues it; otherwise 0.
     """
 
     session: str
@@ -189,6 +190,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     position: str = "0"
     opened_at: float = 0.0
     closed_at: float | None = None
+    entry: int = 0
 
 
 class TurnState(Struct, frozen=True):

@@ -1,0 +1,92 @@
+"""`holdfast worker TARGET... --journal ADDRESS`: drives the turns that were submitted to a journal.
+
+Any number of workers may share a PostgreSQL journal. A worker ends with Ctrl-C or SIGTERM: it cuts
+model calls and reading tools, awaits writing tools for a while, and hands back what it has not ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Annotated
+
+from holdfast.cli.options import to_address
+from holdfast.cli.serve_targets import FIX, load_targets
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import between
+from holdfast.core.errors import ConfigurationError
+
+
+def add_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments for the agents, the journal, the engine and the end."""
+    sub.add_argument(
+        "targets",
+        nargs="+",
+        metavar="TARGET",
+        help="TOML file of an agent, a folder with such files, or module:agent",
+    )
+    sub.add_argument(
+        "--journal",
+        required=True,
+        metavar="ADDRESS",
+        help="the journal with the inbox: postgresql://..., or a SQLite file",
+    )
+    add_engine(sub)
+    sub.add_argument(
+        "--parallel",
+        type=int,
+        default=16,
+        metavar="N",
+        help="how many turns it drives at once; default: 16",
+    )
+    sub.add_argument(
+        "--tenants",
+        default="",
+        metavar="NAMES",
+        help="serve these tenants alone, such as acme,zoo; they are then served by such workers alone",
+    )
+    sub.add_argument(
+        "--grace",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to wait for writing tools after SIGTERM; default: 60",
+    )
+    sub.add_argument(
+        "--health",
+        metavar="HOST:PORT",
+        help="answer /health, /ready and /metrics there; they need no key",
+    )
+
+
+def add_engine(sub: argparse.ArgumentParser) -> None:
+    """Add `--engine`."""
+    sub.add_argument(
+        "--engine",
+        metavar="ADDRESS",
+        help='what carries the jobs: "postgres" in the database of the journal, or nats://HOST:PORT; '
+        "the same for every worker of a journal; default: postgres",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Work until Ctrl-C or SIGTERM."""
+    check_value("--parallel", args.parallel, Annotated[int, between(1, 10_000)])
+    check_value("--grace", args.grace, Annotated[float, between(0, 86_400)])
+    tenants = tuple(name.strip() for name in args.tenants.split(",")) if args.tenants else ()
+    if not all(tenants):
+        raise ConfigurationError("--tenants", "has an empty name", fix="Write names, such as a,b")
+    agents = load_targets(args.targets)
+    if len({id(agent) for agent in agents}) != len(agents):
+        raise ConfigurationError("TARGET", "names an agent twice", fix=FIX)
+    from holdfast.cli.worker_process import WorkerOptions, run_worker
+
+    options = WorkerOptions(
+        journal=to_address(args.journal),
+        engine=args.engine,
+        parallel=args.parallel,
+        tenants=tenants,
+        grace=args.grace,
+        health=args.health,
+    )
+    run_worker(agents, options)
+    return 0

@@ -1,0 +1,173 @@
+"""The inbox as the turns of one tenant use it: submit one, wait for its begin, cancel and retry it.
+
+A process that drives no turns serves people in this way alone. This module must never drive a turn, and
+must never say that one has begun which the journal does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdfast.core.effects import turn_key
+from holdfast.core.errors import ConflictError
+from holdfast.core.events import TurnOpened
+from holdfast.core.json_schema import JsonSchema
+from holdfast.event_log.live.session_watch import SessionWatch
+from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.turns.shutting_down import ShuttingDownError
+from holdfast.hosting.turns.turn_runner import AcceptedTurn, find_accepted
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
+from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.runtime.turn_state.turn_input import Prompt
+from holdfast.sessions.session_index import SessionIndex
+
+_SECONDS_BETWEEN_LOOKS = 2.0
+"""Seconds after which a turn that has not begun is looked at, should nothing be heard of it."""
+
+_UNBEGUN = (EntryState.READY, EntryState.ADMITTED, EntryState.BLOCKED, EntryState.SCHEDULED)
+
+
+class TurnQueue:
+    """The submitted turns of one tenant.
+
+    Args:
+        tenant: the tenant.
+        inbox: the inbox.
+        journal: the journal of the tenant.
+        watch: wakes whoever waits for a session.
+    """
+
+    def __init__(
+        self, tenant: str, inbox: Inbox, journal: SessionIndex, watch: SessionWatch
+    ) -> None:
+        self._tenant = tenant
+        self.inbox = inbox
+        self._journal = journal
+        self._watch = watch
+
+    async def submit(
+        self,
+        agent: AnyAgent,
+        message: Prompt,
+        output: JsonSchema | None,
+        keywords: RunKeywords[Any],
+    ) -> InboxEntry:
+        """Save a turn in the inbox, or return the one that was saved with its request.
+
+        Args:
+            agent: the agent, bound to the journal of the tenant.
+            message: the message.
+            output: the type of the output; None for that of the agent.
+            keywords: as for `Agent.submit`.
+
+        Raises:
+            QueueFullError: the queue is full or closed.
+            QuotaReachedError: the tenant has used up its turns or tokens of this day.
+            ConfigurationError: an argument is wrong.
+        """
+        request = keywords.get("request")
+        known = await self.inbox.find_request(self._tenant, request) if request else None
+        if known is not None:
+            return known
+        given: dict[str, Any] = {**keywords, **({} if output is None else {"output": output})}
+        try:
+            run = await agent.submit(message, **given)
+        except SubmissionError:  # another call with the request was first
+            known = await self.inbox.find_request(self._tenant, request or "")
+            if known is None:
+                raise
+            return known
+        return run.entry
+
+    async def wait_for_begin(
+        self, entry: InboxEntry, seconds: float | None = None
+    ) -> AcceptedTurn | None:
+        """Return a turn once its first record is saved; None if it has not begun after some seconds.
+
+        Args:
+            entry: its entry.
+            seconds: the longest time to wait; None waits without limit.
+
+        Raises:
+            QueuedTurnError: it did not begin and never will.
+            ShuttingDownError: this process stops. The turn stays in the inbox.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._wait_for_begin(entry)
+        except TimeoutError:
+            return None
+
+    async def _wait_for_begin(self, entry: InboxEntry) -> AcceptedTurn:
+        while True:
+            changed = self._watch.prepare(entry.session)
+            try:
+                begun = await find_accepted(self._journal, entry.request)
+                if begun is not None:
+                    return begun
+                latest = await self.inbox.find(entry.id)
+                if latest is not None and latest.state.is_over:
+                    begun = await find_accepted(self._journal, entry.request)
+                    if begun is not None:
+                        return begun
+                    raise QueuedTurnError(entry.request, latest.state.value, latest.error)
+                if self._watch.is_closed:
+                    raise ShuttingDownError
+                await asyncio.wait([changed], timeout=_SECONDS_BETWEEN_LOOKS)
+            finally:
+                self._watch.forget(entry.session, changed)
+
+    async def has(self, session: str) -> bool:
+        """Whether the open turn of a session is in the inbox."""
+        return await self.inbox.find_active(self._tenant, session) is not None
+
+    async def wake(self, session: str) -> None:
+        """Let the turn of a session that waits be looked at by a worker: its turn was closed."""
+        entry = await self.inbox.find_active(self._tenant, session)
+        if entry is not None:
+            await self.inbox.wake(entry.id)
+
+    async def find_unbegun(self, session: str) -> InboxEntry | None:
+        """Return the turn of a session that begins next, and has not begun; None if there is none."""
+        entries = await self.inbox.list_entries(
+            tenant=self._tenant, session=session, states=_UNBEGUN
+        )
+        for entry in reversed(entries):
+            if not entry.turn and await self._journal.find_request(entry.request) is None:
+                return entry
+        return None
+
+    async def cancel_unbegun(self, session: str, by: str) -> bool:
+        """Cancel the turn of a session that begins next; return whether there is one."""
+        entry = await self.find_unbegun(session)
+        if entry is None:
+            return False
+        await self.inbox.cancel(entry.id, by)
+        self._watch.wake(session)
+        return True
+
+    async def retry(self, session: str, turn: int) -> bool:
+        """Let a worker try the last turn of a session again; return whether the inbox has it.
+
+        Args:
+            session: the session.
+            turn: the number of the turn.
+        """
+        for record in await self._journal.read_by_keys(session, [turn_key(turn)]):
+            if isinstance(record.event, TurnOpened) and record.event.request:
+                entry = await self.inbox.find_request(self._tenant, record.event.request)
+                if entry is not None and entry.state is EntryState.FAILED:
+                    await self.inbox.retry(entry.id)
+                return entry is not None
+        return False
+
+
+def refuse_resume(session: str) -> ConflictError:
+    """Return the error for a turn that this process cannot continue, since it drives none."""
+    return ConflictError(
+        f"the turn of {session!r} was not queued, and this process drives no turns:"
+        " resume it where turns are driven"
+    )

@@ -1,0 +1,100 @@
+"""The routes `/health`, `/ready` and `/metrics` of a worker, which serves nothing else over HTTP.
+
+They need no key: they tell numbers, and the names of states and agents. This module must never tell
+the name of a tenant, a session or a person.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast.core.errors import HoldfastError
+from holdfast.journal.inbox.inbox import QueueDepth
+from holdfast.server.health.health_routes import respond_health, respond_ready
+from holdfast.server.health.prometheus import CONTENT_TYPE, Metric, write_all
+from holdfast.server.health.readiness import Readiness
+from holdfast.worker.worker import EntryWorker
+
+
+def make_health_app(worker: EntryWorker) -> Starlette:
+    """Return the application that says whether a worker is well.
+
+    Args:
+        worker: the worker.
+    """
+    readiness = Readiness()
+    readiness.is_stopping = lambda: worker.is_stopping
+    readiness.add_check("worker", worker.check)
+
+    async def health(_request: Request) -> Response:
+        return respond_health()
+
+    async def ready(_request: Request) -> Response:
+        return await respond_ready(readiness)
+
+    async def metrics(_request: Request) -> Response:
+        return Response(await write_metrics(worker), headers={"Content-Type": CONTENT_TYPE})
+
+    routes = [Route("/health", health), Route("/ready", ready), Route("/metrics", metrics)]
+    return Starlette(routes=routes, exception_handlers={HoldfastError: _refuse})
+
+
+async def write_metrics(worker: EntryWorker) -> str:
+    """Return the metrics of a worker, and of the whole queue, in the text format of Prometheus.
+
+    Raises:
+        JournalError: the inbox cannot be read.
+    """
+    driving = Metric("holdfast_worker_driving", "Turns that this worker drives.", kind="gauge")
+    driving.set((), worker.driving)
+    slots = Metric("holdfast_worker_slots", "Turns that it drives at most.", kind="gauge")
+    slots.set((), worker.info.slots)
+    handled = Metric(
+        "holdfast_worker_handled_total",
+        "Entries that it has had, by what became of them.",
+        ("outcome",),
+    )
+    for outcome, count in worker.counts.handled.items():
+        handled.add((outcome,), count)
+    sweeps = Metric("holdfast_worker_failed_sweeps_total", "Parts of its sweeps that failed.")
+    sweeps.add((), worker.counts.failed_sweeps)
+    return write_all([driving, slots, handled, sweeps, *make_gauges(await worker.count_queued())])
+
+
+def make_gauges(depths: Iterable[QueueDepth]) -> list[Metric]:
+    """Return how many entries are in each state, and how old the oldest of them is.
+
+    >>> from holdfast.journal.inbox.entries import EntryState
+    >>> depths = [QueueDepth("a", EntryState.READY, 2, 9.0), QueueDepth("b", EntryState.READY, 1, 4.0)]
+    >>> [gauge.get(("ready",)) for gauge in make_gauges(depths)]
+    [3, 9.0]
+    """
+    counts: dict[str, int] = defaultdict(int)
+    ages: dict[str, float] = defaultdict(float)
+    for depth in depths:
+        counts[depth.state.value] += depth.count
+        ages[depth.state.value] = max(ages[depth.state.value], depth.oldest_seconds)
+    depth_gauge = Metric(
+        "holdfast_queue_depth", "Entries of all tenants in a state.", ("state",), "gauge"
+    )
+    age_gauge = Metric(
+        "holdfast_queue_oldest_seconds",
+        "Seconds since the oldest entry in a state was submitted.",
+        ("state",),
+        "gauge",
+    )
+    for state, count in counts.items():
+        depth_gauge.set((state,), count)
+        age_gauge.set((state,), ages[state])
+    return [depth_gauge, age_gauge]
+
+
+def _refuse(_request: Request, error: Exception) -> Response:
+    """Say that the inbox cannot be read, and nothing of its server."""
+    return JSONResponse({"status": type(error).__name__}, 503, {"Retry-After": "1"})

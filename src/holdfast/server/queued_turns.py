@@ -1,0 +1,87 @@
+"""Puts the turns of a service into the inbox of its journal, and drives them by a worker beside it.
+
+Only a journal that processes share has its turns queued: in a file or in memory a turn begins at once,
+and nobody else could drive it. This module must never speak HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Annotated
+
+from msgspec import Struct
+
+from holdfast.core.argument_checks import check_fields
+from holdfast.core.constraints import between
+from holdfast.core.errors import ConfigurationError
+from holdfast.hosting.lifetime import ServiceLifetime
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.journal.inbox.engine import Engine
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.postgres import PostgresJournal
+from holdfast.worker.engines.opening import open_engine
+from holdfast.worker.live_links import share_link
+from holdfast.worker.worker import EntryWorker
+
+
+class QueueOptions(Struct, frozen=True, kw_only=True):
+    """How the turns of a service with a PostgreSQL journal are driven.
+
+    Args:
+        parallel: how many turns this process drives at once; 0 only serves people, and leaves every
+            turn to workers.
+        engine: what carries the jobs: "postgres" or "nats://host:4222"; the same for every process of
+            the journal.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+
+    >>> QueueOptions(parallel=0).engine
+    'postgres'
+    """
+
+    parallel: Annotated[int, between(0, 10_000)] = 16
+    engine: str = "postgres"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "queue.")
+
+
+def queue_turns(
+    service: ServiceTenants, lifetime: ServiceLifetime, options: QueueOptions | None
+) -> AbstractAsyncContextManager[object]:
+    """Return what starts and stops a service, whose turns go through the inbox if they can.
+
+    Args:
+        service: the service.
+        lifetime: its lifetime, which the returned block enters.
+        options: how turns are driven; None for the default.
+
+    Raises:
+        ConfigurationError: the options do not fit the journal, or a package is missing.
+    """
+    if not isinstance(service.journal, PostgresJournal):
+        if options is not None:
+            problem = "needs a journal that other processes share"
+            fix = "Use a PostgreSQL journal, or leave it out"
+            raise ConfigurationError("queue", problem, fix=fix)
+        return lifetime
+    given = options or QueueOptions()
+    inbox, service.drives = open_inbox(service.journal), given.parallel > 0
+    service.prepare.append(lambda tenant: tenant.put_into(inbox, drives=service.drives))
+    if given.parallel:
+        return EntryWorker(service, lifetime, given.engine, parallel=given.parallel)
+    engine = open_engine(given.engine, service.journal)
+    share_link(service, engine)
+    return _front(engine, lifetime)
+
+
+@asynccontextmanager
+async def _front(engine: Engine, lifetime: ServiceLifetime) -> AsyncIterator[None]:
+    """Serve people without driving a turn; the engine only shows the runs of workers."""
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(engine.close)
+        await engine.open()
+        await stack.enter_async_context(lifetime)
+        yield
