@@ -72,16 +72,17 @@ def queue_turns(
     service.prepare.append(lambda tenant: tenant.put_into(inbox, drives=service.drives))
     if given.parallel:
         return EntryWorker(service, lifetime, given.engine, parallel=given.parallel)
-    engine = open_engine(given.engine, service.journal)
-    share_link(service, engine)
-    return _front(engine, lifetime)
+    return _front(service, open_engine(given.engine, service.journal), lifetime)
 
 
 @asynccontextmanager
-async def _front(engine: Engine, lifetime: ServiceLifetime) -> AsyncIterator[None]:
+async def _front(
+    service: ServiceTenants, engine: Engine, lifetime: ServiceLifetime
+) -> AsyncIterator[None]:
     """Serve people without driving a turn; the engine only shows the runs of workers."""
     async with AsyncExitStack() as stack:
         stack.push_async_callback(engine.close)
         await engine.open()
+        share_link(service, engine)
         await stack.enter_async_context(lifetime)
         yield

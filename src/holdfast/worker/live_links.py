@@ -12,7 +12,7 @@ def share_link(service: ServiceTenants, engine: Engine) -> None:
 
     Args:
         service: the service.
-        engine: the engine, which must be open when the service starts.
+        engine: the engine, which is open.
     """
     journal = service.journal
     if isinstance(engine, LinkingEngine) and isinstance(journal, LinkedJournal):

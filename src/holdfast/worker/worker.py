@@ -148,7 +148,6 @@ class EntryWorker:
         if engine is None or isinstance(engine, str):
             engine = open_engine(engine, service.journal)
         self._engine = engine
-        share_link(service, engine)
         self._inbox = open_inbox(service.journal)
         self._quota = TokenQuota(self._inbox, lifetime.grace)
         self._driver = EntryDriver(service, self._quota)
@@ -208,6 +207,7 @@ class EntryWorker:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._engine.close)
             await self._engine.open()
+            share_link(self._tenants, self._engine)
             await self._quota.read_limits()
             await self._inbox.note_worker(self.info)
             stack.push_async_callback(self._forget_worker)
