@@ -202,6 +202,8 @@ class PreparedLease(GatedLease):
 class SharedGatedJournal(GatedJournal):
     """A journal with leases; the explorer decides when a lease expires."""
 
+    lease_seconds = 30.0
+
     async def claim(self, run: str) -> GatedLease:
         return GatedLease(self.gates, await self.gates.pass_through("claim"))
 

@@ -113,7 +113,8 @@ _TABLES: tuple[LiteralString, ...] = (
         "CREATE TABLE holdfast_workers ("
         " id text PRIMARY KEY,"
         " info text NOT NULL,"
-        " seen_at {time} NOT NULL"
+        " seen_at {time} NOT NULL,"
+        " alive_until {time} NOT NULL"
         ")"
     ),
 )

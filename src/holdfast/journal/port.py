@@ -201,6 +201,11 @@ class VersionedLease(Lease, Protocol):
 class SharedJournal(Journal, Protocol):
     """A journal that several processes may use at the same time."""
 
+    @property
+    def lease_seconds(self) -> float:
+        """Seconds without renewal after which another process may take over a run."""
+        ...
+
     async def claim(self, run: str) -> Lease:
         """Claim a run for one driver. A cancelled call leaves no lease.
 

@@ -103,6 +103,11 @@ class PostgresJournal:
         self._opener: PostgresJournal | None = None
         self._set_tenant(DEFAULT_TENANT)
 
+    @property
+    def lease_seconds(self) -> float:
+        """Seconds without renewal after which another process may take over a run."""
+        return self._server.lease_seconds
+
     def _set_tenant(self, tenant: str) -> None:
         self.tenant = tenant
         self._reader = RowReader(self.path, tenant)

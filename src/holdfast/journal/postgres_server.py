@@ -58,7 +58,7 @@ class PostgresServer:
         self, address: PostgresAddress, size: int, policy: ConnectionPolicy, lease: float
     ) -> None:
         self.address = address
-        self._lease = lease
+        self.lease_seconds = lease
         self._pool = Pool(address, size, policy)
         # A separate pool: a queue of appends must not delay a renewal until the lease expires.
         self._renewal_pool = Pool(address, MOST_AT_ONCE, policy)
@@ -74,7 +74,7 @@ class PostgresServer:
         return self._saves.submit(insert, insert.key)
 
     async def _save_group(self, inserts: Sequence[Insert]) -> Sequence[Outcome]:
-        values = {**make_group_values(inserts), "lease": self._lease}
+        values = {**make_group_values(inserts), "lease": self.lease_seconds}
         owned: list[Row] = []
         tries = 0
 
@@ -136,7 +136,7 @@ class PostgresServer:
     async def _insert_records(
         self, connection: Connection, insert: Insert, *, is_first: bool
     ) -> bool:
-        values = {**make_insert_values(insert), "lease": self._lease}
+        values = {**make_insert_values(insert), "lease": self.lease_seconds}
         statement = sql.APPEND if insert.lease is None else sql.APPEND_LEASED
         try:
             if not insert.is_alone:
@@ -219,7 +219,7 @@ class PostgresServer:
             },
             "nested": [names["nested"] for names, _ in claims],
             "owners": [lease.owner for _, lease in claims],
-            "lease": self._lease,
+            "lease": self.lease_seconds,
         }
         rows = await self._pool.perform(lambda c: _fetch_all(c, sql.CLAIM, values))
         found = {row[0]: [int(str(number)) for number in row[1:]] for row in rows}
@@ -242,7 +242,7 @@ class PostgresServer:
         return [None] * len(leases)
 
     async def _renew_leases(self, leases: Sequence[LeaseState]) -> set[int]:
-        values = {**_make_lease_values(leases), "lease": self._lease}
+        values = {**_make_lease_values(leases), "lease": self.lease_seconds}
         rows = await self._renewal_pool.perform(
             lambda c: _fetch_all(c, sql.RENEW, values), retry=False
         )

@@ -73,7 +73,7 @@ class EntryDriver:
         except ShuttingDownError:
             return None
         except SessionBusyError:
-            return _postpone(entry, SECONDS_TO_RETRY)
+            return _wait_for_session(entry)
         except JournalError:
             raise
         except HoldfastError as error:
@@ -116,7 +116,7 @@ class EntryDriver:
             if entry.cancelled_by is not None:
                 await tenant.cancel(session, by=entry.cancelled_by, turn=last.turn)
             elif last.status == "running":  # another process drives it
-                return _postpone(entry, SECONDS_TO_RETRY)
+                return _wait_for_session(entry)
             elif last.status in ("open", "waiting"):
                 if await _time_to_continue(tenant, session) <= time.time():
                     tenant.runner.recover(session, tenant.agent(entry.agent))
@@ -136,7 +136,7 @@ class EntryDriver:
             if await self._quota.is_used_up(entry.tenant):
                 return _wait_for_next_day(entry, last.turn)
             seconds = min(SECONDS_TO_RETRY * 2.0 ** min(entry.deliveries, 9), _LONGEST_PAUSE)
-            return _postpone(entry, seconds)
+            return EntryOutcome(state=EntryState.POSTPONED, turn=entry.turn, retry_after=seconds)
         if last.status == "waiting":
             at = await _time_to_continue(tenant, turn.session)
             due_at = _NEVER if at == math.inf else max(at, 0.0)
@@ -173,6 +173,10 @@ def _wait_for_next_day(entry: InboxEntry, turn: int) -> EntryOutcome:
     )
 
 
-def _postpone(entry: InboxEntry, seconds: float) -> EntryOutcome:
-    due_at = time.time() + seconds
-    return EntryOutcome(state=EntryState.POSTPONED, turn=entry.turn, due_at=due_at)
+def _wait_for_session(entry: InboxEntry) -> EntryOutcome:
+    return EntryOutcome(
+        state=EntryState.POSTPONED,
+        turn=entry.turn,
+        retry_after=SECONDS_TO_RETRY,
+        was_busy=True,
+    )

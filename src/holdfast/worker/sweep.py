@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 
 from holdfast.core.errors import HoldfastError
@@ -53,6 +54,11 @@ class Sweep:
         self._pruned_at = -_SECONDS_BETWEEN_PRUNINGS
         self.note_failure: Callable[[], None] = _ignore
         """Called when a step has failed."""
+        self._is_due = asyncio.Event()
+
+    def run_after(self, seconds: float) -> None:
+        """Sweep after so many seconds, as an entry is due then; on the event loop."""
+        asyncio.get_running_loop().call_later(seconds, self._is_due.set)
 
     async def run(self) -> None:
         """Sweep until cancelled. A step that fails stops no other."""
@@ -64,7 +70,10 @@ class Sweep:
                     self.note_failure()
                     _log.warning("a part of the sweep failed: %s", error)
             self._dispatcher.wake()
-            await asyncio.sleep(SECONDS_BETWEEN_SWEEPS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SECONDS_BETWEEN_SWEEPS):
+                    await self._is_due.wait()
+            self._is_due.clear()
 
     async def _promote(self) -> None:
         while await self._inbox.promote_due():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
@@ -29,9 +30,9 @@ from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.opening_inbox import open_inbox
-from holdfast.journal.inbox.worker_entries import SECONDS_BETWEEN_HEARTBEATS, WorkerInfo
+from holdfast.journal.inbox.worker_entries import WorkerInfo, find_seconds_to_live
 from holdfast.journal.journal_errors import JournalError
-from holdfast.journal.port import Journal
+from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.worker.dispatcher import Dispatcher
 from holdfast.worker.engines.opening import open_engine
@@ -145,8 +146,11 @@ class EntryWorker:
         check_value("tenants", tuple(tenants), tuple[str, ...])
         self._tenants, self._lifetime = service, lifetime
         service.prepare.append(self._prepare_tenant)
+        shared = service.journal
+        lease = shared.lease_seconds if isinstance(shared, SharedJournal) else math.inf
+        seconds_to_live = find_seconds_to_live(lease)
         if engine is None or isinstance(engine, str):
-            engine = open_engine(engine, service.journal)
+            engine = open_engine(engine, shared, stall=seconds_to_live)
         self._engine = engine
         self._inbox = open_inbox(service.journal)
         self._quota = TokenQuota(self._inbox, lifetime.grace)
@@ -160,6 +164,7 @@ class EntryWorker:
             slots=parallel,
             engine=engine.name,
             started_at=time.time(),
+            seconds_to_live=seconds_to_live,
         )
         """What the worker tells the others of itself."""
         self.counts = WorkerCounts()
@@ -216,15 +221,15 @@ class EntryWorker:
             stack.push_async_callback(self._stop)
             self._dispatcher = Dispatcher(self._inbox, self._engine)
             stack.callback(self._dispatcher.watch())
-            sweep = Sweep(self._inbox, self._engine, self._dispatcher)
-            sweep.note_failure = self.counts.note_failed_sweep
+            self._sweep = Sweep(self._inbox, self._engine, self._dispatcher)
+            self._sweep.note_failure = self.counts.note_failed_sweep
             queues = self._name_queues()
             self._delivery = asyncio.create_task(
                 self._engine.run(self._handle, queues, self.info.slots), name="holdfast-delivery"
             )
             self._tasks = [
                 asyncio.create_task(self._dispatcher.run(), name="holdfast-dispatcher"),
-                asyncio.create_task(sweep.run(), name="holdfast-sweep"),
+                asyncio.create_task(self._sweep.run(), name="holdfast-sweep"),
                 asyncio.create_task(self._beat(), name="holdfast-heartbeat"),
                 asyncio.create_task(self._look_for_cancelled(), name="holdfast-cancelling"),
             ]
@@ -327,6 +332,8 @@ class EntryWorker:
         make_put = self._dispatcher.make_put
         admission = await self._inbox.end(entry.id, self.info.id, outcome, make_put)
         await self._dispatcher.note_admission(admission)
+        if outcome.retry_after is not None:
+            self._sweep.run_after(outcome.retry_after)
         if outcome.state is EntryState.WAITING:
             # An answer that was saved before the entry waited has woken nothing.
             tenant = self._tenants.for_tenant(entry.tenant)
@@ -344,7 +351,7 @@ class EntryWorker:
                 await self._quota.read_limits()
             except HoldfastError as error:
                 _log.warning("the heartbeat cannot be saved now: %s", error)
-            await asyncio.sleep(SECONDS_BETWEEN_HEARTBEATS)
+            await asyncio.sleep(self.info.seconds_between_heartbeats)
 
     async def _look_for_cancelled(self) -> None:
         """Cancel turns soon after somebody wants that: a change of the inbox may be such a wish."""

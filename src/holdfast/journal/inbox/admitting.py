@@ -18,7 +18,6 @@ from holdfast.journal.inbox.engine import Job
 from holdfast.journal.inbox.entry_rows import to_facts, to_float, to_int
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
-from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE
 
 MOST_AT_ONCE = 200
 """The number of turns that one transaction admits; the next one goes on."""
@@ -49,7 +48,7 @@ def admit_turns(make_put: MakePut | None = None) -> Transaction[Admission]:
         make_put: makes the statement that puts jobs; None if the caller puts them afterwards.
     """
     yield sql.LOCK
-    facts = to_facts((yield Statement(sql.FACTS, {"seconds": SECONDS_TO_LIVE})))
+    facts = to_facts((yield Statement(sql.FACTS)))
     room, jobs = Room(facts), list[Job]()
     if not room.is_full:
         jobs += yield from _admit_into(room)

@@ -18,7 +18,6 @@ from holdfast.journal.inbox.entry_rows import to_entry, to_facts
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import wake_entry
-from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE
 
 NEVER = 1e15
 """A time that does not come, in seconds since the epoch; finite, as a database stores it."""
@@ -34,12 +33,17 @@ class EntryOutcome(Struct, frozen=True, kw_only=True):
         error: why it failed.
         due_at: when a waiting turn goes on without an answer, or when to try again; in seconds since
             the epoch. 0 is never for an answer, and at once for another try.
+        retry_after: instead of `due_at`, after how many seconds to try again; the database counts them,
+            as the clock of a worker may be wrong.
+        was_busy: whether nothing was tried, since another driver has the session. It is no delivery then.
     """
 
     state: EntryState
     turn: int = 0
     error: str = ""
     due_at: float = 0.0
+    retry_after: float | None = None
+    was_busy: bool = False
 
 
 def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
@@ -48,7 +52,7 @@ def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
     A worker that has it already is given it again: the answer of the database may have been lost. So
     it must not drive an entry that it drives.
     """
-    values = {"id": entry_id, "worker": worker, "seconds": SECONDS_TO_LIVE}
+    values = {"id": entry_id, "worker": worker}
     rows = yield Statement(sql.BEGIN, values)
     return to_entry(rows[0]) if rows else None
 
@@ -59,15 +63,7 @@ def end_entry(
     """Save what became of an entry, let the next one of its session begin, and admit turns."""
     yield sql.LOCK
     is_over = outcome.state.is_over
-    never = 0.0 if outcome.state is EntryState.POSTPONED else NEVER
-    values = {
-        "id": entry_id,
-        "worker": worker,
-        "state": outcome.state.value,
-        "turn": outcome.turn,
-        "error": outcome.error,
-        "due_at": min(outcome.due_at or never, NEVER),
-    }
+    values = {"id": entry_id, "worker": worker, **_describe(outcome)}
     rows = yield Statement(sql.END, values)
     for tenant, name, cancelled_by, is_answered in rows:
         if is_over:
@@ -80,10 +76,26 @@ def end_entry(
     return (yield from admit_turns(make_put))
 
 
+def _describe(outcome: EntryOutcome) -> dict[str, object]:
+    """Return what END needs to know of an outcome."""
+    will_retry = outcome.state is EntryState.POSTPONED
+    due_at = min(outcome.due_at or (0.0 if will_retry else NEVER), NEVER)
+    return {
+        "state": outcome.state.value,
+        "turn": outcome.turn,
+        "error": outcome.error,
+        "due_at": due_at if outcome.retry_after is None else outcome.retry_after,
+        "from_now": 0.0 if outcome.retry_after is None else 1.0,
+        # A turn that got as far as a question is not what a worker dies of.
+        "keep": 0 if outcome.state is EntryState.WAITING else 1,
+        "minus": 1 if outcome.was_busy else 0,
+    }
+
+
 def hand_back_entry(entry_id: int, worker: str) -> Transaction[Sequence[Job]]:
     """Let another worker have an entry; return its job, to be put, if the worker had it."""
     rows = yield Statement(sql.FORGET_WORKER_OF, {"id": entry_id, "worker": worker})
     if not rows:
         return ()
-    room = Room(to_facts((yield Statement(sql.FACTS, {"seconds": SECONDS_TO_LIVE}))))
+    room = Room(to_facts((yield Statement(sql.FACTS))))
     return [Job(entry_id, room.name_queue(str(tenant), str(agent))) for tenant, agent in rows]

@@ -40,7 +40,7 @@ from holdfast.journal.inbox.sweeping import (
     prune_entries,
     put_again,
 )
-from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE, WorkerEntry, WorkerInfo
+from holdfast.journal.inbox.worker_entries import WorkerEntry, WorkerInfo
 from holdfast.journal.journal_names import digest_name
 
 T = TypeVar("T")
@@ -264,9 +264,7 @@ class Inbox:
                 is_alive=bool(is_alive),
                 driving=to_int(driving),
             )
-            for info, seen, is_alive, driving in await self._select(
-                sql.WORKERS, {"seconds": SECONDS_TO_LIVE}
-            )
+            for info, seen, is_alive, driving in await self._select(sql.WORKERS, {})
         ]
 
     # --- the sweep
@@ -314,7 +312,9 @@ def _set_limits(values: Mapping[str, object]) -> Transaction[None]:
 
 def _note_worker(worker: WorkerInfo) -> Transaction[dict[int, str]]:
     info = msgspec.json.encode(worker).decode()
-    yield Statement(sql.HEARTBEAT, {"id": worker.id, "info": info})
+    yield Statement(
+        sql.HEARTBEAT, {"id": worker.id, "info": info, "seconds": worker.seconds_to_live}
+    )
     rows = yield Statement(sql.CANCELLED_OF, {"worker": worker.id})
     return {to_int(entry): str(by) for entry, by in rows}
 

@@ -97,7 +97,7 @@ ADD_QUEUED: Final = (
 FACTS: Final = """
 SELECT 'limits', scope, limits, 0 FROM holdfast_inbox_limits
 UNION ALL
-SELECT 'worker', id, info, 0 FROM holdfast_workers WHERE seen_at > :now - :seconds
+SELECT 'worker', id, info, 0 FROM holdfast_workers WHERE alive_until > :now
 UNION ALL
 SELECT 'admitted', tenant, agent, count(*) FROM holdfast_inbox
 WHERE state = 'admitted' GROUP BY tenant, agent
@@ -139,14 +139,16 @@ UPDATE holdfast_inbox SET worker = :worker, deliveries = deliveries + 1, is_answ
   changed_at = :now
 WHERE id = :id AND state = 'admitted'
   AND (worker = '' OR worker = :worker OR NOT EXISTS (
-    SELECT 1 FROM holdfast_workers WHERE id = worker AND seen_at > :now - :seconds))
+    SELECT 1 FROM holdfast_workers WHERE id = worker AND alive_until > :now))
 RETURNING {COLUMNS}, body
 """  # noqa: S608  # REASON: as above
 
 END: Final = """
 UPDATE holdfast_inbox SET state = :state, error = :error, changed_at = :now,
   turn = CASE WHEN :turn > 0 THEN :turn ELSE turn END,
-  due_at = CASE WHEN :state IN ('waiting', 'postponed') THEN :due_at ELSE due_at END,
+  due_at = CASE WHEN :state IN ('waiting', 'postponed') THEN :due_at + :from_now * :now
+    ELSE due_at END,
+  deliveries = deliveries * :keep - :minus,
   cancelled_by = CASE WHEN :state IN ('waiting', 'postponed') THEN cancelled_by END
 WHERE id = :id AND state = 'admitted' AND worker = :worker
 RETURNING tenant, session_name, cancelled_by, is_answered
@@ -210,7 +212,7 @@ SELECT id FROM holdfast_inbox WHERE state IN ('waiting', 'postponed') AND due_at
 
 STALLED: Final = """
 SELECT id, tenant, agent, worker FROM holdfast_inbox WHERE state = 'admitted' AND NOT EXISTS (
-  SELECT 1 FROM holdfast_workers WHERE id = worker AND seen_at > :now - :seconds)
+  SELECT 1 FROM holdfast_workers WHERE id = worker AND alive_until > :now)
 """
 """Entries that no worker has that is alive: their job is on its way, lost, or its worker has died."""
 
@@ -226,8 +228,10 @@ RETURNING id
 """
 
 HEARTBEAT: Final = """
-INSERT INTO holdfast_workers (id, info, seen_at) VALUES (:id, :info, :now)
-ON CONFLICT (id) DO UPDATE SET info = excluded.info, seen_at = excluded.seen_at
+INSERT INTO holdfast_workers (id, info, seen_at, alive_until)
+VALUES (:id, :info, :now, :now + :seconds)
+ON CONFLICT (id) DO UPDATE SET info = excluded.info, seen_at = excluded.seen_at,
+  alive_until = excluded.alive_until
 """
 
 FORGET_WORKER: Final = "DELETE FROM holdfast_workers WHERE id = :id"
@@ -235,7 +239,7 @@ FORGET_WORKER: Final = "DELETE FROM holdfast_workers WHERE id = :id"
 FORGET_OLD_WORKERS: Final = "DELETE FROM holdfast_workers WHERE seen_at < :now - 3600"
 
 WORKERS: Final = """
-SELECT w.info, w.seen_at, w.seen_at > :now - :seconds, (SELECT count(*) FROM holdfast_inbox i
+SELECT w.info, w.seen_at, w.alive_until > :now, (SELECT count(*) FROM holdfast_inbox i
   WHERE i.state = 'admitted' AND i.worker = w.id)
 FROM holdfast_workers w ORDER BY w.id
 """

@@ -15,7 +15,6 @@ from holdfast.journal.inbox.entry_rows import to_facts, to_int
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import wake_entry
-from holdfast.journal.inbox.worker_entries import SECONDS_TO_LIVE
 
 _MOST = 500
 
@@ -53,15 +52,15 @@ def promote_due() -> Transaction[bool]:
 
 def find_stalled() -> Transaction[Sequence[StalledEntry]]:
     """Return the admitted entries that no worker has that is alive."""
-    rows = yield Statement(sql.STALLED, {"seconds": SECONDS_TO_LIVE})
+    rows = yield Statement(sql.STALLED)
     return [StalledEntry(to_int(entry), str(worker)) for entry, _, _, worker in rows]
 
 
 def put_again(entries: Collection[StalledEntry]) -> Transaction[Sequence[Job]]:
     """Take stalled entries from the workers that died; return their jobs, to be put again."""
     yield sql.LOCK
-    rows = yield Statement(sql.STALLED, {"seconds": SECONDS_TO_LIVE})
-    room = Room(to_facts((yield Statement(sql.FACTS, {"seconds": SECONDS_TO_LIVE}))))
+    rows = yield Statement(sql.STALLED)
+    room = Room(to_facts((yield Statement(sql.FACTS))))
     wanted = {(entry.id, entry.worker) for entry in entries}
     jobs: list[Job] = []
     for entry, tenant, agent, worker in rows:

@@ -9,10 +9,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 SECONDS_TO_LIVE = 15.0
-"""Seconds without a heartbeat after which a worker counts as gone."""
+"""Seconds without a heartbeat after which a worker counts as gone; fewer where leases are short."""
 
-SECONDS_BETWEEN_HEARTBEATS = 3.0
-"""Seconds between two heartbeats of a worker."""
+_FEWEST_SECONDS = 1.0
+_HEARTBEATS = 5  # in the seconds to live
+
+
+def find_seconds_to_live(lease: float) -> float:
+    """Return after how many seconds without a heartbeat a worker counts as gone.
+
+    It is found to be gone before its leases end, so that the next worker waits for the leases alone.
+
+    Args:
+        lease: the seconds of the leases of its journal.
+
+    >>> find_seconds_to_live(30.0), find_seconds_to_live(4.0), find_seconds_to_live(0.5)
+    (15.0, 2.0, 1.0)
+    """
+    return max(_FEWEST_SECONDS, min(SECONDS_TO_LIVE, lease / 2))
 
 
 class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,6 +42,7 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         engine: the name of its engine.
         started_at: when it started, in seconds since the epoch.
         is_stopping: whether it begins no more turns.
+        seconds_to_live: seconds without a heartbeat after which it counts as gone.
     """
 
     id: str
@@ -39,6 +54,12 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     engine: str
     started_at: float
     is_stopping: bool = False
+    seconds_to_live: float = SECONDS_TO_LIVE
+
+    @property
+    def seconds_between_heartbeats(self) -> float:
+        """Seconds between two of its heartbeats."""
+        return self.seconds_to_live / _HEARTBEATS
 
     def stopped(self) -> WorkerInfo:
         """Return the worker as it is once it begins no more turns."""
