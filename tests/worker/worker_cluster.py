@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -31,15 +31,15 @@ PROGRAM = [sys.executable, "-m", "tests.worker.paying_worker"]
 
 _AUDIT = """
 CREATE TABLE audit (n bigserial PRIMARY KEY, at float8 NOT NULL, entry bigint NOT NULL, tenant text NOT NULL,
-  session text NOT NULL, before text NOT NULL, after text NOT NULL, owner_before text NOT NULL,
+  session text NOT NULL, request text NOT NULL, before text NOT NULL, after text NOT NULL, owner_before text NOT NULL,
   owner text NOT NULL);
 CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   IF TG_OP = 'INSERT' THEN
-    INSERT INTO audit (at, entry, tenant, session, before, after, owner_before, owner)
-    VALUES (extract(epoch FROM clock_timestamp()), NEW.id, NEW.tenant, NEW.session, '', NEW.state, '', '');
+    INSERT INTO audit (at, entry, tenant, session, request, before, after, owner_before, owner)
+    VALUES (extract(epoch FROM clock_timestamp()), NEW.id, NEW.tenant, NEW.session, NEW.request, '', NEW.state, '', '');
   ELSIF NEW.state <> OLD.state OR NEW.worker <> OLD.worker THEN
-    INSERT INTO audit (at, entry, tenant, session, before, after, owner_before, owner)
-    VALUES (extract(epoch FROM clock_timestamp()), NEW.id, NEW.tenant, NEW.session, OLD.state, NEW.state,
+    INSERT INTO audit (at, entry, tenant, session, request, before, after, owner_before, owner)
+    VALUES (extract(epoch FROM clock_timestamp()), NEW.id, NEW.tenant, NEW.session, NEW.request, OLD.state, NEW.state,
       OLD.worker, NEW.worker);
   END IF;
   RETURN NULL; END $$;
@@ -57,6 +57,7 @@ class Change(Struct, frozen=True):
         entry: the number of the entry.
         tenant: its tenant.
         session: its session.
+        order: its request, which is what the turn is about.
         before: its state before; "" when it was submitted.
         after: its state from now on.
         owner_before: the worker that had it; "" for none.
@@ -67,6 +68,7 @@ class Change(Struct, frozen=True):
     entry: int
     tenant: str
     session: str
+    order: str
     before: str
     after: str
     owner_before: str
@@ -83,7 +85,7 @@ def watch_inbox(postgres: PostgresServer, url: str) -> None:
 
 def read_changes(postgres: PostgresServer, url: str) -> list[Change]:
     """Return every change so far."""
-    text = "SELECT at, entry, tenant, session, before, after, owner_before, owner FROM audit ORDER BY n"
+    text = "SELECT at, entry, tenant, session, request, before, after, owner_before, owner FROM audit ORDER BY n"
     return [_to_change(row) for row in postgres.rows(url, text)]
 
 
@@ -294,6 +296,35 @@ async def wait_until_over(postgres: PostgresServer, url: str, turns: int, second
             return
         await asyncio.sleep(0.2)
     raise TimeoutError(f"not done: {states}")
+
+
+def find_waits(
+    changes: Sequence[Change], worker: str, at: float, writing: Collection[str]
+) -> list[float]:
+    """Return how long the turns of a worker waited for the next one after it was told to stop.
+
+    Args:
+        changes: every change of the inbox.
+        worker: the worker.
+        at: when it was told to stop, by the clock of the server.
+        writing: the orders whose writing tool ran then; they are left out.
+    """
+    owners: dict[int, str] = {}
+    orders: dict[int, str] = {}
+    for change in changes:
+        if change.at <= at:
+            owners[change.entry] = change.owner
+            orders[change.entry] = change.order
+    mine = {entry for entry, owner in owners.items() if owner == worker}
+    waits: dict[int, float] = {}
+    ended: set[int] = set()
+    for change in changes:
+        if change.entry in mine and change.at > at and change.entry not in ended | waits.keys():
+            if change.owner not in ("", worker):
+                waits[change.entry] = change.at - at
+            elif change.after != "admitted":  # it ended before the worker did
+                ended.add(change.entry)
+    return [wait for entry, wait in waits.items() if orders[entry] not in writing]
 
 
 class Findings(Struct):

@@ -38,6 +38,7 @@ from holdfast.worker.dispatcher import Dispatcher
 from holdfast.worker.engines.opening import open_engine
 from holdfast.worker.entry_driver import EntryDriver, is_answered
 from holdfast.worker.live_links import share_link
+from holdfast.worker.stop_signal import stop_at_sigterm
 from holdfast.worker.sweep import Sweep
 from holdfast.worker.token_quota import TokenQuota
 from holdfast.worker.worker_counts import WorkerCounts
@@ -246,7 +247,8 @@ class EntryWorker:
 
     async def run(self) -> None:
         """Work until the process is told to stop, by SIGTERM or SIGINT, and what is due then is done."""
-        await self._lifetime.wait_for_stop()
+        with stop_at_sigterm(self._lifetime.begin_stop):
+            await self._lifetime.wait_for_stop()
 
     def begin_stop(self) -> None:
         """Begin no more turns, and hand back those in progress; on the event loop."""
