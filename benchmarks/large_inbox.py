@@ -174,8 +174,8 @@ async def compare(url: str, queued: int) -> int:
         fill(schemas[name], count)
     for one in times.values():
         await one.inbox.note_worker(make_worker(slots=1))
-    for _ in range(ROUNDS):
-        for one in times.values():
+    for number in range(ROUNDS):
+        for one in sorted(times.values(), key=lambda one: one.name, reverse=bool(number % 2)):
             await one.run_turn()
     is_flat = True
     for what in times["few"].of:
