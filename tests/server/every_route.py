@@ -144,7 +144,30 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
         Trial(path="/vercel/clerk/chat/chat/stream"),
         Trial(path="/vercel/clerk/chat/chat/stream?ended=replay"),
     ),
+    "GET /api/v1/queue": _read("/api/v1/queue"),
+    "GET /api/v1/queue/entries": (
+        Trial(path="/api/v1/queue/entries"),
+        Trial(path="/api/v1/queue/entries?session=ada&state=ready"),
+    ),
+    "GET /api/v1/queue/entries/{entry}": _read("/api/v1/queue/entries/{entry}"),
+    "GET /api/v1/workers": (Trial(path="/api/v1/workers", scope="admin"),),
+    "GET /api/v1/schedules": _read("/api/v1/schedules"),
+    "GET /api/v1/schedules/{schedule}/history": _read("/api/v1/schedules/daily/history"),
     # What follows changes something; what deletes comes last.
+    "POST /api/v1/queue/entries/{entry}/drop": _write("/api/v1/queue/entries/{entry}/drop"),
+    "POST /api/v1/queue/entries/{entry}/retry": _write("/api/v1/queue/entries/{entry}/retry"),
+    "POST /api/v1/queue/entries/{entry}/cancel": _write("/api/v1/queue/entries/{entry}/cancel"),
+    "POST /api/v1/queue/pause": _write("/api/v1/queue/pause", scope="admin"),
+    "POST /api/v1/queue/drain": _write("/api/v1/queue/drain", scope="admin"),
+    "POST /api/v1/queue/resume": _write("/api/v1/queue/resume", scope="admin"),
+    "POST /api/v1/schedules": _write(
+        "/api/v1/schedules",
+        {"name": "report", "agent": "clerk", "message": "hello", "every": 3600},
+        {"name": "report", "agent": "clerk", "message": "hello"},
+    ),
+    "POST /api/v1/schedules/{schedule}/pause": _write("/api/v1/schedules/daily/pause"),
+    "POST /api/v1/schedules/{schedule}/resume": _write("/api/v1/schedules/daily/resume"),
+    "POST /api/v1/schedules/{schedule}/run": _write("/api/v1/schedules/daily/run"),
     "POST /api/v1/sessions/{session}/fork": _write(
         f"{ADA}/fork", {"to": "copy"}, {"to": "copy2", "edit": {"turn": 1, "message": "hi"}}
     ),
@@ -257,6 +280,7 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
         ),
     ),
     "DELETE /v1/responses/{response}": _write("/v1/responses/{response}", None),
+    "DELETE /api/v1/schedules/{schedule}": _write("/api/v1/schedules/daily", None),
     "DELETE /api/v1/sessions/{session}": _write(ADA, None),
 }
 """A request or several to each route."""
@@ -411,6 +435,7 @@ class Caller:
             "call": chat["choices"][0]["message"]["tool_calls"][0]["id"],
             "vercel_message": "chat.t1",
             "media": "m_0123456789abcdef",
+            "entry": str(await self.queue_turn()),
             "export": "{}",
         }
         sessions = await self.send("GET", Trial(path="/api/v1/sessions"), {})
@@ -428,6 +453,13 @@ class Caller:
         if exported.status == 200:
             found["export"] = exported.body.decode()
         return found
+
+    async def queue_turn(self) -> int:
+        """Put a turn into the queue by a schedule; return its number there, which no tenant shares."""
+        path, schedule = "/api/v1/schedules", {"name": "daily", "agent": "clerk", "every": 86_400}
+        await self.post(path, {**schedule, "message": "hello"})
+        entry: int = (await self.post(f"{path}/daily/run", {})).json["entry"]
+        return entry
 
     async def close(self) -> None:
         """Close its connections."""

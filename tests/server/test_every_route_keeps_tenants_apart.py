@@ -25,6 +25,8 @@ _RANDOM = re.compile(
     r'|"next":"[^"]*"|"(turn_)?status":"(open|running|waiting)"'
 )
 
+_OF_A_TENANT = ("{session}", "{response}", "{media}", "{entry}", "{schedule}")
+
 OF_PROCESS = {"GET /metrics", "GET /api/v1/endpoints"}
 """What a key with the scope admin sees of the process: counts, without names of tenants or sessions."""
 
@@ -37,9 +39,11 @@ def journals(request: pytest.FixtureRequest, tmp_path: Path) -> list[Journal]:
 
 
 @asynccontextmanager
-async def two_tenants(app: Starlette) -> AsyncIterator[tuple[Caller, Caller]]:
+async def two_tenants(
+    app: Starlette, first: str = "alpha"
+) -> AsyncIterator[tuple[Caller, Caller]]:
     async with serve(app) as base:
-        callers = [await Caller.make(app, base, tenant, "admin") for tenant in ("alpha", "bravo")]
+        callers = [await Caller.make(app, base, tenant, "admin") for tenant in (first, "bravo")]
         try:
             yield callers[0], callers[1]
         finally:
@@ -90,7 +94,8 @@ async def test_a_tenant_learns_and_changes_nothing_of_another(
         answered = await alpha.post("/api/v1/sessions/ada/answers", body)
         assert answered.json["accepted"] is True
     other = make_protected_app(journals[1])
-    async with two_tenants(other) as (_, bravo):
+    async with two_tenants(other, "charlie") as (charlie, bravo):
+        await charlie.queue_turn()  # the numbers of the queue are those of all tenants
         if has_equal_names:
             await bravo.build_world("BRAVO")
         assert await send_all(other, bravo, found) == beside
@@ -101,7 +106,7 @@ async def test_what_another_tenant_has_does_not_exist() -> None:
     async with two_tenants(app) as (alpha, bravo):
         found = await alpha.build_world("ALPHA")
         for route, trial in list_trials(app):
-            if "{session}" in route or "{response}" in route or "{media}" in route:
+            if any(name in route for name in _OF_A_TENANT):
                 answer = await bravo.send(route.partition(" ")[0], trial, found)
                 nothing_runs = route == "GET /vercel/{agent}/chat/{session}/stream"
                 assert answer.status == (204 if nothing_runs else 404), (route, trial, answer)

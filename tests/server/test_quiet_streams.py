@@ -8,7 +8,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from holdfast.server.live.visible_runs import VisibleRuns
 from tests.server.serving import serve
 
 from holdfast import Agent

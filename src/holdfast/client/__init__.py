@@ -30,6 +30,19 @@ if TYPE_CHECKING:
     from holdfast.event_log.stream_items import StreamItem as StreamItem
     from holdfast.event_log.stream_items import TextItem as TextItem
     from holdfast.event_log.stream_items import WithdrawnItem as WithdrawnItem
+    from holdfast.journal.inbox.entries import EntryState as EntryState
+    from holdfast.journal.inbox.schedules.firing import TickOutcome as TickOutcome
+    from holdfast.journal.inbox.schedules.schedule import CatchUp as CatchUp
+    from holdfast.journal.inbox.schedules.schedule import Overlap as Overlap
+    from holdfast.server.api.queue_views import DepthView as DepthView
+    from holdfast.server.api.queue_views import EntryPage as EntryPage
+    from holdfast.server.api.queue_views import EntryView as EntryView
+    from holdfast.server.api.queue_views import LimitsView as LimitsView
+    from holdfast.server.api.queue_views import QueueView as QueueView
+    from holdfast.server.api.queue_views import ScheduleView as ScheduleView
+    from holdfast.server.api.queue_views import TickView as TickView
+    from holdfast.server.api.queue_views import WorkerView as WorkerView
+    from holdfast.server.api.request_bodies import NewSchedule as NewSchedule
     from holdfast.server.api.views import AgentView as AgentView
     from holdfast.server.api.views import AnswerView as AnswerView
     from holdfast.server.api.views import HistoryView as HistoryView
@@ -49,19 +62,29 @@ _HOME: dict[str, str] = {
     "AgentView": "holdfast.server.api.views",
     "AnswerView": "holdfast.server.api.views",
     "BusyError": "holdfast.client.service_errors",
+    "CatchUp": "holdfast.journal.inbox.schedules.schedule",
     "Client": "holdfast.client.client",
+    "DepthView": "holdfast.server.api.queue_views",
     "EndItem": "holdfast.event_log.stream_items",
+    "EntryPage": "holdfast.server.api.queue_views",
+    "EntryState": "holdfast.journal.inbox.entries",
+    "EntryView": "holdfast.server.api.queue_views",
     "EventItem": "holdfast.event_log.stream_items",
     "HistoryView": "holdfast.server.api.views",
     "InvalidRequestError": "holdfast.client.service_errors",
+    "LimitsView": "holdfast.server.api.queue_views",
     "MediaView": "holdfast.server.api.views",
+    "NewSchedule": "holdfast.server.api.request_bodies",
     "NotFoundError": "holdfast.client.service_errors",
     "NoticeItem": "holdfast.event_log.stream_items",
+    "Overlap": "holdfast.journal.inbox.schedules.schedule",
     "ProblemBody": "holdfast.server.problem_body",
     "QuestionView": "holdfast.server.api.views",
+    "QueueView": "holdfast.server.api.queue_views",
     "RateLimitedError": "holdfast.client.service_errors",
     "ReasoningItem": "holdfast.event_log.stream_items",
     "ReplyText": "holdfast.client.reply_text",
+    "ScheduleView": "holdfast.server.api.queue_views",
     "ServiceConflictError": "holdfast.client.service_errors",
     "ServiceError": "holdfast.client.service_errors",
     "SessionPage": "holdfast.server.api.views",
@@ -71,6 +94,8 @@ _HOME: dict[str, str] = {
     "StreamItem": "holdfast.event_log.stream_items",
     "SyncClient": "holdfast.client.sync_client",
     "TextItem": "holdfast.event_log.stream_items",
+    "TickOutcome": "holdfast.journal.inbox.schedules.firing",
+    "TickView": "holdfast.server.api.queue_views",
     "ToolView": "holdfast.server.api.views",
     "TurnState": "holdfast.server.api.views",
     "TurnView": "holdfast.server.api.views",
@@ -78,6 +103,7 @@ _HOME: dict[str, str] = {
     "UsageTotal": "holdfast.server.api.views",
     "UsageView": "holdfast.server.api.views",
     "WithdrawnItem": "holdfast.event_log.stream_items",
+    "WorkerView": "holdfast.server.api.queue_views",
 }
 """Public name -> the module that defines it. Sorted."""
 

@@ -11,6 +11,7 @@ from typing import Literal, Self, Unpack
 from holdfast.client.following import Following, StreamBeginning
 from holdfast.client.media_calls import MediaCalls
 from holdfast.client.question_calls import QuestionCalls
+from holdfast.client.queue_calls import QueueCalls, ScheduleCalls
 from holdfast.client.service_connection import ServiceConnection
 from holdfast.client.session_calls import SessionCalls, call, get, session_path
 from holdfast.client.start_request import MessageParts, StartKeywords
@@ -18,6 +19,7 @@ from holdfast.client.turn_calls import TurnCalls
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveFloat
 from holdfast.event_log.stream_items import StreamItem
+from holdfast.server.api.queue_views import WorkerList
 from holdfast.server.api.views import AgentList, TurnView, UsageView
 from holdfast.transport.port import Transport
 
@@ -56,6 +58,8 @@ class Client:
         self.sessions = SessionCalls(self._connection)
         self.questions = QuestionCalls(self._connection)
         self.media = MediaCalls(self._connection)
+        self.queue = QueueCalls(self._connection)
+        self.schedules = ScheduleCalls(self._connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,6 +74,10 @@ class Client:
     async def agents(self) -> AgentList:
         """List the agents of the service, with their tools."""
         return await call(self._connection, get("/agents"), AgentList)
+
+    async def workers(self) -> WorkerList:
+        """List the workers of the last hour, and the turns that they drive. It needs the scope admin."""
+        return await call(self._connection, get("/workers"), WorkerList)
 
     async def usage(
         self, by: Literal["agent", "model", "day"] = "agent", *, since: float | None = None

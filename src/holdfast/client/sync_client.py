@@ -8,10 +8,12 @@ from typing import Literal, Self, TypeVar, Unpack
 
 from holdfast.client.client import Client
 from holdfast.client.start_request import MessageParts, StartKeywords
+from holdfast.client.sync_queue_calls import SyncQueueCalls, SyncScheduleCalls
 from holdfast.core.constraints import NonEmptyText, PositiveFloat
 from holdfast.core.questions import Remember
 from holdfast.event_log.stream_items import SessionState, StreamItem
 from holdfast.runtime.sync_bridge import run_blocking
+from holdfast.server.api.queue_views import WorkerList
 from holdfast.server.api.views import (
     AgentList,
     AnswerView,
@@ -248,6 +250,8 @@ class SyncClient:
         self.sessions = SyncSessionCalls(self._client)
         self.questions = SyncQuestionCalls(self._client)
         self.media = SyncMediaCalls(self._client)
+        self.queue = SyncQueueCalls(self._client)
+        self.schedules = SyncScheduleCalls(self._client)
 
     def __enter__(self) -> Self:
         return self
@@ -262,6 +266,10 @@ class SyncClient:
     def agents(self) -> AgentList:
         """List the agents of the service, with their tools."""
         return run_blocking(self._client.agents())
+
+    def workers(self) -> WorkerList:
+        """List the workers of the last hour, and the turns that they drive."""
+        return run_blocking(self._client.workers())
 
     def usage(
         self, by: Literal["agent", "model", "day"] = "agent", *, since: float | None = None

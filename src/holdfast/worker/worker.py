@@ -29,7 +29,7 @@ from holdfast.journal.inbox.engine import Engine, name_queue
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.journal.inbox.inbox_errors import EngineError
-from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.inbox.opening_inbox import open_inbox, open_schedules
 from holdfast.journal.inbox.worker_entries import WorkerInfo, find_seconds_to_live
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal, SharedJournal
@@ -154,6 +154,7 @@ class EntryWorker:
             engine = open_engine(engine, shared, stall=seconds_to_live)
         self._engine = engine
         self._inbox = open_inbox(service.journal)
+        self._schedules = open_schedules(service.journal)
         self._quota = TokenQuota(self._inbox, lifetime.grace)
         self._driver = EntryDriver(service, self._quota)
         self.info = WorkerInfo(
@@ -222,7 +223,8 @@ class EntryWorker:
             stack.push_async_callback(self._stop)
             self._dispatcher = Dispatcher(self._inbox, self._engine)
             stack.callback(self._dispatcher.watch())
-            self._sweep = Sweep(self._inbox, self._engine, self._dispatcher)
+            steps = [self._fire_schedules]
+            self._sweep = Sweep(self._inbox, self._engine, self._dispatcher, steps)
             self._sweep.note_failure = self.counts.note_failed_sweep
             queues = self._name_queues()
             self._delivery = asyncio.create_task(
@@ -343,6 +345,11 @@ class EntryWorker:
                 await self._inbox.wake(entry.id)
 
     # --- what is done regularly
+
+    async def _fire_schedules(self) -> None:
+        """Submit the turns of schedules that are due; exactly one worker does so for each tick."""
+        for fired in await self._schedules.fire_due():
+            _log.debug("a schedule was fired: %s", fired)
 
     async def _beat(self) -> None:
         """Tell that the worker is alive, and cancel the turns that somebody wants cancelled."""

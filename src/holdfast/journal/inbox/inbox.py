@@ -236,6 +236,10 @@ class Inbox:
         values = {"scope": check_scope(scope), "limits": text}
         await self._store.perform(partial(_set_limits, values))
 
+    async def read_usage(self, tenant: str) -> tuple[int, int]:
+        """Return how many turns and tokens of this day were counted for a tenant."""
+        return await self._store.perform(partial(_read_usage, tenant))
+
     async def add_tokens(self, tenant: str, tokens: int) -> int | None:
         """Count tokens of this day; return how many the tenant may still use, or None for any number."""
         return await self._store.perform(partial(_add_tokens, tenant, tokens))
@@ -317,6 +321,12 @@ def _note_worker(worker: WorkerInfo) -> Transaction[dict[int, str]]:
     )
     rows = yield Statement(sql.CANCELLED_OF, {"worker": worker.id})
     return {to_int(entry): str(by) for entry, by in rows}
+
+
+def _read_usage(tenant: str) -> Transaction[tuple[int, int]]:
+    now = to_float((yield sql.NOW)[0][0])
+    rows = yield Statement(sql.USAGE, {"tenant": tenant, "day": name_day(now)})
+    return (to_int(rows[0][0]), to_int(rows[0][1])) if rows else (0, 0)
 
 
 def _add_tokens(tenant: str, tokens: int) -> Transaction[int | None]:

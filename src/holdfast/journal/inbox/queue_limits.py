@@ -72,7 +72,7 @@ def agent_scope(agent: str) -> str:
 
 
 def check_scope(scope: str) -> str:
-    """Return a scope. Raises ConfigurationError if it is none.
+    """Return a scope; "tenant:" is the tenant without a name. Raises ConfigurationError if it is none.
 
     >>> check_scope("agents")
     Traceback (most recent call last):
@@ -81,7 +81,7 @@ def check_scope(scope: str) -> str:
 "agent:NAME", got 'agents'
     """
     kind, colon, name = scope.partition(":")
-    if scope in (ALL, EACH_TENANT) or (kind in ("tenant", "agent") and colon and name):
+    if scope in (ALL, EACH_TENANT) or (colon and (kind == "tenant" or (kind == "agent" and name))):
         return scope
     raise ConfigurationError(
         "scope", f'must be "all", "tenant", "tenant:NAME" or "agent:NAME", got {scope!r}'

@@ -16,7 +16,7 @@ from holdfast.core.json_schema import JsonSchema
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
-from holdfast.runtime.turn_state.turn_input import TurnInput
+from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
 
 
 class QueuedTurn(Struct, frozen=True, omit_defaults=True):
@@ -82,6 +82,20 @@ def encode_turn(turn: TurnInput) -> bytes:
             fix="Pass metadata=..., or let the tools open what they need",
         )
     return _encode(QueuedTurn(turn.message, tuple(turn.history), turn.limits, options))
+
+
+def encode_message_turn(message: str, *, by: str = "") -> bytes:
+    """Return a turn that is only a message, as JSON, for an agent that only its workers have.
+
+    Args:
+        message: the text of the message.
+        by: who wants the turn.
+
+    Raises:
+        ConfigurationError: the message is empty.
+    """
+    options = TurnOptions(by=by) if by else None
+    return encode_turn(TurnInput(message=to_message(message), options=options))
 
 
 def decode_turn(body: bytes) -> QueuedTurn:

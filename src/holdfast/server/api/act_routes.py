@@ -10,7 +10,9 @@ from starlette.responses import Response
 
 from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
+from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.hosting.tenant_service import unknown_session
+from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.server.access.callers import take_turn
 from holdfast.server.api.body_arguments import make_prompt
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
@@ -19,12 +21,26 @@ from holdfast.server.api.session_reading import check_idle, session_exists
 from holdfast.server.api.views import ActList, ActView, ChangeView, ForkView, TurnState
 from holdfast.sessions.names import check_session_name, new_name
 
+_SECONDS_TO_BEGIN = 2.0
+"""Seconds to wait for the begin of a queued turn, whose number is then told."""
+
 
 async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Cancel the last turn of a session."""
-    if await call.tenant.reader.find_last_turn(call.session) is None:
+    last = await call.tenant.reader.find_last_turn(call.session)
+    # What is to be cancelled may not have begun, so that the journal has nothing of it.
+    if (last is None or last.status in TURN_ENDED) and await _cancel_unbegun(call):
+        turn = 0 if last is None else last.turn
+        return respond(TurnState(call.session, turn, "cancelled"), 202)
+    if last is None:
         await call.tenant.runner.wait_accepted(call.session)  # its first record is being saved
     return await _save_turn_act(call, "cancel", _finish_cancel)
+
+
+async def _cancel_unbegun(call: Call[NoQuery, NoBody]) -> bool:
+    """Cancel the queued turn of the session that begins next; return whether there is one."""
+    queue = call.tenant.queue
+    return queue is not None and await queue.cancel_unbegun(call.session, call.principal.name)
 
 
 async def _finish_cancel(call: Call[NoQuery, NoBody], act: Act) -> Response:
@@ -136,8 +152,11 @@ async def _tell_fork(call: Call[NoQuery, Fork], act: Act) -> Response:
     if edit is UNSET:
         return respond(ForkView(to), 201)
     agent, message = await _find_agent(call, edit), await make_prompt(call, edit.message)
-    accepted = await call.tenant.start(agent, message, session=to, by=act.by, request=act.id)
-    return respond(ForkView(to, accepted.number), 201)
+    saved = await call.tenant.submit(agent, message, session=to, by=act.by, request=act.id)
+    if isinstance(saved, AcceptedTurn):
+        return respond(ForkView(to, saved.number), 201)
+    begun = await call.tenant.wait_for_begin(saved, _SECONDS_TO_BEGIN)
+    return respond(ForkView(to, UNSET if begun is None else begun.number), 201)
 
 
 async def _find_agent(call: Call[NoQuery, Fork], edit: ForkEdit) -> str:

@@ -8,7 +8,7 @@ from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.reading import ReadingEnd
 from holdfast.event_log.positions import START, Position, parse_position
 from holdfast.event_log.stream_items import StreamItem
-from holdfast.hosting.tenant_service import unknown_session
+from holdfast.hosting.tenant_service import TenantService, unknown_session
 from holdfast.server.access.callers import take_stream
 from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
 from holdfast.server.api.operations import (
@@ -31,7 +31,7 @@ async def read_events(call: Call[EventsQuery, NoBody]) -> Response:
     """Stream the event log from a position, or return what the journal has."""
     tenant, session = call.tenant, call.session
     last = await tenant.reader.find_last_turn(session) or NO_TURN
-    if last is NO_TURN and not await session_exists(tenant, session):
+    if last is NO_TURN and not await _will_exist(tenant, session):
         raise unknown_session(session)
     position = _read_position(call, last)
     if _wants_json(call):
@@ -43,6 +43,13 @@ async def read_events(call: Call[EventsQuery, NoBody]) -> Response:
     idle = SECONDS_BETWEEN_COMMENTS
     batches = tenant.reader.follow_batches(session, position, end_of_turn, idle)
     return EventStreamResponse(batches)
+
+
+async def _will_exist(tenant: TenantService, session: str) -> bool:
+    """Whether there is a session without turns, or one whose first turn is queued."""
+    if await session_exists(tenant, session):
+        return True
+    return tenant.queue is not None and await tenant.queue.find_unbegun(session) is not None
 
 
 def _read_position(call: Call[EventsQuery, NoBody], last: LastTurn) -> Position:

@@ -13,6 +13,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.core.model_request import ReasoningEffort
 from holdfast.core.questions import Remember
 from holdfast.event_log.stream_items import SessionState
+from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.schedules.schedule import CatchUp, Overlap
 
 NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text with at least one character."""
@@ -311,3 +313,61 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     by: Literal["agent", "model", "day"] = "agent"
     since: Annotated[float, Meta(ge=0, le=1e11)] | UnsetType = UNSET
+
+
+class EntriesQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which entries of the queue are listed.
+
+    Args:
+        limit: how many at most.
+        before: the `next` of the page before.
+        state: only those in this state.
+        session: only those of this session.
+        agent: only those of this agent.
+    """
+
+    limit: PageSize = 50
+    before: Positive | UnsetType = UNSET
+    state: EntryState | UnsetType = UNSET
+    session: SessionName | UnsetType = UNSET
+    agent: NonEmpty | UnsetType = UNSET
+
+
+class NewSchedule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Makes a schedule, or replaces the one with its name: exactly one of `cron` and `every`.
+
+    Args:
+        name: its name: letters, digits, `_`, `-` and `.`.
+        agent: the name of the agent.
+        message: the message of each turn.
+        session: the session of all turns; without one, each turn has a new one.
+        cron: a cron expression of five fields, such as "0 9 * * MON-FRI".
+        every: seconds between two turns.
+        zone: the time zone of `cron`, such as "Europe/Berlin".
+        jitter: a turn begins up to so many seconds later.
+        overlap: what is done while an earlier turn has not ended: "skip" or "queue".
+        catch_up: which turns that were missed are made up for: "none", "last" or "all".
+        priority: a greater number goes before a smaller one.
+    """
+
+    name: NonEmpty
+    agent: NonEmpty
+    message: NonEmpty
+    session: SessionName | UnsetType = UNSET
+    cron: NonEmpty | UnsetType = UNSET
+    every: Positive | UnsetType = UNSET
+    zone: NonEmpty = "UTC"
+    jitter: Natural = 0
+    overlap: Overlap = Overlap.SKIP
+    catch_up: CatchUp = CatchUp.LAST
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+
+
+class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How much of the history of a schedule is listed.
+
+    Args:
+        limit: how many ticks, the latest first.
+    """
+
+    limit: PageSize = 50

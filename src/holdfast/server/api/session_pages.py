@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.errors import ConfigurationError
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
+from holdfast.server.api.queued_sessions import find_queued, mark_queued, summarize_new
 from holdfast.server.api.request_bodies import SessionsQuery
 from holdfast.server.api.session_reading import summarize_session
 from holdfast.server.api.views import SessionPage, SessionSummary
@@ -28,21 +29,29 @@ async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> Ses
     found: list[SessionSummary] = []
     before = _read_mark(query.before) if query.before is not UNSET else None
     is_filtered = query.agent is not UNSET or query.status is not UNSET
+    queued = await find_queued(tenant)
+    if before is None:  # sessions whose first turn is queued stand before all others
+        found = [one for one in await summarize_new(tenant, queued) if _fits(one, query)]
     for _ in range(0, MOST_EXAMINED, query.limit):
         page = await tenant.sessions.list(limit=query.limit, before=before)
         for info in page:
             before = info
             if query.agent is UNSET or query.agent == info.agent:
-                summary = await summarize_session(tenant, info)
-                if query.status is UNSET or query.status == summary.turn_status:
+                summary = mark_queued(await summarize_session(tenant, info), queued)
+                if _fits(summary, query):
                     found.append(summary)
-            if len(found) == query.limit:
+            if len(found) >= query.limit:
                 return SessionPage(tuple(found), _write_mark(info))
         if len(page) < query.limit:
             return SessionPage(tuple(found))
         if not is_filtered:
             break
     return SessionPage(tuple(found), UNSET if before is None else _write_mark(before))
+
+
+def _fits(summary: SessionSummary, query: SessionsQuery) -> bool:
+    """Whether a session fits the filters of a query."""
+    return query.agent in (UNSET, summary.agent) and query.status in (UNSET, summary.turn_status)
 
 
 async def find_sessions(tenant: TenantService, query: SessionsQuery, text: str) -> SessionPage:

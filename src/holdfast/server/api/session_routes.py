@@ -6,7 +6,9 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from holdfast.core.acts import Act
+from holdfast.core.errors import ConfigurationError
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
+from holdfast.server.api.queued_sessions import find_new, mark_queued
 from holdfast.server.api.request_bodies import (
     NewSession,
     NoBody,
@@ -47,8 +49,17 @@ async def _tell_created(call: Call[NoQuery, NewSession], act: Act) -> Response:
 
 
 async def read_session(call: Call[NoQuery, NoBody]) -> Response:
-    """Describe a session."""
-    return respond(await read_summary(call.tenant, call.session))
+    """Describe a session, also one whose first turn is queued."""
+    try:
+        summary = await read_summary(call.tenant, call.session)
+    except ConfigurationError:
+        if (new := await find_new(call.tenant, call.session)) is None:
+            raise
+        return respond(new)
+    queue = call.tenant.queue
+    if queue is not None and await queue.find_unbegun(call.session) is not None:
+        summary = mark_queued(summary, {call.session})
+    return respond(summary)
 
 
 async def change_session(call: Call[NoQuery, SessionChange]) -> Response:

@@ -130,7 +130,7 @@ def _locate_session(call: Call[NoQuery, NewTurn], session: str) -> str:
 
 def _locate_entry(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> str:
     root = quote(str(call.request.scope.get("root_path", "")))
-    return f"{root}/queue/{entry.id}"
+    return f"{root}/queue/entries/{entry.id}"
 
 
 def parse_number(text: str) -> int:

@@ -212,7 +212,8 @@ class ForkView(Struct, frozen=True):
 
     Args:
         session: its name.
-        turn: the number of the turn that was started in it; absent without `edit`.
+        turn: the number of the turn that was started in it; absent without `edit`, and while the turn
+            is queued.
     """
 
     session: str

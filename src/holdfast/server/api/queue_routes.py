@@ -1,0 +1,315 @@
+"""The routes of the queue: how much waits, each entry, and the workers that drive them.
+
+A tenant sees its own entries only. This module must never drive a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, NoReturn
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict, replace
+from starlette.responses import Response
+
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.inbox.queue_limits import NO_LIMITS, LimitTable, tenant_scope
+from holdfast.journal.inbox.worker_entries import WorkerEntry
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
+from holdfast.server.api.queue_views import (
+    DepthView,
+    EntryPage,
+    EntryView,
+    LimitsView,
+    QueueView,
+    WorkerList,
+    WorkerView,
+)
+from holdfast.server.api.request_bodies import EntriesQuery, NoBody, NoQuery
+from holdfast.server.problem_responses import ProblemError, make_problem
+
+_MOST_DRIVEN = 1000
+
+
+def inbox_of(call: Call[NoQuery, NoBody] | Call[EntriesQuery, NoBody]) -> Inbox:
+    """Return the inbox of the service. Raises ConfigurationError if its journal has none."""
+    return open_inbox(call.service.journal)
+
+
+def view_entry(entry: InboxEntry) -> EntryView:
+    """Return what is shown of an entry: nothing of its message."""
+    return EntryView(
+        entry=entry.id,
+        agent=entry.agent,
+        session=entry.session,
+        request=entry.request,
+        state=entry.state,
+        priority=entry.priority,
+        due_at=entry.due_at,
+        created_at=entry.created_at,
+        changed_at=entry.changed_at,
+        deliveries=entry.deliveries,
+        worker=entry.worker,
+        turn=entry.turn,
+        error=entry.error,
+        by=entry.made_by,
+        cancelled_by=entry.cancelled_by,
+    )
+
+
+async def read_queue(call: Call[NoQuery, NoBody]) -> Response:
+    """Tell how much of the tenant waits and runs, and what limits it."""
+    return respond(await _view_queue(call))
+
+
+async def _view_queue(call: Call[NoQuery, NoBody]) -> QueueView:
+    inbox, tenant = inbox_of(call), call.tenant.tenant
+    depths = [depth for depth in await inbox.count_entries() if depth.tenant == tenant]
+    limits = LimitTable(await inbox.read_limits())
+    own, everything = limits.of_tenant(tenant), limits.of_all
+    turns, tokens = await inbox.read_usage(tenant)
+    counted = {depth.state: depth.count for depth in depths}
+    workers = [one for one in await inbox.list_workers() if one.is_alive and _serves(one, tenant)]
+    return QueueView(
+        depths=tuple(DepthView(one.state, one.count, one.oldest_seconds) for one in depths),
+        running=counted.get(EntryState.ADMITTED, 0),
+        queued=sum(count for state, count in counted.items() if state.is_queued),
+        turns_today=turns,
+        tokens_today=tokens,
+        limits=LimitsView(
+            running=own.running,
+            queued=own.queued,
+            turns_per_day=own.turns_per_day,
+            tokens_per_day=own.tokens_per_day,
+            is_paused=own.is_paused or everything.is_paused,
+            is_draining=own.is_draining or everything.is_draining,
+        ),
+        workers=len(workers),
+    )
+
+
+def _serves(worker: WorkerEntry, tenant: str) -> bool:
+    return not worker.info.tenants or tenant in worker.info.tenants
+
+
+async def list_entries(call: Call[EntriesQuery, NoBody]) -> Response:
+    """List entries of the tenant, the latest first."""
+    query = call.query
+    found = await inbox_of(call).list_entries(
+        tenant=call.tenant.tenant,
+        session=None if query.session is UNSET else query.session,
+        agent=None if query.agent is UNSET else query.agent,
+        states=() if query.state is UNSET else (query.state,),
+        before=None if query.before is UNSET else query.before,
+        limit=query.limit + 1,
+    )
+    shown = found[: query.limit]
+    after: int | UnsetType = shown[-1].id if len(found) > query.limit else UNSET
+    return respond(EntryPage(tuple(view_entry(entry) for entry in shown), after))
+
+
+async def read_entry(call: Call[NoQuery, NoBody]) -> Response:
+    """Read an entry of the tenant."""
+    return respond(view_entry(await _find_entry(call)))
+
+
+async def _find_entry(call: Call[NoQuery, NoBody]) -> InboxEntry:
+    """Return the entry in the path. Raises ProblemError if the tenant has none with this number."""
+    text = call.names["entry"]
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        entry = await inbox_of(call).find(int(text))
+        if entry is not None and entry.tenant == call.tenant.tenant:
+            return entry
+    detail = "there is no such entry"
+    raise ProblemError(make_problem(404, "unknown", detail, field="entry"))
+
+
+async def retry_entry(call: Call[NoQuery, NoBody]) -> Response:
+    """Queue a turn again that failed or was dropped."""
+    entry = await _find_entry(call)
+    if not await inbox_of(call).retry(entry.id):
+        _refuse_state(entry, "can only be retried when it has failed or was dropped")
+    return await _tell_entry(call)
+
+
+async def drop_entry(call: Call[NoQuery, NoBody]) -> Response:
+    """Take a turn out that has not begun or that failed."""
+    entry = await _find_entry(call)
+    if not await inbox_of(call).drop(entry.id):
+        _refuse_state(entry, "can only be dropped before it begins or when it has failed")
+    return await _tell_entry(call)
+
+
+async def cancel_entry(call: Call[NoQuery, NoBody]) -> Response:
+    """Cancel a turn, wherever it is driven; one that has not begun is dropped."""
+    entry = await _find_entry(call)
+    await inbox_of(call).cancel(entry.id, call.principal.name)
+    return await _tell_entry(call)
+
+
+async def _tell_entry(call: Call[NoQuery, NoBody]) -> Response:
+    entry = await _find_entry(call)
+    call.tenant.watch.wake(entry.session)
+    return respond(view_entry(entry), 202)
+
+
+def _refuse_state(entry: InboxEntry, rule: str) -> NoReturn:
+    detail = f"the entry is {entry.state.value}; it {rule}"
+    raise ProblemError(make_problem(409, "state", detail, field="entry"))
+
+
+async def pause_queue(call: Call[NoQuery, NoBody]) -> Response:
+    """Begin no more turns of the tenant."""
+    return await _set_flags(call, is_paused=True)
+
+
+async def drain_queue(call: Call[NoQuery, NoBody]) -> Response:
+    """Accept no more turns of the tenant."""
+    return await _set_flags(call, is_draining=True)
+
+
+async def resume_queue(call: Call[NoQuery, NoBody]) -> Response:
+    """Begin and accept turns of the tenant again."""
+    return await _set_flags(call, is_paused=False, is_draining=False)
+
+
+async def _set_flags(call: Call[NoQuery, NoBody], **flags: bool) -> Response:
+    inbox, scope = inbox_of(call), tenant_scope(call.tenant.tenant)
+    limits = (await inbox.read_limits()).get(scope, NO_LIMITS)
+    await inbox.set_limits(scope, replace(limits, **flags))
+    return respond(await _view_queue(call))
+
+
+async def list_workers(call: Call[NoQuery, NoBody]) -> Response:
+    """List the workers of the last hour that drive turns of the tenant."""
+    inbox, tenant = inbox_of(call), call.tenant.tenant
+    driven: dict[str, list[EntryView]] = {}
+    for entry in await inbox.list_entries(
+        tenant=tenant, states=(EntryState.ADMITTED,), limit=_MOST_DRIVEN
+    ):
+        driven.setdefault(entry.worker, []).append(view_entry(entry))
+    views = [
+        _view_worker(worker, tuple(driven.get(worker.info.id, ())))
+        for worker in await inbox.list_workers()
+        if _serves(worker, tenant)
+    ]
+    return respond(views)
+
+
+def _view_worker(worker: WorkerEntry, entries: tuple[EntryView, ...]) -> WorkerView:
+    info = asdict(worker.info)
+    names = ("host", "process", "agents", "slots", "engine", "started_at", "is_stopping")
+    return WorkerView(
+        worker=worker.info.id,
+        serves_all=not worker.info.tenants,
+        driving=worker.driving,
+        seen_at=worker.seen_at,
+        is_alive=worker.is_alive,
+        entries=entries,
+        **{name: info[name] for name in names},
+    )
+
+
+def _change_entry(
+    name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
+) -> AnyOperation:
+    return Operation(
+        name=f"{name}_entry",
+        method="POST",
+        path=f"/queue/entries/{{entry}}/{name}",
+        text=text,
+        scope="run",
+        handle=handle,
+        query=NoQuery,
+        body=NoBody,
+        carries="optional",
+        once="answer",
+        answers={202: (OperationAnswer(EntryView, "The entry, as it is now."),)},
+        refusals=(404, 409),
+    )
+
+
+def _change_queue(
+    name: Literal["pause", "drain", "resume"],
+    text: str,
+    handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]],
+) -> AnyOperation:
+    return Operation(
+        name=f"{name}_queue",
+        method="POST",
+        path=f"/queue/{name}",
+        text=text,
+        scope="admin",
+        handle=handle,
+        query=NoQuery,
+        body=NoBody,
+        carries="optional",
+        once="answer",
+        answers={200: (OperationAnswer(QueueView, "The queue, as it is now."),)},
+    )
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="read_queue",
+        method="GET",
+        path="/queue",
+        text="Read how many turns of the tenant are queued and run, how long they wait, and their limits.",
+        scope="read",
+        handle=read_queue,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (OperationAnswer(QueueView, "The queue."),)},
+    ),
+    Operation(
+        name="list_entries",
+        method="GET",
+        path="/queue/entries",
+        text="List submitted turns, the latest first: queued, in progress, done, failed.",
+        scope="read",
+        handle=list_entries,
+        query=EntriesQuery,
+        body=NoBody,
+        answers={200: (OperationAnswer(EntryPage, "The entries."),)},
+    ),
+    Operation(
+        name="read_entry",
+        method="GET",
+        path="/queue/entries/{entry}",
+        text="Read a submitted turn: its state, its number once it has begun, and who drives it.",
+        scope="read",
+        handle=read_entry,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (OperationAnswer(EntryView, "The entry."),)},
+        refusals=(404,),
+    ),
+    _change_entry("retry", "Queue a turn again that failed or was dropped.", retry_entry),
+    _change_entry("drop", "Take a turn out that has not begun or that failed.", drop_entry),
+    _change_entry(
+        "cancel",
+        "Cancel a submitted turn, wherever it is driven; one that has not begun is dropped.",
+        cancel_entry,
+    ),
+    _change_queue(
+        "pause", "Begin no more turns of the tenant; those in progress go on.", pause_queue
+    ),
+    _change_queue(
+        "drain", "Accept no more turns of the tenant; queued ones are done.", drain_queue
+    ),
+    _change_queue("resume", "Begin and accept turns of the tenant again.", resume_queue),
+    Operation(
+        name="list_workers",
+        method="GET",
+        path="/workers",
+        text="List the workers of the last hour, with heartbeats and the turns of the tenant that they drive.",
+        scope="admin",
+        handle=list_workers,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (OperationAnswer(WorkerList, "The workers."),)},
+    ),
+)
+"""What can be done with the queue."""

@@ -1,0 +1,236 @@
+"""The routes of schedules: make, list, pause, resume, run and delete them, and see what became of ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import UNSET
+from starlette.responses import Response
+
+from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.opening_inbox import open_schedules
+from holdfast.journal.inbox.schedules.schedule import Schedule
+from holdfast.journal.inbox.schedules.schedule_store import ScheduleEntry, Schedules
+from holdfast.runtime.queued_runs.queued_turn import encode_message_turn
+from holdfast.server.access.callers import take_turn
+from holdfast.server.api.idempotency import read_key
+from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
+from holdfast.server.api.queue_routes import view_entry
+from holdfast.server.api.queue_views import (
+    EntryView,
+    ScheduleList,
+    ScheduleView,
+    TickList,
+    TickView,
+)
+from holdfast.server.api.request_bodies import HistoryQuery, NewSchedule, NoBody, NoQuery
+from holdfast.server.problem_responses import ProblemError, make_problem
+
+_PATH = "/schedules/{schedule}"
+
+
+def _open(call: Call[Any, Any]) -> Schedules:
+    return open_schedules(call.service.journal)
+
+
+def view_schedule(entry: ScheduleEntry) -> ScheduleView:
+    """Return what is shown of a schedule: nothing of its message."""
+    schedule = entry.schedule
+    return ScheduleView(
+        name=schedule.name,
+        agent=schedule.agent,
+        session=schedule.session,
+        cron=schedule.cron,
+        every=schedule.every,
+        zone=schedule.zone,
+        jitter=schedule.jitter,
+        overlap=schedule.overlap,
+        catch_up=schedule.catch_up,
+        next_tick=entry.next_tick,
+        is_paused=entry.is_paused,
+        by=schedule.made_by,
+    )
+
+
+async def list_schedules(call: Call[NoQuery, NoBody]) -> Response:
+    """List the schedules of the tenant."""
+    entries = await _open(call).list_schedules(call.tenant.tenant)
+    return respond([view_schedule(entry) for entry in entries])
+
+
+async def put_schedule(call: Call[NoQuery, NewSchedule]) -> Response:
+    """Make a schedule, or replace the one with its name."""
+    body = call.body
+    call.tenant.agent(body.agent)
+    schedule = Schedule(
+        name=body.name,
+        tenant=call.tenant.tenant,
+        agent=body.agent,
+        body=encode_message_turn(body.message, by=call.principal.name),
+        session="" if body.session is UNSET else body.session,
+        cron="" if body.cron is UNSET else body.cron,
+        every=0 if body.every is UNSET else body.every,
+        zone=body.zone,
+        jitter=body.jitter,
+        overlap=body.overlap,
+        catch_up=body.catch_up,
+        priority=body.priority,
+        made_by=call.principal.name,
+    )
+    return respond(view_schedule(await _open(call).put(schedule)), 201)
+
+
+async def pause_schedule(call: Call[NoQuery, NoBody]) -> Response:
+    """Let a schedule have no ticks."""
+    await _open(call).pause(call.tenant.tenant, call.names["schedule"])
+    return respond(view_schedule(await _find(call)))
+
+
+async def resume_schedule(call: Call[NoQuery, NoBody]) -> Response:
+    """Let a schedule have ticks again."""
+    await _open(call).resume(call.tenant.tenant, call.names["schedule"])
+    return respond(view_schedule(await _find(call)))
+
+
+async def run_schedule(call: Call[NoQuery, NoBody]) -> Response:
+    """Submit a turn of a schedule at once."""
+    await _find(call)
+    take_turn(call.request)
+    key = read_key(call.request) or ""
+    entry = await _open(call).trigger(call.tenant.tenant, call.names["schedule"], key)
+    if entry is None:
+        raise _unknown()
+    return respond(view_entry(entry), 202)
+
+
+async def delete_schedule(call: Call[NoQuery, NoBody]) -> Response:
+    """Delete a schedule and its history."""
+    if not await _open(call).delete(call.tenant.tenant, call.names["schedule"]):
+        raise _unknown()
+    return Response(status_code=204)
+
+
+async def read_schedule_history(call: Call[HistoryQuery, NoBody]) -> Response:
+    """Tell what became of the latest ticks of a schedule."""
+    await _find(call)
+    name = call.names["schedule"]
+    records = await _open(call).read_history(call.tenant.tenant, name, call.query.limit)
+    return respond(
+        [
+            TickView(
+                tick=one.tick,
+                outcome=one.outcome,
+                entry=one.entry,
+                missed=one.missed,
+                at=one.at,
+                state=None if one.state is None else EntryState(one.state),
+            )
+            for one in records
+        ]
+    )
+
+
+async def _find(call: Call[Any, NoBody]) -> ScheduleEntry:
+    """Return the schedule in the path. Raises ProblemError if the tenant has none with this name."""
+    found = await _open(call).find(call.tenant.tenant, call.names["schedule"])
+    if found is None:
+        raise _unknown()
+    return found
+
+
+def _unknown() -> ProblemError:
+    return ProblemError(make_problem(404, "unknown", "there is no such schedule", field="schedule"))
+
+
+def _change(
+    name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
+) -> AnyOperation:
+    return Operation(
+        name=f"{name}_schedule",
+        method="POST",
+        path=f"{_PATH}/{name}",
+        text=text,
+        scope="run",
+        handle=handle,
+        query=NoQuery,
+        body=NoBody,
+        carries="optional",
+        once="answer",
+        answers={200: (OperationAnswer(ScheduleView, "The schedule, as it is now."),)},
+        refusals=(404,),
+    )
+
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    Operation(
+        name="list_schedules",
+        method="GET",
+        path="/schedules",
+        text="List the schedules of the tenant, by name.",
+        scope="read",
+        handle=list_schedules,
+        query=NoQuery,
+        body=NoBody,
+        answers={200: (OperationAnswer(ScheduleList, "The schedules."),)},
+    ),
+    Operation(
+        name="put_schedule",
+        method="POST",
+        path="/schedules",
+        text="Make a schedule, or replace the one with its name.",
+        scope="run",
+        handle=put_schedule,
+        query=NoQuery,
+        body=NewSchedule,
+        carries="json",
+        once="answer",
+        answers={201: (OperationAnswer(ScheduleView, "The schedule."),)},
+        refusals=(404,),
+    ),
+    Operation(
+        name="delete_schedule",
+        method="DELETE",
+        path=_PATH,
+        text="Delete a schedule and its history. Turns that were submitted stay.",
+        scope="run",
+        handle=delete_schedule,
+        query=NoQuery,
+        body=NoBody,
+        answers={204: (OperationAnswer(None, "It is deleted."),)},
+        refusals=(404,),
+    ),
+    _change("pause", "Let a schedule submit no turns.", pause_schedule),
+    _change(
+        "resume",
+        "Let a schedule submit turns from now on; those of the pause are not made up for.",
+        resume_schedule,
+    ),
+    Operation(
+        name="run_schedule",
+        method="POST",
+        path=f"{_PATH}/run",
+        text="Submit a turn of a schedule at once, also of one that is paused.",
+        scope="run",
+        handle=run_schedule,
+        query=NoQuery,
+        body=NoBody,
+        carries="optional",
+        once="answer",
+        answers={202: (OperationAnswer(EntryView, "The turn, in the queue."),)},
+        refusals=(404,),
+    ),
+    Operation(
+        name="read_schedule_history",
+        method="GET",
+        path=f"{_PATH}/history",
+        text="List what became of the latest ticks of a schedule, the latest first.",
+        scope="read",
+        handle=read_schedule_history,
+        query=HistoryQuery,
+        body=NoBody,
+        answers={200: (OperationAnswer(TickList, "The ticks."),)},
+        refusals=(404,),
+    ),
+)
+"""What can be done with schedules."""

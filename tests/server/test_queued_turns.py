@@ -1,0 +1,284 @@
+"""A service with a PostgreSQL journal: its turns are queued, and driven by it or by other processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.server.every_route import Caller, Trial
+from tests.server.serving import serve
+
+from holdfast import Agent, PostgresJournal, ToolPermission, tool
+from holdfast.client import (
+    Client,
+    InvalidRequestError,
+    NewSchedule,
+    NotFoundError,
+    ServiceConflictError,
+)
+from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
+from holdfast.core.events import TurnClosed
+from holdfast.core.messages import Reply, ToolCall
+from holdfast.core.model_request import ModelRequest
+from holdfast.event_log.stream_items import EventItem, StatusItem
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.inbox.queue_limits import QueueLimits
+from holdfast.server import AccessOptions, QueueOptions, create_app
+from holdfast.testing import ScriptedModel
+from holdfast.worker import Worker
+
+FRONT = QueueOptions(parallel=0)
+
+
+class Desk:
+    """An agent that does what its message says, and what lets it go on."""
+
+    def __init__(self) -> None:
+        self.may_go_on = asyncio.Event()
+        self.has_failed = False
+
+    async def reply(self, request: ModelRequest) -> Reply | str:
+        last = request.messages[-1]
+        if last.role == "user" and last.text == "pay":
+            return Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
+        if last.role == "user" and last.text == "wait":
+            await self.may_go_on.wait()
+        if last.role == "user" and last.text == "fail" and not self.has_failed:
+            self.has_failed = True
+            info = ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="The key is wrong.")
+            raise ProviderError("no", info=info)
+        return f"You said {last.text}."
+
+    def make_agent(self) -> Agent[Any, Any]:
+        @tool(effect="write")
+        async def pay(amount: int) -> str:
+            """Pay."""
+            return f"paid {amount}"
+
+        model = ScriptedModel(*[self.reply] * 100)
+        return Agent(
+            model, name="desk", tools=[pay], middleware=[ToolPermission(ask=["pay"])], retry=None
+        )
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@asynccontextmanager
+async def serving(url: str, desk: Desk, queue: QueueOptions | None = None) -> AsyncIterator[Client]:
+    with PostgresJournal(url) as journal:
+        app = create_app(desk.make_agent(), journal=journal, queue=queue)
+        async with serve(app) as base, Client(base, patience=20) as client:
+            yield client
+
+
+@asynccontextmanager
+async def working(url: str, desk: Desk) -> AsyncIterator[Worker]:
+    """Drive turns with a journal of its own, as another process does."""
+    with PostgresJournal(url) as journal:
+        async with Worker(desk.make_agent(), journal=journal, grace=5) as worker:
+            yield worker
+
+
+async def test_a_service_is_a_worker_and_a_busy_session_is_queued(url: str, desk: Desk) -> None:
+    async with serving(url, desk) as client:
+        turn = await client.run("desk", "hello", session="ada")
+        assert (turn.status, turn.text, turn.turn) == ("completed", "You said hello.", 1)
+        waiting = await client.turns.start("desk", "wait", session="ada")
+        assert (waiting.status, waiting.turn) == ("running", 2)
+        queued = await client.turns.start("desk", "later", session="ada", request="r3")
+        assert (queued.status, queued.turn) == ("queued", 0)
+        entry = await client.queue.read(queued.entry)
+        assert (entry.state, entry.session, entry.request) == ("blocked", "ada", "r3")
+        assert (await client.queue.overview()).queued == 1
+        following = asyncio.create_task(collect(client, "later", session="ada", request="r3"))
+        desk.may_go_on.set()
+        items = await following
+        assert next(item.status for item in items if isinstance(item, StatusItem)) == "queued"
+        assert isinstance(items[-1], EventItem)
+        assert isinstance(items[-1].event, TurnClosed)
+        assert items[-1].turn == 3
+        again = await client.turns.start("desk", "later", session="ada", request="r3")
+        assert (again.turn, again.text) == (3, "You said later.")
+        entry = await client.queue.read(queued.entry)
+        assert (entry.state, entry.turn) == ("done", 3)
+        (worker,) = await client.workers()
+        assert entry.worker == worker.worker
+        assert worker.is_alive
+
+
+async def collect(client: Client, message: str, **keywords: Any) -> list[Any]:
+    return [item async for item in client.turns.stream("desk", message, **keywords)]
+
+
+async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> None:
+    async with serving(url, desk, FRONT) as client:
+        queued = await client.turns.start("desk", "hello", session="ada", request="r1")
+        assert queued.status == "queued"
+        (listed,) = (await client.sessions.list()).sessions
+        assert (listed.session, listed.turn_status, listed.title) == ("ada", "queued", "hello")
+        assert (await client.queue.overview()).workers == 0
+        async with working(url, desk):
+            while queued.status == "queued":
+                queued = await client.turns.start("desk", "hello", session="ada", request="r1")
+            turn = await client.turns.wait("ada", queued.turn)
+            assert turn.text == "You said hello."
+            (question,) = (await client.run("desk", "pay", session="ada")).questions
+            answered = await client.questions.approve(question)
+            assert answered.accepted
+            assert (await client.turns.wait("ada", 2)).text.startswith("You said")
+            assert (await client.sessions.info("ada")).turn_status == "completed"
+
+
+async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: Desk) -> None:
+    async with serving(url, desk, FRONT) as client:
+        queued = await client.turns.start("desk", "hello", session="eve")
+        assert (await client.turns.cancel("eve")).status == "cancelled"
+        assert (await client.queue.read(queued.entry)).state == "dropped"
+        with pytest.raises(NotFoundError):
+            await client.turns.cancel("eve")
+        async with working(url, desk):
+            running = await client.turns.start("desk", "wait", session="ada")
+            assert running.status == "running"
+            assert (await client.turns.cancel("ada")).status == "cancelled"
+            (question,) = (await client.run("desk", "pay", session="bob")).questions
+            with pytest.raises(ServiceConflictError, match="waits for an answer"):
+                await client.turns.start("desk", "hello", session="bob")
+            assert (await client.turns.abandon("bob")).status in ("cancelled", "stopped")
+            assert (await client.run("desk", "hello", session="bob")).status == "completed"
+            assert not (await client.questions.approve(question)).accepted
+            failed = await client.run("desk", "fail", session="fay")
+            assert failed.status == "failed"
+            (dead,) = (await client.queue.entries(state="failed")).entries
+            assert "The key is wrong." in dead.error
+            await client.turns.resume("fay")
+            while (await client.queue.read(dead.entry)).state != "done":
+                await asyncio.sleep(0.05)
+            assert (await client.turns.read("fay", 2)).text == "You said fail."
+
+
+async def test_what_the_queue_refuses_is_said_with_its_reason(url: str, desk: Desk) -> None:
+    async with serving(url, desk, FRONT) as client:
+        await client.turns.start("desk", "hello", session="ada", request="r1")
+        with PostgresJournal(url) as journal:
+            await open_inbox(journal).set_limits("tenant", QueueLimits(queued=1))
+        answer = await post(client, {"agent": "desk", "message": "more"})
+        assert (answer["status"], answer["kind"]) == (429, "queue_full")
+        assert answer["retry_after"] >= 1
+        with pytest.raises(ServiceConflictError, match="can only be retried"):
+            await client.queue.retry(1)
+        assert (await client.queue.drop(1)).state == "dropped"
+        assert (await client.queue.retry(1)).state == "ready"
+        paused = await client.queue.pause()
+        assert paused.limits.is_paused
+        assert (await client.queue.drain()).limits.is_draining
+        assert not (await client.queue.resume()).limits.is_paused
+        with pytest.raises(NotFoundError):
+            await client.queue.read(99)
+        with pytest.raises(NotFoundError):
+            await client.turns.start("nobody", "hello")
+
+
+async def post(client: Client, body: dict[str, object]) -> dict[str, Any]:
+    """Start a turn without the repetitions of a client; return the problem."""
+    import aiohttp
+
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(f"{client._connection._root}/turns", json=body) as response,
+    ):
+        found: dict[str, Any] = await response.json(content_type=None)
+        return {"status": response.status, **found}
+
+
+async def test_protocols_work_through_a_front(url: str, desk: Desk) -> None:
+    with PostgresJournal(url) as journal:
+        app = create_app(desk.make_agent(), journal=journal, queue=FRONT)
+        async with serve(app) as base, working(url, desk):
+            caller = Caller(base)
+            chat = {"model": "desk", "messages": [{"role": "user", "content": "hello"}]}
+            answer = await caller.post("/v1/chat/completions", chat)
+            assert answer.json["choices"][0]["message"]["content"] == "You said hello."
+            response = await caller.post("/v1/responses", {"model": "desk", "input": "hello"})
+            assert response.json["status"] == "completed"
+            part = {"type": "text", "text": "hello"}
+            message = {"id": "m1", "role": "user", "parts": [part]}
+            body = {"id": "chat", "messages": [message]}
+            streamed = await caller.send("POST", Trial(path="/vercel/desk/chat", body=body), {})
+            assert b"You said hello." in streamed.body
+            run = {"threadId": "t", "runId": "r", "messages": [{**USER, "id": "u1"}]}
+            streamed = await caller.send("POST", Trial(path="/agui/desk", body=run), {})
+            assert b"RUN_FINISHED" in streamed.body
+            await caller.close()
+
+
+USER = {"role": "user", "content": "hello"}
+
+
+async def test_a_tenant_sees_its_own_queue_only(url: str, desk: Desk) -> None:
+    with PostgresJournal(url) as journal:
+        access = AccessOptions(auth="keys")
+        app = create_app(desk.make_agent(), journal=journal, queue=FRONT, access=access)
+        async with serve(app) as base:
+            alpha = await Caller.make(app, base, "alpha", "admin")
+            bravo = await Caller.make(app, base, "bravo", "admin")
+            body = {"agent": "desk", "message": "hello ALPHA", "session": "ALPHA"}
+            queued = await alpha.post("/api/v1/turns", body)
+            entry = queued.json["entry"]
+            schedule = {"name": "ALPHA", "agent": "desk", "message": "hi", "every": 3600}
+            await alpha.post("/api/v1/schedules", schedule)
+            for path in ("/queue", "/queue/entries", "/schedules", "/workers", "/sessions"):
+                told = await bravo.send("GET", Trial(path=f"/api/v1{path}"), {})
+                assert told.status == 200, told
+                assert b"ALPHA" not in told.body
+            for method, path in [
+                ("GET", f"/queue/entries/{entry}"),
+                ("POST", f"/queue/entries/{entry}/cancel"),
+                ("POST", f"/queue/entries/{entry}/drop"),
+                ("POST", f"/queue/entries/{entry}/retry"),
+                ("POST", "/schedules/ALPHA/pause"),
+                ("POST", "/schedules/ALPHA/run"),
+                ("GET", "/schedules/ALPHA/history"),
+                ("DELETE", "/schedules/ALPHA"),
+                ("POST", "/sessions/ALPHA/cancel"),
+                ("GET", "/sessions/ALPHA/events"),
+            ]:
+                told = await bravo.send(method, Trial(path=f"/api/v1{path}"), {})
+                assert told.status == 404, (method, path, told)
+            await bravo.post("/api/v1/queue/pause", {})
+            own = await alpha.send("GET", Trial(path="/api/v1/queue"), {})
+            assert own.json["limits"]["is_paused"] is False
+            assert own.json["queued"] == 1
+            await alpha.close()
+            await bravo.close()
+
+
+async def test_schedules_are_made_run_and_deleted(url: str, desk: Desk) -> None:
+    async with serving(url, desk) as client:
+        made = await client.schedules.put(
+            NewSchedule(name="report", agent="desk", message="hello", cron="0 9 * * MON-FRI")
+        )
+        assert made.next_tick
+        assert (await client.schedules.pause("report")).is_paused
+        entry = await client.schedules.run("report", request="once")
+        again = await client.schedules.run("report", request="once")
+        assert entry.entry == again.entry
+        while (await client.queue.read(entry.entry)).state != "done":
+            await asyncio.sleep(0.05)
+        (tick,) = await client.schedules.history("report")
+        assert (tick.outcome, tick.entry) == ("triggered", entry.entry)
+        assert not (await client.schedules.resume("report")).is_paused
+        await client.schedules.delete("report")
+        assert await client.schedules.list() == ()
+        with pytest.raises(InvalidRequestError, match="cron"):
+            await client.schedules.put(NewSchedule(name="report", agent="desk", message="hello"))
+
+
+def test_a_journal_of_one_process_has_no_front(desk: Desk) -> None:
+    with pytest.raises(ConfigurationError, match="queue: needs a journal"):
+        create_app(desk.make_agent(), queue=FRONT)
