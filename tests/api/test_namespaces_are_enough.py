@@ -26,6 +26,7 @@ MEASURED_INSIDE = {
     "benchmarks/cases/hooks.py": "measures the chain of hooks without a run around it",
     "benchmarks/cases/wire_deltas.py": "measures the decoders of the wires without a connection",
     "benchmarks/journal.py": "measures the encoding and the statements of a journal one by one",
+    "benchmarks/large_inbox.py": "measures the transactions of the inbox one by one",
     "benchmarks/large_journal.py": "opens sessions of the pool without running a turn",
     "benchmarks/large_store.py": "inserts the rows of a journal without the journal",
     "benchmarks/large_waits.py": "measures each piece of work of the journal's thread",

@@ -39,9 +39,7 @@ def journals(request: pytest.FixtureRequest, tmp_path: Path) -> list[Journal]:
 
 
 @asynccontextmanager
-async def two_tenants(
-    app: Starlette, first: str = "alpha"
-) -> AsyncIterator[tuple[Caller, Caller]]:
+async def two_tenants(app: Starlette, first: str = "alpha") -> AsyncIterator[tuple[Caller, Caller]]:
     async with serve(app) as base:
         callers = [await Caller.make(app, base, tenant, "admin") for tenant in (first, "bravo")]
         try:

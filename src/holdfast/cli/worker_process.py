@@ -92,7 +92,7 @@ def _serve_health(
 ) -> AbstractAsyncContextManager[None]:
     if listener is None:
         return nullcontext()
-    from holdfast.server.health.health_server import serve_health
+    from holdfast.server.health_server import serve_health
 
     return serve_health(worker, listener)
 
@@ -103,7 +103,7 @@ def _open_health(address: str | None) -> socket.socket | None:
         return None
     host, port = split_address("--health", address)
     try:
-        import holdfast.server.health.health_server  # noqa: F401  # REASON: before anything begins
+        import holdfast.server.health_server  # noqa: F401  # REASON: before anything begins
     except ModuleNotFoundError as error:
         if error.name not in ("uvicorn", "starlette"):
             raise
