@@ -148,7 +148,7 @@ def test_instructions_of_a_folder_count_once_it_is_trusted(person: Person) -> No
     (person.project / "AGENTS.md").write_text("Speak like a pirate.")
     with person.provide("Ok.", "Aye.") as provider:
         printed = person.run("Hello.")
-        assert "AGENTS.md, which are not used" in printed.err
+        assert "not trusted: AGENTS.md" in printed.err
         assert "pirate" not in str(provider.requests[0].body)
         assert person.adh("config", "trust").out == f"{person.project} is trusted\n"
         assert "not trusted" not in person.run("Hello.").err

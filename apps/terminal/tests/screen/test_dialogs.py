@@ -22,6 +22,15 @@ async def test_settings_are_changed_together(key: str) -> None:
     assert chat.app.theme == "adh-light"
 
 
+async def test_what_is_on_and_off_is_seen_without_colour() -> None:
+    chat = ScriptedChat()
+    async with chat.open() as pilot:
+        await chat.press(pilot, "f2")
+        text = chat.read()
+    assert "▐ ▌ Light theme" in text
+    assert "▐X▌ Follow the end of the chat" in text
+
+
 async def test_a_wrong_setting_is_named_and_nothing_is_saved() -> None:
     chat = ScriptedChat()
     async with chat.open() as pilot:

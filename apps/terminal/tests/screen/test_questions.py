@@ -68,8 +68,8 @@ async def test_a_question_shows_everything_that_a_person_needs() -> None:
         text = chat.read()
 
     for words in (
-        "⚠️ Confirmation Required: write_file",
-        "⚠️ medium",
+        "⚠  Confirmation Required: write_file",  # in one cell, and a space
+        "⚠  medium",
         "confirm",
         "files.write (built-in/files.yaml:30)",
         "orchestrator",

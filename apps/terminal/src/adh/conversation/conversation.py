@@ -329,6 +329,7 @@ class Conversation:
             self._show(self.transcript.fail(info))
         finally:
             self._stream = None
+            self._tell()  # that no turn is in progress any more
 
     async def _give_up(self, opened: OpenSession) -> None:
         """Close a turn that cannot continue, so that the session accepts the next message."""

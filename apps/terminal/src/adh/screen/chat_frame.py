@@ -6,14 +6,16 @@ It must never know a conversation, an agent or a model.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.containers import Container
+from textual.filter import LineFilter
 from textual.widgets import Static
 
 from adh.screen.colours import DARK_THEME, LIGHT_THEME
+from adh.screen.emoji_width import EmojiWidth
 from adh.screen.footer_text import describe_queue
 from adh.screen.prompt_input import PromptInput
 
@@ -21,6 +23,7 @@ INITIALIZING = "⏳ Initializing agent..."
 HINTS = "Enter sends · ^J new line · Esc stops · ^P commands · F1 keys"
 NOTICE_SECONDS = 5.0
 _MOST_NOTICES = 4
+_EMOJI_WIDTH = EmojiWidth()
 
 
 class ChatFrame(App[None]):
@@ -54,6 +57,10 @@ class ChatFrame(App[None]):
         for one in (DARK_THEME, LIGHT_THEME):
             self.register_theme(one)
         self.use_theme(theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what changes each line before it is painted."""
+        return [*super().get_line_filters(), _EMOJI_WIDTH]
 
     def use_theme(self, name: str) -> None:
         """Take the theme "dark" or "light"."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -64,24 +65,34 @@ def _words_of(rule: RuleRow) -> str:
     return " ".join(parts).casefold()
 
 
-def describe_rules(rules: Sequence[RuleRow], colours: Colours) -> Text:
-    """Return rules as text, two lines or more for each."""
+def describe_rules(rules: Sequence[RuleRow], colours: Colours) -> Table | Text:
+    """Return rules as a table with a row for each."""
     if not rules:
         return Text("No rule matches the filter.", style=colours.faint)
-    text = Text(style=colours.text)
+    table = Table.grid(padding=(0, 1))
+    table.style = colours.text
+    for _ in range(2):
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(ratio=1)
     styles = {"deny": colours.bad, "manual": colours.bad, "confirm": colours.warning}
     for rule in rules:
-        text.append(f"{rule.level:<10}", style=f"bold {styles.get(rule.level, colours.good)}")
-        text.append(f"{Risk.parse(rule.risk).icon} {rule.risk:<9}")
-        text.append(f"{rule.priority:>4}  ", style=colours.faint)
-        text.append(escape_invisible(rule.pattern), style="bold")
-        if rule.conditions:
-            text.append(f"  {escape_invisible(rule.conditions)}", style=colours.accent)
-        text.append("" if rule.enabled else "  (disabled)", style=colours.warning)
-        text.append("\n")
-        for line in _more_lines(rule):
-            text.append(f"          {escape_invisible(line)}\n", style=colours.faint)
-    text.rstrip()
+        table.add_row(
+            Text(rule.level, style=f"bold {styles.get(rule.level, colours.good)}"),
+            Text(f"{Risk.parse(rule.risk).icon} {rule.risk}"),
+            Text(str(rule.priority), style=colours.faint),
+            _describe_rule(rule, colours),
+        )
+    return table
+
+
+def _describe_rule(rule: RuleRow, colours: Colours) -> Text:
+    text = Text(escape_invisible(rule.pattern), style="bold")
+    text.append("" if rule.enabled else "  (disabled)", style=colours.warning)
+    if rule.conditions:
+        text.append(f"\n{escape_invisible(rule.conditions)}", style=f"not bold {colours.accent}")
+    for line in _more_lines(rule):
+        text.append(f"\n{escape_invisible(line)}", style=f"not bold {colours.faint}")
     return text
 
 

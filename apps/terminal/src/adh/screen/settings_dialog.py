@@ -27,8 +27,15 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str], object], str]] = {
 class _MarkedCheckbox(Checkbox):
     """A checkbox that shows without colour whether it is on."""
 
+    def on_mount(self) -> None:
+        """Show the mark of the first value, which is no change."""
+        self._mark()
+
     def watch_value(self) -> None:
         super().watch_value()
+        self._mark()
+
+    def _mark(self) -> None:
         self.BUTTON_INNER = "X" if self.value else " "
         self.refresh()
 

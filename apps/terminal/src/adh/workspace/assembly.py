@@ -45,7 +45,9 @@ CAPTURE_NOTE = (
 )
 UNSAFE_NOTE = "⚠️  WARNING: Running with safety checks disabled!"
 LEFTOVER_NOTE = "Processes that a killed adh had left running were ended: {count}."
-UNTRUSTED_NOTE = "This project has {files}, which are not used: its folder is not trusted. `adh config trust` trusts it."
+UNTRUSTED_NOTE = (
+    "Not used, since this folder is not trusted: {files}. `adh config trust` trusts it."
+)
 
 
 class WorkspaceOptions(Struct, frozen=True, kw_only=True):
