@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -190,3 +191,29 @@ def test_a_run_is_a_conversation_that_can_be_listed_shown_exported_and_deleted(
     assert person.adh("sessions", "delete", row["id"]).status == 2
     assert person.adh("sessions", "delete", "--yes", row["id"]).status == 0
     assert person.adh("sessions", "show", row["id"]).status == 2
+
+
+def test_debug_writes_a_private_log_without_secrets(person: Person) -> None:
+    with person.provide("x", faults=(ErrorResponse("auth"),)):
+        assert person.run("Hello.", "--debug").status == 1
+    log = person.data / "adh.log"
+    assert log.stat().st_mode & 0o777 == 0o600
+    logging.getLogger("adh").error("the key is %s", KEY)
+    assert "the key is" in log.read_text()
+    assert KEY not in log.read_text()
+
+
+def test_without_debug_there_is_no_log(person: Person) -> None:
+    with person.provide("Ok."):
+        person.run("Hello.")
+    assert not (person.data / "adh.log").exists()
+
+
+def test_an_explanation_names_what_decides_and_with_all_the_rest(person: Person) -> None:
+    short = person.adh("policies", "read_file", ".env").out
+    assert "decides: files.read_secrets" in short
+    assert "does not match" not in short
+    assert "do not match; --all shows why" in short
+    assert (
+        "does not match: path_matches" in person.adh("policies", "--all", "read_file", ".env").out
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -330,3 +332,33 @@ def test_the_question_of_a_killed_program_comes_again(tmp_path: Path) -> None:
 
     assert file.read_text() == "new\n"
     assert [block.state for block in _tools(conversation)] == [ToolState.SUCCESS]
+
+
+def test_a_clock_that_jumps_changes_no_answer_and_deletes_nothing(tmp_path: Path) -> None:
+    start = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
+    jumps = itertools.cycle((timedelta(), timedelta(days=-400), timedelta(hours=9)))
+    options = _options(
+        tmp_path,
+        _call("write_file", file_path="a.txt", content="a"),
+        _call("execute_command", command="ls"),
+        "Done.",
+        now=lambda: start + next(jumps),
+    )
+    conversation, _ = asyncio.run(_converse(options, "Go.", _approve))
+    assert [block.state for block in _tools(conversation)] == [ToolState.SUCCESS] * 2
+    assert (tmp_path / "project" / "a.txt").read_text() == "a"
+    again, _ = asyncio.run(_converse(options, "And again.", session=conversation.session))
+    assert again.transcript.turn == 2
+
+
+def test_the_cost_is_that_of_the_alias(tmp_path: Path) -> None:
+    config = tmp_path / ".config" / "adh-cli"
+    config.mkdir(parents=True)
+    (config / "model_aliases.json").write_text(
+        '{"mine": {"model_id": "test:m", "price": {"input": 2000000, "output": 1000000}}}'
+    )
+    conversation, _ = asyncio.run(_converse(_options(tmp_path, "Hello.", model="mine"), "Hi."))
+    usage = conversation.transcript.usage
+    assert conversation.transcript.cost == pytest.approx(2 * usage.input + usage.output)
+    unknown, _ = asyncio.run(_converse(_options(tmp_path, "Hello.", model="test:m"), "Hi."))
+    assert unknown.transcript.cost is None

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from adh.agents.agent_errors import AgentFileError
-from holdfast import ModelSettings
+from holdfast import ModelSettings, Usage
 
 BUILT_IN_FILE = "built-in model_aliases.json"
 
@@ -34,16 +34,43 @@ class ModelParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     top_k: Annotated[int, Meta(ge=1)] | None = None
 
 
+class ModelPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model costs, in dollars for a million tokens.
+
+    Args:
+        input: tokens that are sent.
+        output: tokens that are received.
+        cached_input: tokens that are sent and that the provider has cached; None for the price of input.
+    """
+
+    input: Annotated[float, Meta(ge=0)]
+    output: Annotated[float, Meta(ge=0)]
+    cached_input: Annotated[float, Meta(ge=0)] | None = None
+
+    def compute_cost(self, usage: Usage) -> float:
+        """Return the cost of a usage, in dollars.
+
+        >>> ModelPrice(input=1.0, output=4.0).compute_cost(Usage(input=500_000, output=250_000))
+        1.5
+        """
+        cached = self.input if self.cached_input is None else self.cached_input
+        fresh = usage.input - usage.cached_input
+        spent = fresh * self.input + usage.cached_input * cached + usage.output * self.output
+        return spent / 1_000_000
+
+
 class ModelAlias(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model with its parameters.
 
     Args:
         model_id: `provider:model`, such as "gemini:gemini-2.5-pro".
         parameters: its parameters.
+        price: what it costs; None if that is not known.
     """
 
     model_id: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]*:.+")]
     parameters: ModelParameters = ModelParameters()
+    price: ModelPrice | None = None
 
     def to_settings(self, own: ModelSettings) -> ModelSettings:
         """Return the settings of a request; what the person set wins.
@@ -96,7 +123,7 @@ def parse_aliases(text: str, file: str) -> dict[str, ModelAlias]:
 
 _FIX = (
     'Write {"alias": {"model_id": "provider:model", "parameters": {"temperature": 0 to 2, '
-    '"max_output_tokens": ..., "top_p": ..., "top_k": ...}}}'
+    '"max_output_tokens": ..., "top_p": ..., "top_k": ...}, "price": {"input": ..., "output": ...}}}'
 )
 
 

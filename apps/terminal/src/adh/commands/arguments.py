@@ -101,7 +101,7 @@ def _add_common_flags(parser: argparse.ArgumentParser, *, with_defaults: bool) -
 def _add_agent_flags(parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
     default = None if with_defaults else argparse.SUPPRESS
     parser.add_argument(
-        "--model", default=default, help="a model or an alias, such as google:gemini-2.5-flash"
+        "--model", default=default, help="a model or an alias, such as gemini:gemini-2.5-flash"
     )
     parser.add_argument("--agent", default=default, help="the agent; adh agents lists them")
 
@@ -138,6 +138,9 @@ def _add_policies(sub: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="tool [args] | test FILE",
         help="a tool and its arguments: a command line, name=value, or a JSON object",
+    )
+    sub.add_argument(
+        "--all", action="store_true", help="explain also why each other rule does not match"
     )
 
 

@@ -32,6 +32,7 @@ class ChatStart(Struct, frozen=True, kw_only=True):
         agent: an agent in place of that of the settings; empty for the settings.
         base_url: an address in place of the provider's; empty for the provider's.
         keychain: whether the system's keychain is asked for API keys.
+        debug: whether a log file is written.
     """
 
     environ: Mapping[str, str]
@@ -44,6 +45,7 @@ class ChatStart(Struct, frozen=True, kw_only=True):
     agent: str = ""
     base_url: str = ""
     keychain: bool = True
+    debug: bool = False
 
 
 def read_chat_start(
@@ -65,5 +67,6 @@ def read_chat_start(
         safety=not args.no_safety,
         model=args.model or "",
         agent=args.agent or "",
+        debug=args.debug,
         base_url=environ.get(BASE_URL_VARIABLE, "").strip(),
     )

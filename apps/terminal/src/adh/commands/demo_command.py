@@ -27,7 +27,8 @@ def main(args: argparse.Namespace) -> int:
     """
     with open_demo(os.environ, args.folder, keep=args.keep) as demo:
         session = _find_last(demo)
-        status = open_screen(_make_start(demo, session), "" if session else FIRST_MESSAGE)
+        start = _make_start(demo, session, debug=args.debug)
+        status = open_screen(start, "" if session else FIRST_MESSAGE)
     if args.keep or args.folder is not None:
         print(f"The demo is in {demo.project.parent}")
     else:
@@ -35,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
     return status
 
 
-def _make_start(demo: DemoPlace, session: str | None) -> ChatStart:
+def _make_start(demo: DemoPlace, session: str | None, *, debug: bool) -> ChatStart:
     return ChatStart(
         environ=demo.environ,
         project=demo.project,
@@ -43,6 +44,7 @@ def _make_start(demo: DemoPlace, session: str | None) -> ChatStart:
         model=MODEL,
         base_url=demo.base_url,
         keychain=False,
+        debug=debug,
     )
 
 

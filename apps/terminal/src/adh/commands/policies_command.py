@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
                 tool, parse_call(tool, words), places, str(places.project), TOOL_EFFECTS
             )
             moment = Moment(_find_now(), lambda _rule: (), not args.no_safety)
-            _print_lines(format_explanation(explain_call(rules, facts, moment)))
+            _print_lines(format_explanation(explain_call(rules, facts, moment), whole=args.all))
     return ExitStatus.DONE
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from adh.agents.model_aliases import resolve_model
 from adh.commands.chat_opening import make_options
 from adh.commands.chat_start import ChatStart, read_chat_start
+from adh.commands.debug_log import set_up_log
 from adh.commands.error_messages import CommandError
 from adh.commands.headless_turn import HeadlessTurn, TurnRecord
 from adh.commands.judged_blocks import collect_calls, list_used_tools
@@ -52,6 +53,7 @@ def main(args: argparse.Namespace) -> int:
     """
     prompt = read_prompt(args.prompt)
     start = read_chat_start(args, os.environ, Path.cwd())
+    set_up_log(start)
     ended_by: list[int] = []
     try:
         report = asyncio.run(_run(args, start, prompt, ended_by))

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from adh.commands.chat_start import ChatStart, read_chat_start
+from adh.commands.debug_log import set_up_log
 from adh.commands.error_messages import CommandError
 from adh.commands.exit_statuses import ExitStatus
 from adh.commands.terminal_check import ADVICE, find_screen_problem
@@ -51,6 +52,7 @@ def open_screen(start: ChatStart, message: str = "") -> int:
     problem = find_screen_problem(start.environ, sys.stdin, sys.stdout)
     if problem:
         raise CommandError(problem, fix=ADVICE)
+    set_up_log(start)
     theme = load_settings(find_places(start.environ, start.project)).theme
     left: list[str] = []
     app = ChatApp(lambda: _open_chat(start, left), theme=theme, message=message)

@@ -58,7 +58,7 @@ class Conversation:
         monotonic: Callable[[], float] = time.monotonic,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.transcript = Transcript()
+        self.transcript = Transcript(workspace.compute_cost)
         self.on_change: Callable[[tuple[str, ...]], None] = lambda _ids: None
         """Called with the ids of changed blocks after each item; also when only the status changed."""
         self.on_notify: Callable[[str], None] = lambda _line: None
@@ -218,7 +218,7 @@ class Conversation:
         if self._stream is not None:
             await self._idle.wait()
         await self._end_work()
-        self.transcript, self._wanted = Transcript(), None
+        self.transcript, self._wanted = Transcript(self._workspace.compute_cost), None
         await self.start()
 
     async def export(self) -> ExportPaths:
@@ -322,9 +322,7 @@ class Conversation:
                 await self._give_up(opened)
         except Exception as error:  # noqa: BLE001  # REASON: the conversation goes on, whatever a turn raises
             _log.exception("A turn of session %s failed", opened.id)
-            problem = (
-                f"A bug of adh ended the turn ({type(error).__name__}). The log has the details."
-            )
+            problem = f"A bug of adh ended the turn ({type(error).__name__}). `adh --debug` logs the details."
             info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=problem)
             self._show(self.transcript.fail(info))
         finally:

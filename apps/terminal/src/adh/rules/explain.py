@@ -79,18 +79,16 @@ def explain_call(rules: RuleSet, facts: CallFacts, moment: Moment) -> Explanatio
     )
 
 
-def format_explanation(explanation: Explanation) -> Iterator[str]:
-    """Yield an explanation as lines."""
+def format_explanation(explanation: Explanation, *, whole: bool = True) -> Iterator[str]:
+    """Yield an explanation as lines.
+
+    Args:
+        explanation: why a call is decided as it is.
+        whole: whether rules that do not match are named too.
+    """
     decision = explanation.decision
     for query in explanation.queries:
-        yield f"{query.about}: {query.level.word}"
-        if query.reason:
-            yield f"  because {query.reason}"
-        for one in query.considered:
-            detail = f": {one.detail}" if one.detail else ""
-            yield f"  {one.outcome}{detail}: {one.rule.origin}, {_format_weight(one.rule)}"
-        if not query.considered:
-            yield "  no rule is for this tool"
+        yield from _format_query(query, whole=whole)
     yield f"decision: {decision.level.word}, risk {decision.risk.word}"
     if decision.rule is not None:
         yield f"  by {decision.rule}"
@@ -102,6 +100,21 @@ def format_explanation(explanation: Explanation) -> Iterator[str]:
         yield f"  check {name}"
     for restriction in decision.restrictions:
         yield f"  restriction {restriction}"
+
+
+def _format_query(query: RuleQuery, *, whole: bool) -> Iterator[str]:
+    yield f"{query.about}: {query.level.word}"
+    if query.reason:
+        yield f"  because {query.reason}"
+    shown = [one for one in query.considered if whole or one.outcome != "does not match"]
+    for one in shown:
+        detail = f": {one.detail}" if one.detail else ""
+        yield f"  {one.outcome}{detail}: {one.rule.origin}, {_format_weight(one.rule)}"
+    if not query.considered:
+        yield "  no rule is for this tool"
+    elif len(shown) < len(query.considered):
+        others = len(query.considered) - len(shown)
+        yield f"  {others} other rules do not match; --all shows why"
 
 
 def format_rules(rules: RuleSet, tool: str = "") -> Iterator[str]:

@@ -66,7 +66,7 @@ class Transcript:
         price: returns the cost of a usage; None if the price is not known.
     """
 
-    def __init__(self, price: Callable[[Usage], float] | None = None) -> None:
+    def __init__(self, price: Callable[[Usage], float | None] | None = None) -> None:
         self._list = BlockList()
         self._answer = AnswerFold(self._list)
         self._tools = ToolFold(self._list)
@@ -89,7 +89,7 @@ class Transcript:
         """Whether a turn is in progress."""
         self.usage = Usage()
         """The tokens of all turns, those that were rewound too: they were paid for."""
-        self.cost: float | None = 0.0 if price is not None else None
+        self.cost: float | None = price(Usage()) if price is not None else None
         self.outcome: Outcome | None = None
         """How the last turn ended; None while one runs."""
 
@@ -366,7 +366,8 @@ class Transcript:
             if one is not None:
                 self.usage += one
                 if self._price is not None and self.cost is not None:
-                    self.cost += self._price(one)
+                    cost = self._price(one)
+                    self.cost = None if cost is None else self.cost + cost
 
     def _make_handlers(self) -> dict[type, Callable[[Any, float], None]]:
         return {

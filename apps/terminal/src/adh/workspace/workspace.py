@@ -26,7 +26,7 @@ from adh.storage.trust import TrustedFolders
 from adh.workspace.open_session import OpenSession
 from adh.workspace.rule_book import RuleBook
 from adh.workspace.session_files import SessionFacts, SessionFiles
-from holdfast import MemoryJournal, OnQuestion, SqliteJournal
+from holdfast import MemoryJournal, OnQuestion, SqliteJournal, Usage
 
 NO_NAME = "user"
 
@@ -106,6 +106,13 @@ class Workspace:
     def revision(self) -> int:
         """A number that grows when agents have to be built again."""
         return self._revision
+
+    def compute_cost(self, usage: Usage) -> float | None:
+        """Return what a usage costs with the agent's model, in dollars; None if the model has no price."""
+        agent = self._catalog.agents.get(self._settings.agent)
+        model = (agent.model if agent is not None else "") or self._settings.model
+        alias = self._catalog.aliases.get(model)
+        return alias.price.compute_cost(usage) if alias is not None and alias.price else None
 
     def change_settings(self, changes: Mapping[str, object]) -> None:
         """Change some settings, save them, and let them hold from the next turn on.
