@@ -80,7 +80,7 @@ async def test_the_screen_reads_and_changes_the_workspace(person: Person) -> Non
             assert rows["protected.system_folders"].level == "deny"
             assert rows["protected.system_folders"].origin.startswith("built-in/protected.yaml:")
             assert "10,000,000 bytes" in rows["files.read_file"].restrictions
-            assert [one.value for one in workspace.list_models()][0] == "openai:emulated-model"
+            assert next(one.value for one in workspace.list_models()) == "openai:emulated-model"
             assert "tester" in [one.value for one in workspace.list_agents()]
             assert "GEMINI_API_KEY" in [one.value for one in workspace.list_key_names()]
             workspace.set_safety(False)
