@@ -96,3 +96,25 @@ async def test_there_must_be_something_to_resume(person: Person) -> None:
             with pytest.raises(CommandError, match="there is no conversation"):
                 async with open_real_chat(person, *words):
                     pass
+
+
+async def test_no_key_is_told_before_the_first_message_and_the_rest_of_the_screen_works(
+    person: Person,
+) -> None:
+    start = read_chat_start(
+        parse_arguments(["--model", "openai:emulated-model"]),
+        {"HOME": str(person.home)},
+        person.project,
+    )
+    app = ChatApp(lambda: open_chat(start))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await wait(pilot, lambda: "Agent not initialized. API key may be missing." in read(app))
+        text = read(app)
+        assert "Set OPENAI_API_KEY" in text
+        assert "Chat Ready" not in text
+        app.prompt.put("Hello?")
+        await pilot.press("enter")
+        await wait(pilot, lambda: read(app).count("Agent not initialized.") == 2)
+        await pilot.press("f3")
+        await wait(pilot, lambda: "protected.system_folders" in read(app))
+    assert app.failure is None

@@ -26,6 +26,7 @@ from adh.conversation.undo_turn import UndoTurn
 from adh.storage.storage_errors import StorageError
 from adh.transcript.blocks import PersonBlock
 from adh.transcript.fold import Transcript
+from adh.workspace.missing_key import MissingKeyError
 from adh.workspace.open_session import OpenSession
 from adh.workspace.session_files import SessionError
 from adh.workspace.workspace import Workspace
@@ -35,6 +36,8 @@ _log = logging.getLogger("adh")
 
 CLOSE_SECONDS = 5.0
 """Seconds that writing tools have to end when the program ends."""
+
+NO_KEY_TEXT = "⚠️ Agent not initialized. API key may be missing."
 
 UnableError = (AgentFileError, HoldfastError, SessionError, StorageError)
 """Why a conversation cannot answer: the text says what to do."""
@@ -145,7 +148,8 @@ class Conversation:
 
     def _explain(self, error: Exception) -> None:
         self.problem = str(error)
-        self._note(self.problem)
+        known = isinstance(error, MissingKeyError)
+        self._note(f"{NO_KEY_TEXT}\n{self.problem}" if known else self.problem)
 
     def _note(self, text: str) -> None:
         self.transcript.note(text)

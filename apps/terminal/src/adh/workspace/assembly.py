@@ -31,11 +31,12 @@ from adh.tools.crash_leftovers import remove_leftovers
 from adh.tools.hosted_tools import find_hosted_tools
 from adh.tools.tool_registry import TOOL_EFFECTS
 from adh.tools.tools_context import ToolsContext, make_tools_context
+from adh.workspace.missing_key import MissingKeyError
 from adh.workspace.redaction import RedactPatterns
 from adh.workspace.rule_book import RuleBook
 from adh.workspace.session_files import SessionFiles
 from adh.workspace.workspace import Workspace, WorkspaceParts, find_user
-from holdfast import ConfigurationError, ModelAt
+from holdfast import ModelAt
 from holdfast.middleware import AnyMiddleware, UsageLimits
 from holdfast.models import SecretValues, find_preset
 
@@ -238,7 +239,7 @@ class _KitMaker:
             return ModelAt(alias.model_id, api_key=key.value if key else None, base_url=base_url)
         if find_preset(provider).key_env:
             fix = explain_missing_key(provider)
-            raise ConfigurationError("model", f"there is no API key for {provider}", fix=fix)
+            raise MissingKeyError("model", f"there is no API key for {provider}", fix=fix)
         return alias.model_id
 
 
