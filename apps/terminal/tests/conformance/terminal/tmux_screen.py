@@ -83,6 +83,9 @@ class TmuxScreen:
             self.wait_until(lambda: "bash-" in self.text(), "the shell's prompt")
             self.type_text(shlex.join(self._command))
             self.press("Enter")
+            # What is typed before it runs would be the shell's.
+            running = "#{pane_current_command}"
+            self.wait_until(lambda: self._ask(running) != "bash", "the start of the program")
         return self
 
     def __exit__(
