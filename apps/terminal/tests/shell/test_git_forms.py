@@ -153,3 +153,47 @@ def test_what_a_form_shows_is_read(line: str, shown: set[str]) -> None:
     (use,) = find_uses(parse_command_line(line), "/p", "/h", posixpath.normpath)
     assert {path.path for path in use.paths} == shown
     assert use.read_only
+
+
+def test_files_elsewhere_are_not_shown_as_those_of_the_repository(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    project = home / "project"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("a private key")
+    project.mkdir()
+    run_git(project, "init", "-q")
+    run_git(project, "config", "core.worktree", str(home))
+    blob = run_git(project, "hash-object", "-w", "--stdin", text="x")
+    run_git(project, "update-index", "--add", "--cacheinfo", f"100644,{blob},.ssh/id_rsa")
+    assert "a private key" in run_git(project, "diff")
+    for line in ("git diff", "git status"):
+        done = run_safely(project, line)
+        assert (done.returncode, done.stdout) == (128, ""), done
+
+
+def test_a_submodule_and_a_linked_worktree_are_read(tmp_path: Path) -> None:
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    for repository in (inner, outer):
+        repository.mkdir()
+        run_git(repository, "init", "-q", "-b", "main")
+        run_git(repository, "commit", "-q", "--allow-empty", "-m", "m")
+    run_git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
+    run_git(outer, "worktree", "add", "-q", str(tmp_path / "linked"))
+    for folder in (outer / "sub", tmp_path / "linked", outer):
+        assert run_safely(folder, "git status").returncode == 0
+
+
+def test_the_state_of_a_rebase_that_is_a_link_is_not_shown(hostile: Path) -> None:
+    secret = hostile.parent / "secret"
+    secret.write_text("pick a secret\npick another\n")
+    state = hostile / ".git" / "rebase-merge"
+    state.mkdir()
+    (state / "interactive").touch()
+    (state / "git-rebase-todo").touch()
+    (state / "done").symlink_to(secret)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(hostile)}
+    plain = subprocess.run(
+        ["git", "status"], cwd=hostile, env=environment, capture_output=True, check=False
+    )
+    assert b"another" in plain.stdout
+    assert "another" not in run_safely(hostile, "git status").stdout

@@ -50,6 +50,7 @@ LISTING_BRANCHES = frozenset({"-l", "--list"})
 
 SAFE_GIT_SETTINGS = (
     ("core.fsmonitor", "false"),
+    ("core.attributesFile", "/dev/null"),
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
     ("core.editor", "false"),
@@ -102,7 +103,7 @@ Filters have names of their own: `make_git_program` turns them off too.
 
 # A repository names its filters as it likes, and `git status` runs them. `{git}` and `{forms}` are filled in.
 _PROGRAM = """#!/bin/sh
-count=$GIT_CONFIG_COUNT
+count=$GIT_CONFIG_COUNT elsewhere=
 turn_off() {{
     export "GIT_CONFIG_KEY_$count=$1" "GIT_CONFIG_VALUE_$count=$2"
     count=$((count + 1))
@@ -112,15 +113,27 @@ while IFS= read -r name; do
     filter.*.required) turn_off "$name" false ;;
     filter.*.clean | filter.*.smudge | filter.*.process | \\
     diff.*.command | diff.*.textconv | merge.*.driver) turn_off "$name" "" ;;
+    core.worktree) elsewhere=yes ;;
     esac
 done <<END
 $({git} config --includes --list --name-only)
 END
 export GIT_CONFIG_COUNT="$count"
-if [ "${{1-}}" = diff ] && ! {git} rev-parse --git-dir >/dev/null 2>&1; then
-    echo "git diff: not a git repository" >&2
+refuse() {{
+    echo "git: $1" >&2
     exit 128
+}}
+own=$({git} rev-parse --absolute-git-dir 2>/dev/null)
+if [ "${{elsewhere-}}" ]; then
+    # A repository must not name the folder of other files as its own: git diff would show them.
+    top=$({git} rev-parse --show-toplevel) && [ "$({git} -C "$top" rev-parse --absolute-git-dir)" = "$own" ] ||
+        refuse "core.worktree names a folder that is not that of the repository"
 fi
+# git status and git branch show lines of these.
+for file in "$own"/BISECT_* "$own"/rebase-* "$own"/rebase-*/*; do
+    [ ! -L "$file" ] || refuse "$file is a link"
+done
+[ "${{1-}}" != diff ] || [ "$own" ] || refuse "not a git repository, and diff compares any two files there"
 case "${{1-}}" in
 {forms}
 *) exit 126 ;;
