@@ -35,8 +35,12 @@ def judge(text: str) -> tuple[ParsedLine, tuple[CommandUse, ...]]:
 
 
 def is_as_strict(use: CommandUse, other: CommandUse) -> bool:
-    """Whether a use touches and doubts at least as much as another of the same words."""
-    same = use.argv == other.argv and set(other.paths) <= set(use.paths)
+    """Whether a use touches and doubts at least as much as another of the same words.
+
+    Of a program that is not known, a person is asked in any case.
+    """
+    is_known = use.argv[:1] != (None,)
+    same = (use.argv == other.argv or not is_known) and set(other.paths) <= set(use.paths)
     return same and set(other.problems) <= set(use.problems)
 
 
