@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from statistics import median
+from statistics import quantiles
 
 import psycopg
 
@@ -36,7 +36,7 @@ TENANTS = 1000
 _ENTRIES = """
 INSERT INTO holdfast_inbox (tenant, agent, session, session_name, request, digest, body, state,
   priority, due_at, created_at, changed_at, made_by)
-SELECT 't' || n %% {tenants}, 'writer', 's' || n / 2, sha256(('s' || n / 2)::bytea), 'r' || n, '', '',
+SELECT 't' || n / 2 %% {tenants}, 'writer', 's' || n / 2, sha256(('s' || n / 2)::bytea), 'r' || n, '', '',
   CASE WHEN n %% 20 = 19 THEN 'scheduled' WHEN n %% 2 = 0 THEN 'ready' ELSE 'scheduled' END,
   n %% 3, 4e9, n, n, ''
 FROM generate_series(0, %s - 1) AS n
@@ -179,7 +179,8 @@ async def compare(url: str, queued: int) -> int:
             await one.run_turn()
     is_flat = True
     for what in times["few"].of:
-        few, many = (median(times[name].of[what]) for name in ("few", "many"))
+        # The fast half of both: what other programs delay says nothing about the inbox.
+        few, many = (quantiles(times[name].of[what])[0] for name in ("few", "many"))
         is_flat = is_flat and many <= 1.5 * few
         print(
             f"{what:16} {few:7.2f} ms with {FEW}, {many:7.2f} ms with {queued:,}: {many / few:.2f}"

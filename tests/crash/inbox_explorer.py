@@ -26,7 +26,7 @@ Phase = tuple[Any, ...]
 IDLE: Phase = ("idle",)
 DEAD: Phase = ("dead",)
 Move = tuple[Any, ...]
-_ACTIVE = ("ready", "admitted", "waiting")
+_ACTIVE = ("ready", "admitted", "waiting", "postponed")
 _QUEUED = ("scheduled", "blocked", "ready")
 
 
@@ -272,7 +272,7 @@ class InboxExplorer:
         others = [one for one, turn in enumerate(self.story.turns) if turn.session == session]
         is_open = any(state.turns[one] not in ("", "closed") for one in others if one != number)
         if (holder not in (None, worker) and holder not in state.gone) or is_open:
-            return _go(state, worker, ("ends", job, number, EntryState.SCHEDULED))
+            return _go(state, worker, ("ends", job, number, EntryState.POSTPONED))
         status = state.turns[number]
         if status == "closed":
             return _go(state, worker, ("ends", job, number, EntryState.DONE))

@@ -98,7 +98,9 @@ INBOX_MUTANTS = (
         swaps=(
             (
                 "INSERT",
-                sql.INSERT.replace("IN ('ready', 'admitted', 'waiting')", "= 'nothing'"),
+                sql.INSERT.replace(
+                    "IN ('ready', 'admitted', 'waiting', 'postponed')", "= 'nothing'"
+                ),
             ),
         ),
     ),

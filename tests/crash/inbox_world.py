@@ -173,7 +173,7 @@ class InboxActs:
         return begin_entry(entry, worker)
 
     def end(self, entry: int, worker: str, state: EntryState) -> Transaction[Admission]:
-        due_at = NOW if state is EntryState.SCHEDULED else 0.0
+        due_at = NOW if state is EntryState.POSTPONED else 0.0
         return end_entry(entry, worker, EntryOutcome(state=state, turn=1, due_at=due_at), None)
 
     def answer(self, session: str) -> Transaction[None]:

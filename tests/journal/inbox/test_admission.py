@@ -120,6 +120,22 @@ async def test_turns_of_an_idle_tenant_get_every_slot(box: InboxUnderTest) -> No
     assert ended == [small[0].id, small[1].id]
 
 
+async def test_the_tenant_that_was_served_last_is_not_behind_the_others(
+    box: InboxUnderTest,
+) -> None:
+    """The ring of tenants begins after it, and goes on to it."""
+    await box.add_worker(slots=1)
+    await box.submit(tenant="a")
+    await box.end(await box.begin())
+    await box.submit(tenant="a")
+    for _ in range(2):
+        await box.submit(tenant="b")
+    await box.add_worker(slots=2)
+    await box.admit()
+    running = await box.inbox.list_entries(states=[EntryState.ADMITTED])
+    assert {entry.tenant for entry in running} == {"a", "b"}
+
+
 async def test_priority_goes_before_age_within_a_tenant(box: InboxUnderTest) -> None:
     old, new = await box.submit(), await box.submit()
     urgent = await box.submit(priority=5)

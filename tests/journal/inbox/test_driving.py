@@ -67,7 +67,7 @@ async def test_the_end_lets_the_next_turn_of_the_session_begin(box: InboxUnderTe
     assert await box.end(first, turn=7) == [second.id]
     found = await box.inbox.find(first.id)
     assert found is not None
-    assert (found.state, found.turn, found.worker, found.error) == ("done", 7, "", "")
+    assert (found.state, found.turn, found.worker, found.error) == ("done", 7, "w", "")
     assert await box.states(second, third) == ["admitted", "blocked"]
     await box.check()
 

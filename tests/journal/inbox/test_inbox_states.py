@@ -37,7 +37,8 @@ from holdfast.journal.inbox.sweeping import promote_due
 
 T = TypeVar("T")
 RUNNING, QUEUED = 2, 6
-ACTIVE = ("ready", "admitted", "waiting")
+RESTING = ("waiting", "postponed")
+ACTIVE = ("ready", "admitted", *RESTING)
 
 tenants = st.sampled_from(["a", "b"])
 sessions = st.sampled_from(["s", "t", "u"])
@@ -186,7 +187,7 @@ class InboxMachine(RuleBasedStateMachine):
             known.is_begun = known.has_begun = True
             known.is_answered = False
 
-    @rule(number=picks, state=st.sampled_from(["done", "failed", "waiting", "scheduled"]))
+    @rule(number=picks, state=st.sampled_from(["done", "failed", "waiting", "postponed"]))
     def end(self, number: int, state: str) -> None:
         known = self.pick(number, "admitted")
         if known is None:
@@ -197,9 +198,9 @@ class InboxMachine(RuleBasedStateMachine):
         self.perform(end_entry(known.number, "w", outcome, None))
         if known.state == "admitted" and known.is_begun:
             known.is_begun = False
-            known.state = "waiting" if state == "scheduled" else state
+            known.state = state
             known.due_at = due_at
-            if known.state == "waiting" and (known.is_answered or known.is_cancelled):
+            if known.state in RESTING and (known.is_answered or known.is_cancelled):
                 known.state = "ready"
             if known.state in ("done", "failed"):
                 known.is_cancelled = False
@@ -242,9 +243,9 @@ class InboxMachine(RuleBasedStateMachine):
 
     @rule(number=picks)
     def wake(self, number: int) -> None:
-        known = self.pick(number, "waiting")
+        known = self.pick(number, *RESTING)
         if known is not None:
-            can = known.state == "waiting"
+            can = known.state in RESTING
             assert self.perform(wake_entry(known.number)) is can
             known.state = "ready" if can else known.state
 
@@ -259,14 +260,14 @@ class InboxMachine(RuleBasedStateMachine):
             self.unblock(known.place)
         elif known.state in ("ready", "admitted", "waiting"):
             known.is_cancelled = True
-            known.state = "ready" if known.state == "waiting" else known.state
+            known.state = "ready" if known.state in RESTING else known.state
         assert result == known.state
 
     @rule(tenant=tenants, session=sessions)
     def answer(self, tenant: str, session: str) -> None:
         self.perform(note_answer(tenant, session))
         for known in self.active((tenant, session)):
-            if known.state == "waiting":
+            if known.state in RESTING:
                 known.state = "ready"
             elif known.state == "admitted":
                 known.is_answered = True
@@ -281,7 +282,7 @@ class InboxMachine(RuleBasedStateMachine):
                 known.state = "blocked"
         for known in due:
             self.unblock(known.place)
-            if known.state == "waiting":
+            if known.state in RESTING:
                 known.state = "ready"
 
     # --- what must hold

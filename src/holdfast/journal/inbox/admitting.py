@@ -22,8 +22,8 @@ from holdfast.journal.inbox.statements import Statement, Transaction
 MOST_AT_ONCE = 200
 """The number of turns that one transaction admits; the next one goes on."""
 
-_CANDIDATES = 64
-"""The number of tenants that are read at once."""
+_CANDIDATES = 32
+"""The least number of tenants that are compared; as many as there are free slots, if these are more."""
 
 MakePut = Callable[[Sequence[Job]], Statement]
 """Returns the statement that puts jobs, of an engine in the same database."""
@@ -62,7 +62,8 @@ def _admit_into(room: Room) -> Transaction[Sequence[Job]]:
     jobs: list[Job] = []
     last_served = yield Statement(sql.LAST_SERVED)
     first = str(last_served[0][0]) if last_served else ""
-    rings = {agent: _TenantRing(agent, first) for agent in room.agents}
+    size = min(max(_CANDIDATES, room.free_slots), MOST_AT_ONCE)
+    rings = {agent: _TenantRing(agent, first, size) for agent in room.agents}
     while len(jobs) < MOST_AT_ONCE:
         tenants: dict[str, float] = {}
         for agent in room.agents:
@@ -108,30 +109,35 @@ class _TenantRing:
     Args:
         agent: the agent.
         first: the tenant after which the ring begins.
+        size: how many tenants are read at once.
     """
 
-    def __init__(self, agent: str, first: str) -> None:
+    def __init__(self, agent: str, first: str, size: int) -> None:
         self._agent = agent
+        self._size = size
         self._text = sql.CANDIDATES_AFTER
         self._after: str | None = first
         self._seen: set[str] = set()
         self._is_wrapped = False
 
     def read_next(self) -> Transaction[Mapping[str, float]]:
-        """Return some further tenants, and when each was served last; none after the last one."""
-        while self._after is not None:
-            values = {"agent": self._agent, "after": self._after, "limit": _CANDIDATES}
+        """Return some further tenants, and when each was served last; none after the last one.
+
+        The ring is read beyond its end, so that few tenants are all seen at once.
+        """
+        tenants: dict[str, float] = {}
+        while self._after is not None and len(tenants) < self._size:
+            values = {"agent": self._agent, "after": self._after, "limit": self._size}
             rows = yield Statement(self._text, values)
             found = {str(tenant): to_float(served) for tenant, served in rows}
             new = {tenant: found[tenant] for tenant in found if tenant not in self._seen}
             self._seen.update(new)
             self._go_on(list(found), is_new=len(new) == len(found))
-            if new:
-                return new
-        return {}
+            tenants.update(new)
+        return tenants
 
     def _go_on(self, found: Sequence[str], *, is_new: bool) -> None:
-        if len(found) == _CANDIDATES and is_new:
+        if len(found) == self._size and is_new:
             self._text, self._after = sql.CANDIDATES_AFTER, found[-1]
         elif not self._is_wrapped:
             self._text, self._after, self._is_wrapped = sql.CANDIDATES_FROM, "", True

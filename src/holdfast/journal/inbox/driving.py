@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
 from holdfast.journal.inbox.engine import Job
-from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.entries import RESTING, EntryState, InboxEntry
 from holdfast.journal.inbox.entry_rows import to_entry, to_facts
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
@@ -36,6 +37,15 @@ class EntryOutcome(Struct, frozen=True, kw_only=True):
         retry_after: instead of `due_at`, after how many seconds to try again; the database counts them,
             as the clock of a worker may be wrong.
         was_busy: whether nothing was tried, since another driver has the session. It is no delivery then.
+
+    Raises:
+        ConfigurationError: a turn cannot end in this state.
+
+    >>> EntryOutcome(state=EntryState.READY)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: state: is 'ready', which no turn ends in. Use DONE, FAILED, \
+DROPPED, WAITING or POSTPONED
     """
 
     state: EntryState
@@ -44,6 +54,14 @@ class EntryOutcome(Struct, frozen=True, kw_only=True):
     due_at: float = 0.0
     retry_after: float | None = None
     was_busy: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.state.is_over or self.state in RESTING):
+            raise ConfigurationError(
+                "state",
+                f"is {self.state.value!r}, which no turn ends in",
+                fix="Use DONE, FAILED, DROPPED, WAITING or POSTPONED",
+            )
 
 
 def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:

@@ -68,6 +68,11 @@ class Room:
         return _is_reached(most.running, self._total) or self._slots.is_full
 
     @property
+    def free_slots(self) -> int:
+        """The number of slots that no turn has."""
+        return self._slots.free
+
+    @property
     def agents(self) -> list[str]:
         """The agents of which a turn of some tenant may be admitted, sorted."""
         if self.is_full:

@@ -67,6 +67,11 @@ class WorkerSlots:
         """Whether no worker has a free slot."""
         return not any(group.free for group in self._groups)
 
+    @property
+    def free(self) -> int:
+        """The number of free slots."""
+        return sum(group.free for group in self._groups)
+
     def has_room(self, kind: Kind) -> bool:
         """Return whether another turn finds a worker."""
         return any(group.free for group in self._serving.get(kind, ())) or bool(self._find(kind))
