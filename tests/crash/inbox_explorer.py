@@ -123,8 +123,10 @@ class InboxExplorer:
     def _start(self) -> InboxState:
         tables = self.tables.dump()
         for number in range(self.story.workers):
-            text = "INSERT INTO holdfast_workers VALUES (?, ?, ?)"
-            tables = self.tables.change(tables, text, f"w{number}", make_info(number), NOW)
+            text = (
+                "INSERT INTO holdfast_workers (id, info, seen_at, alive_until) VALUES (?, ?, 0, ?)"
+            )
+            tables = self.tables.change(tables, text, f"w{number}", make_info(number), NOW + 1)
         if self.story.running is not None:
             text = "INSERT INTO holdfast_inbox_limits VALUES ('tenant', ?)"
             tables = self.tables.change(tables, text, f'{{"running": {self.story.running}}}')
@@ -218,9 +220,9 @@ class InboxExplorer:
         if what == "crash":
             return replace(_go(state, worker, DEAD), faults=_add(state.faults, 0))
         if what in ("is gone", "pauses", "beats"):
-            seen = NOW if what == "beats" else 0.0
-            text = "UPDATE holdfast_workers SET seen_at = ? WHERE id = ?"
-            tables = self.tables.change(state.tables, text, seen, f"w{worker}")
+            until = NOW + 1 if what == "beats" else 0.0
+            text = "UPDATE holdfast_workers SET alive_until = ? WHERE id = ?"
+            tables = self.tables.change(state.tables, text, until, f"w{worker}")
             gone = state.gone - {worker} if what == "beats" else state.gone | {worker}
             faults = _add(state.faults, 1) if what == "pauses" else state.faults
             return replace(state, tables=tables, gone=gone, faults=faults)

@@ -86,8 +86,8 @@ INBOX_MUTANTS = (
             _cut(
                 "BEGIN",
                 "(worker = '' OR worker = :worker OR NOT EXISTS (\n"
-                "    SELECT 1 FROM holdfast_workers WHERE id = worker AND seen_at > :now - :seconds))",
-                ":seconds > 0",
+                "    SELECT 1 FROM holdfast_workers WHERE id = worker AND alive_until > :now))",
+                ":now > 0",
             ),
         ),
     ),

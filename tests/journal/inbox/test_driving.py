@@ -237,6 +237,23 @@ async def test_a_turn_that_has_begun_is_not_dropped_between_two_deliveries(
     assert (await box.begin()).cancelled_by == "ann"
 
 
+async def test_a_turn_that_was_handed_back_and_then_busy_is_not_dropped(
+    box: InboxUnderTest,
+) -> None:
+    """No delivery is counted, but the turn may be open in the journal."""
+    entry = await make_entry(box, "admitted")
+    await box.inbox.hand_back(entry.id, "w")
+    again = await box.begin_admitted(entry.id)
+    await box.inbox.set_limits("all", QueueLimits(is_paused=True))
+    await box.end(again, EntryState.POSTPONED, was_busy=True)
+    await box.inbox.promote_due()
+    found = await box.inbox.find(entry.id)
+    assert found is not None
+    assert (found.state, found.deliveries) == ("ready", 0)
+    assert not await box.inbox.drop(entry.id)
+    assert await box.inbox.cancel(entry.id, "ann") == "ready"
+
+
 async def test_wake_lets_only_go_on_what_waits(box: InboxUnderTest) -> None:
     for state, entry in await make_entries(box):
         assert await box.inbox.wake(entry.id) is (state in ("waiting", "postponed"))

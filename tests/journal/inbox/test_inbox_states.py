@@ -139,9 +139,9 @@ class InboxMachine(RuleBasedStateMachine):
     def admit(self, slots: int, begins: bool) -> None:
         info = msgspec.json.encode(make_worker("w", slots)).decode()
         self.connection.execute(
-            "INSERT INTO holdfast_workers VALUES ('w', ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET info = excluded.info, seen_at = excluded.seen_at",
-            [info, self.clock.at],
+            "INSERT INTO holdfast_workers (id, info, seen_at, alive_until) VALUES ('w', ?, 0, ?)"
+            " ON CONFLICT (id) DO UPDATE SET info = excluded.info, alive_until = excluded.alive_until",
+            [info, self.clock.at + 15],
         )
         before = Counter(one.tenant for one in self.known.values() if one.state == "admitted")
         ready = {one.number for one in self.known.values() if one.state == "ready"}
@@ -217,8 +217,6 @@ class InboxMachine(RuleBasedStateMachine):
             was_begun = known.state == "admitted" and known.is_begun
             assert bool(self.perform(hand_back_entry(known.number, "w"))) is was_begun
             known.is_begun = False
-            if was_begun:
-                known.has_begun = self.entry(known).deliveries > 0
 
     @rule(number=picks)
     def drop(self, number: int) -> None:

@@ -185,7 +185,7 @@ WHERE tenant = :tenant AND session_name = :name AND state IN ('waiting', 'postpo
 
 CHANGE_STATE: Final = """
 UPDATE holdfast_inbox SET state = :state, error = '', changed_at = :now, due_at = :now,
-  deliveries = 0
+  deliveries = 0, worker = ''
 WHERE id = :id AND state = :before
 RETURNING tenant, session_name
 """

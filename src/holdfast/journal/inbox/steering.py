@@ -92,8 +92,11 @@ def note_answer(tenant: str, run: str, *, is_end: bool = False) -> Transaction[N
 
 
 def _has_not_begun(entry: InboxEntry) -> bool:
-    """Whether no worker has begun it, so that the journal has nothing of it."""
-    return entry.state.is_queued and not entry.deliveries
+    """Whether no worker has begun it since it was queued, so that the journal has no open turn of it.
+
+    The number of deliveries does not tell: a delivery that was handed back is not counted.
+    """
+    return entry.state.is_queued and not entry.worker
 
 
 def _change(entry: InboxEntry, state: EntryState) -> Transaction[None]:
