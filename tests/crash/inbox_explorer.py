@@ -7,7 +7,7 @@ session. From every state such an end can be reached.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.crash.inbox_world import (
 )
 
 from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.sweeping import StalledEntry
 
 Phase = tuple[Any, ...]
 IDLE: Phase = ("idle",)
@@ -76,10 +77,18 @@ class InboxFound:
 
 @dataclass
 class InboxExplorer:
-    """Explores one story, with the acts of the inbox or those of a mutant."""
+    """Explores one story, with the acts of the inbox or those of a mutant.
+
+    Args:
+        story: the story.
+        acts: the transactions.
+        renames: whether states that differ only in the names of the workers are one. A path then
+            names a worker by its place in each state.
+    """
 
     story: InboxStory
     acts: InboxActs = field(default_factory=InboxActs)
+    renames: bool = False
 
     def explore(self) -> InboxFound:
         self.tables = InboxTables(self.acts.broken)
@@ -103,6 +112,7 @@ class InboxExplorer:
                     moves += 1
                     after = self._after(state, move)
                     self._check(after)
+                    after = self._rename(after) if self.renames else after
                     before.setdefault(after, []).append(state)
                     if after not in known:
                         known[after] = state, " ".join(map(str, move))
@@ -303,6 +313,31 @@ class InboxExplorer:
         state = replace(state, leases=leases, turns=turns)
         return _go(state, worker, ("ends", job, number, outcome))
 
+    def _rename(self, state: InboxState) -> InboxState:
+        """Sort the workers by all that is known of each; equal ones may change places."""
+        entries, place = state.tables[0], self.tables.columns["holdfast_inbox"].index("worker")
+
+        def describe(worker: int) -> str:
+            rows = [number for number, row in enumerate(entries) if row[place] == f"w{worker}"]
+            leases = [session for session, holder in state.leases if holder == worker]
+            return repr((state.phases[worker], worker in state.gone, rows, leases))
+
+        order = sorted(range(len(state.phases)), key=describe)
+        if order == sorted(order):
+            return state
+        new = {old: number for number, old in enumerate(order)}
+        names = {f"w{old}": f"w{number}" for old, number in new.items()}
+        renamed = tuple(_set(row, place, names.get(str(row[place]), row[place])) for row in entries)
+        known = state.tables[2]
+        workers = tuple((*known[number][:3], known[old][3]) for number, old in enumerate(order))
+        return replace(
+            state,
+            tables=(renamed, state.tables[1], workers, state.tables[3]),
+            phases=tuple(_rename_phase(state.phases[old], names) for old in order),
+            gone=frozenset(new[worker] for worker in state.gone),
+            leases=tuple((session, new[worker]) for session, worker in state.leases),
+        )
+
     # --- what must hold
 
     def _check(self, state: InboxState) -> None:
@@ -335,6 +370,13 @@ class InboxExplorer:
             if row[place] != EntryState.DONE or state.turns[number] != "closed":
                 text = f"turn {number} is lost: {row[place]}, {state.turns[number] or 'not begun'}"
                 raise InboxViolation(text)
+
+
+def _rename_phase(phase: Phase, names: Mapping[str, str]) -> Phase:
+    if phase[0] != "again":
+        return phase
+    stalled = (StalledEntry(one.id, names.get(one.worker, one.worker)) for one in phase[1])
+    return ("again", tuple(stalled))
 
 
 def _go(state: InboxState, worker: int, phase: Phase) -> InboxState:
