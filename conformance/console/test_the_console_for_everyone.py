@@ -25,6 +25,7 @@ VIEWS = {
     "approvals": "#/approvals",
     "compare": "#/compare/broken-lamp/delivered-twice",
     "health": "#/health",
+    "queue": "#/queue",
     "new": "#/new",
     "missing": "#/runs/no-such-session",
 }

@@ -20,6 +20,8 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
 
+_PARALLEL_IN_DEMO = 8
+
 
 class Served(Struct, frozen=True):
     """What is served.
@@ -98,7 +100,8 @@ def _add_queue(sub: argparse.ArgumentParser) -> None:
         "--parallel",
         type=int,
         metavar="N",
-        help="with a PostgreSQL journal: how many queued turns it drives at once; default: 16",
+        help="queue turns, and drive so many at once; default: 16 with a PostgreSQL journal, and "
+        "otherwise no queue",
     )
     sub.add_argument(
         "--no-worker",
@@ -146,7 +149,8 @@ def _read_queue(args: argparse.Namespace) -> dict[str, Any] | None:
         if args.no_worker:
             raise ConfigurationError("--parallel", "has no effect with --no-worker")
     given = {"parallel": 0 if args.no_worker else args.parallel, "engine": args.engine}
-    return {name: value for name, value in given.items() if value is not None} or None
+    demo = {"parallel": _PARALLEL_IN_DEMO} if args.demo else {}
+    return {**demo, **{name: value for name, value in given.items() if value is not None}} or None
 
 
 @contextmanager

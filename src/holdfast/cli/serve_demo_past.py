@@ -14,6 +14,11 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import Limits
 from holdfast.core.questions import PermissionQuestion
+from holdfast.hosting.bound_agents import journal_of
+from holdfast.journal.inbox.opening_inbox import open_schedules
+from holdfast.journal.inbox.schedules.schedule import Schedule
+from holdfast.runtime.queued_runs.queued_turn import encode_message_turn
+from holdfast.worker.worker import Worker
 
 KILLED_ORDER = "C-3007"
 
@@ -32,7 +37,6 @@ async def make_past(support: Agent[str], research: Agent[str]) -> None:
         *(_run(research, question, title) for question, title in _QUESTIONS),
         _run(research, "Which sources agree?", "Sources that agree", Limits(iterations=1)),
         _run(support, "What can you do?", "First steps"),
-        _run(support, f"{UNREADABLE} of our orders.", "The whole archive"),
         _cancel(research, f"{CANCELLED} about outages.", "Report about outages"),
         _decide(support, "A-1040", "Refund for a broken lamp", amount=None),
         _decide(support, "A-1041", "Refund, with less than asked", amount=20.0),
@@ -40,8 +44,7 @@ async def make_past(support: Agent[str], research: Agent[str]) -> None:
     ]
     await asyncio.gather(*ended)
     await asyncio.gather(
-        _run(support, "Refund order A-1042, the lamp arrived broken.", "Broken lamp"),
-        _run(support, "Order B-2210 arrived twice.", "Delivered twice"),
+        _queue(support), _run(support, "Order B-2210 arrived twice.", "Delivered twice")
     )
     await _be_killed(support, research)
 
@@ -52,6 +55,30 @@ async def _run(agent: Agent[str], message: str, title: str, limits: Limits | Non
         await agent.run(message, session=session, limits=limits)
     await agent.sessions.rename(session, title)
     return session
+
+
+async def _queue(support: Agent[str]) -> None:
+    """Queue a turn that fails, one that waits for an answer, and two messages behind that one."""
+    first = "Refund order A-1042, the lamp arrived broken."
+    async with Worker(support):
+        lost = await support.submit(f"{UNREADABLE} of our orders.", session="the-whole-archive")
+        asked = await support.submit(first, session="broken-lamp")
+        for message in ("How long does a refund take?", "And what about the bulb?"):
+            await support.submit(message, session="broken-lamp")
+        await asyncio.gather(lost.wait_for_rest(), asked.wait_for_rest())
+    await support.sessions.rename("the-whole-archive", "The whole archive")
+    await support.sessions.rename("broken-lamp", "Broken lamp")
+    report = Schedule(
+        name="weekly-report",
+        agent="research",
+        body=encode_message_turn("Which incidents began this week?"),
+        cron="0 9 * * MON",
+        zone="UTC",
+        made_by="ann@example.org",
+    )
+    journal = journal_of(support)
+    if journal is not None:
+        await open_schedules(journal).put(report)
 
 
 async def _decide(

@@ -292,7 +292,10 @@ class TenantService:
         return receipts
 
     async def _continue_answered(self, session: str, agent: AnyAgent) -> None:
-        """Let a turn go on after an answer; one in the queue is ready since the answer was saved."""
+        """Let a turn go on after an answer.
+
+        A database makes the entry of the turn ready when it saves the answer; the journal in memory does not.
+        """
         if (
             self.queue is None
             or self.runner.is_driven(session)
@@ -300,6 +303,7 @@ class TenantService:
         ):
             self.runner.note_answer(session, agent)
         else:
+            await self.queue.wake(session)
             self.runner.tell_accepted()
 
     async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
@@ -329,7 +333,7 @@ class TenantService:
         """
         agent = await self.agent_of(session)
         if self.queue is not None:
-            if await self.queue.retry(session, (await self.last_turn(session)).turn):
+            if await self.queue.retry(session, await self.last_turn(session)):
                 return
             if not self.drives:
                 raise refuse_resume(session)

@@ -13,6 +13,7 @@ from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
 from holdfast.core.json_schema import JsonSchema
+from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
@@ -26,6 +27,9 @@ from holdfast.sessions.session_index import SessionIndex
 
 _SECONDS_BETWEEN_LOOKS = 2.0
 """Seconds after which a turn that has not begun is looked at, should nothing be heard of it."""
+
+_MOST_LOOKS, _PAUSE = 50, 0.1
+"""How often, and after how many seconds, it is looked whether a worker has saved the end of a turn."""
 
 _UNBEGUN = (EntryState.READY, EntryState.ADMITTED, EntryState.BLOCKED, EntryState.SCHEDULED)
 
@@ -125,9 +129,9 @@ class TurnQueue:
         return await self.inbox.find_active(self._tenant, session) is not None
 
     async def wake(self, session: str) -> None:
-        """Let the turn of a session that waits be looked at by a worker: its turn was closed."""
+        """Let the turn of a session that waits be looked at by a worker: it was answered or closed."""
         entry = await self.inbox.find_active(self._tenant, session)
-        if entry is not None:
+        if entry is not None and entry.state is EntryState.WAITING:
             await self.inbox.wake(entry.id)
 
     async def find_unbegun(self, session: str) -> InboxEntry | None:
@@ -149,20 +153,31 @@ class TurnQueue:
         self._watch.wake(session)
         return True
 
-    async def retry(self, session: str, turn: int) -> bool:
+    async def retry(self, session: str, last: LastTurn) -> bool:
         """Let a worker try the last turn of a session again; return whether the inbox has it.
 
         Args:
             session: the session.
-            turn: the number of the turn.
+            last: its last turn; one that has not failed stays as it is.
         """
+        entry = await self._find_entry(session, last.turn)
+        if entry is None or last.status not in ("failed", "limit"):
+            return entry is not None
+        for _ in range(_MOST_LOOKS):
+            entry = await self.inbox.find(entry.id) or entry
+            if entry.state is EntryState.FAILED:
+                await self.inbox.retry(entry.id)
+            if entry.state is not EntryState.ADMITTED:
+                break
+            await asyncio.sleep(_PAUSE)  # its worker is about to save that it has ended
+        return True
+
+    async def _find_entry(self, session: str, turn: int) -> InboxEntry | None:
+        """Return the entry of a turn that has begun; None if the inbox does not have it."""
         for record in await self._journal.read_by_keys(session, [turn_key(turn)]):
             if isinstance(record.event, TurnOpened) and record.event.request:
-                entry = await self.inbox.find_request(self._tenant, record.event.request)
-                if entry is not None and entry.state is EntryState.FAILED:
-                    await self.inbox.retry(entry.id)
-                return entry is not None
-        return False
+                return await self.inbox.find_request(self._tenant, record.event.request)
+        return None
 
 
 def refuse_resume(session: str) -> ConflictError:

@@ -1,7 +1,7 @@
 """Puts the turns of a service into the inbox of its journal, and drives them by a worker beside it.
 
-Only a journal that processes share has its turns queued: in a file or in memory a turn begins at once,
-and nobody else could drive it. This module must never speak HTTP.
+That is the default for a journal that processes share. With any other journal a turn begins at once,
+unless options say otherwise: nobody else could drive it. This module must never speak HTTP.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from holdfast.worker.worker import EntryWorker
 
 
 class QueueOptions(Struct, frozen=True, kw_only=True):
-    """How the turns of a service with a PostgreSQL journal are driven.
+    """How the turns of a service are queued and driven.
 
     Args:
         parallel: how many turns this process drives at once; 0 only serves people, and leaves every
-            turn to workers.
-        engine: what carries the jobs: "postgres" or "nats://host:4222"; the same for every process of
-            the journal.
+            turn to the workers of a PostgreSQL journal.
+        engine: what carries the jobs: "postgres" or "nats://host:4222", the same for every process of
+            the journal; None for what fits the journal.
 
     Raises:
         ConfigurationError: a setting is wrong.
 
-    >>> QueueOptions(parallel=0).engine
-    'postgres'
+    >>> QueueOptions(parallel=4)
+    QueueOptions(parallel=4, engine=None)
     """
 
     parallel: Annotated[int, between(0, 10_000)] = 16
-    engine: str = "postgres"
+    engine: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "queue.")
@@ -61,13 +61,13 @@ def queue_turns(
     Raises:
         ConfigurationError: the options do not fit the journal, or a package is missing.
     """
-    if not isinstance(service.journal, PostgresJournal):
-        if options is not None:
-            problem = "needs a journal that other processes share"
-            fix = "Use a PostgreSQL journal, or leave it out"
-            raise ConfigurationError("queue", problem, fix=fix)
+    is_shared = isinstance(service.journal, PostgresJournal)
+    if options is None and not is_shared:
         return lifetime
     given = options or QueueOptions()
+    if not given.parallel and not is_shared:
+        problem = "leaves every turn to workers, and no other process shares the journal"
+        raise ConfigurationError("queue", problem, fix="Use a PostgreSQL journal")
     inbox, service.drives = open_inbox(service.journal), given.parallel > 0
     service.prepare.append(lambda tenant: tenant.put_into(inbox, drives=service.drives))
     if given.parallel:

@@ -10,6 +10,7 @@ import { Compare } from "./views/compare.js";
 import { Health } from "./views/health.js";
 import { Help } from "./views/help.js";
 import { NewChat } from "./views/new_chat.js";
+import { Queue } from "./views/queue.js";
 import { RunList } from "./views/runs.js";
 import { SessionView } from "./views/session.js";
 import { SignIn } from "./views/sign_in.js";
@@ -39,6 +40,7 @@ function Frame({ who, isReachable, shade }) {
   useKeys("Everywhere", [
     { keys: "g r", label: "Runs", run: () => go("#/runs") },
     { keys: "g a", label: "Approvals", run: () => go("#/approvals") },
+    { keys: "g q", label: "Queue", run: () => go("#/queue") },
     { keys: "g h", label: "Health", run: () => go("#/health") },
     may("run") && { keys: "c", label: "New chat", run: () => go("#/new") },
     { keys: "t", label: "Light, dark or as the system", run: () => setTheme(THEMES[shade][1]) },
@@ -52,6 +54,7 @@ function Frame({ who, isReachable, shade }) {
       <nav aria-label="Console">
         <${Place} to="#/runs" name="Runs" isHere=${isSplit} />
         <${Place} to="#/approvals" name="Approvals" isHere=${place === "approvals"}>${waiting ? html`<b class="badge" aria-label=${`${waiting} open`}>${waiting}</b>` : null}<//>
+        <${Place} to="#/queue" name="Queue" isHere=${place === "queue"} />
         <${Place} to="#/health" name="Health" isHere=${place === "health"} />
       </nav>
       <span class="end">
@@ -88,6 +91,7 @@ function show(place, parts, query) {
     case "approvals": return html`<${Approvals} parts=${parts.slice(1)} />`;
     case "compare": return html`<${Compare} names=${parts.slice(1, 3)} />`;
     case "health": return html`<${Health} />`;
+    case "queue": return html`<${Queue} />`;
     case "new": return html`<${RunList} chosen="" /><${NewChat} query=${query} />`;
     case "runs": return html`<${RunList} chosen=${parts[1] ?? ""} />${parts[1] ? html`<${SessionView} key=${parts[1]} name=${parts[1]} tab=${parts[2] ?? ""} query=${query} />` : html`<${Nothing} />`}`;
     default: return html`<section class="empty"><h1>There is no such page</h1><p><a href="#/runs">All runs</a></p></section>`;

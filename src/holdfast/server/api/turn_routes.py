@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from holdfast.event_log.item_encoding import encode_item
 from holdfast.event_log.live.live_run import Entry
-from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
+from holdfast.event_log.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
 from holdfast.event_log.positions import START, Position
 from holdfast.event_log.stream_items import StatusItem, StreamItem
 from holdfast.hosting.tenant_service import TenantService
@@ -56,7 +56,7 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
 
 async def answer_queued(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> Response:
     """Answer with a turn of the queue: as it is once it has begun, or as it is in the queue."""
-    is_next = entry.state in (EntryState.READY, EntryState.ADMITTED)
+    is_next = await _is_next(call.tenant, entry)
     seconds = max(call.body.wait, _SECONDS_TO_BEGIN if is_next else 0.01)
     waited = monotonic()
     begun = await call.tenant.wait_for_begin(entry, seconds)
@@ -78,6 +78,14 @@ async def answer_queued(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> Resp
         entry=entry.id,
     )
     return respond(view, 202, headers)
+
+
+async def _is_next(tenant: TenantService, entry: InboxEntry) -> bool:
+    """Whether a turn begins as soon as there is room: no earlier one of its session is in progress."""
+    if entry.state is EntryState.BLOCKED:  # perhaps by a turn that has just ended
+        last = await tenant.reader.find_last_turn(entry.session)
+        return last is not None and last.status in TURN_ENDED
+    return entry.state in (EntryState.READY, EntryState.ADMITTED)
 
 
 async def _answer_begun(

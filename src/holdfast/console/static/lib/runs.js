@@ -3,7 +3,7 @@
 /** Each state: its name, what it means, and how it is coloured. */
 export const STATES = {
   running: { name: "Running", tone: "live", sign: "\u25cf", about: "A process works on it." },
-  queued: { name: "Queued", tone: "calm", sign: "\u25cb", about: "It waits for a free place." },
+  queued: { name: "Queued", tone: "calm", sign: "\u25cb", about: "A message is in the queue and has not begun." },
   waiting: { name: "Waiting for you", tone: "ask", sign: "?", about: "It waits for an answer." },
   in_doubt: { name: "In doubt", tone: "doubt", sign: "!", about: "A tool may have taken effect, and nobody knows." },
   open: { name: "Interrupted", tone: "doubt", sign: "\u25cc", about: "No process drives it. It can be resumed." },
@@ -17,7 +17,7 @@ export const STATES = {
 
 /** The state of a run in the list. What may have happened without anybody knowing comes first. */
 export function stateOf(run) {
-  const ended = !["running", "waiting", "open"].includes(run.turn_status);
+  const ended = !["running", "waiting", "open", "queued"].includes(run.turn_status);
   if (run.in_doubt && ended) return "in_doubt";
   return run.turn_status in STATES ? run.turn_status : "idle";
 }

@@ -8,17 +8,22 @@ import { Rows, State, Tokens } from "./basics.js";
 const HEIGHT = 28;
 
 /** The timeline of all turns that are shown. */
-export function Timeline({ session, version, now }) {
+export function Timeline({ session, version, now, entries = [] }) {
   const second = Math.floor(now);
-  const rows = useMemo(() => timelineRows(session, now), [session, version, second]);
+  const rows = useMemo(() => timelineRows(session, now, workersOf(entries)), [session, version, second, entries]);
   return html`<${Rows} rows=${rows} height=${HEIGHT} className="timeline" label="Timeline" render=${showRow} />`;
 }
 
-function timelineRows(session, now) {
+/** The workers that drove turns, by the numbers of the turns. */
+function workersOf(entries) {
+  return new Map(entries.filter((one) => one.turn && one.worker).map((one) => [one.turn, one.worker]));
+}
+
+function timelineRows(session, now, workers) {
   const rows = [];
   for (const turn of [...session.turns.values()].sort((a, b) => a.number - b.number)) {
     const { rows: own, from, to } = rowsOfTurn(turn, now);
-    rows.push({ kind: "turn", turn, seconds: to - from, state: stateOfTurn(session, turn) });
+    rows.push({ kind: "turn", turn, seconds: to - from, worker: workers.get(turn.number), state: stateOfTurn(session, turn) });
     const length = Math.max(to - from, 0.001);
     for (const one of own) rows.push({ ...one, start: (one.from - from) / length, share: (one.to - one.from) / length });
   }
@@ -29,7 +34,7 @@ function showRow(row, index) {
   if (row.kind === "turn") {
     return html`<div key=${`t${row.turn.number}`} class="span-turn" role="listitem" style=${{ height: `${HEIGHT}px` }}>
       <strong>turn ${row.turn.number}</strong> <${State} name=${row.state} /> <span class="quiet">${row.turn.openedAt ? clock(row.turn.openedAt, Date.now() / 1000) : ""}</span>
-      <span>${duration(row.seconds)}</span> <${Tokens} usage=${row.turn.usage} lost=${row.turn.lost} /></div>`;
+      <span>${duration(row.seconds)}</span> <${Tokens} usage=${row.turn.usage} lost=${row.turn.lost} />${row.worker ? html` <span class="quiet" title=${`driven by the worker ${visible(row.worker)}`}>worker <code>${visible(row.worker.slice(0, 8))}</code></span>` : null}</div>`;
   }
   const left = `${(100 * Math.min(row.start, 0.995)).toFixed(2)}%`;
   const width = `max(3px, ${(100 * Math.min(row.share, 1 - row.start)).toFixed(2)}%)`;

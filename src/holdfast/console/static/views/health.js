@@ -1,32 +1,7 @@
 // The health of the service: whether it is ready, and the breakers, limiters and retry budgets of each endpoint.
-import { html, useEffect, useState } from "../lib/dom.js";
-import { ApiError, get } from "../lib/api.js";
+import { html } from "../lib/dom.js";
 import { count, duration, plural, visible } from "../lib/format.js";
-
-const PAUSE = 2000;
-
-function usePolled(path, query = {}) {
-  const [found, setFound] = useState({ value: null, error: "" });
-  useEffect(() => {
-    const stop = new AbortController();
-    let timer = 0;
-    const read = async () => {
-      try {
-        setFound({ value: await get(path, query, stop.signal), error: "" });
-      } catch (error) {
-        if (stop.signal.aborted) return;
-        setFound((before) => ({ ...before, error: error instanceof ApiError && error.status === 404 ? "This service does not tell." : error.message }));
-      }
-      timer = setTimeout(read, PAUSE);
-    };
-    read();
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
-  }, [path]);
-  return found;
-}
+import { usePolled } from "../lib/polled.js";
 
 export function Health() {
   const endpoints = usePolled("endpoints");

@@ -9,7 +9,7 @@ import { Ago, Rows, State, Words } from "../parts/basics.js";
 
 const HEIGHT = 52;
 const BRIEF = { waiting: "Waiting", limit: "Limit" };
-const CHOICES = ["", "running", "waiting", "in_doubt", "open", "failed", "completed", "limit", "cancelled"];
+const CHOICES = ["", "running", "queued", "waiting", "in_doubt", "open", "failed", "completed", "limit", "cancelled"];
 
 export function RunList({ chosen }) {
   const list = useSignal(shownRuns);

@@ -7,6 +7,7 @@ import { FollowedSession } from "../lib/session_store.js";
 import { textOf } from "../lib/fold.js";
 import { titleOf } from "../lib/runs.js";
 import { count, plural, visible } from "../lib/format.js";
+import { usePolled } from "../lib/polled.js";
 import { agents, attempt, may, questions, refresh, runs, tell } from "../lib/store.js";
 import { Ask, Button, State, Words } from "../parts/basics.js";
 import { Composer } from "../parts/composer.js";
@@ -15,6 +16,7 @@ import { Turn } from "../parts/turn.js";
 import { Replay } from "./replay.js";
 
 const FIRST_TURNS = 20;
+const ENDED = ["idle", "completed", "failed", "limit", "cancelled", "stopped"];
 const TABS = [["", "Conversation", "1"], ["timeline", "Timeline", "2"], ["replay", "Replay", "3"]];
 
 /** Follow a session while it is shown. */
@@ -37,6 +39,9 @@ export function SessionView({ name, tab, query }) {
   const [ask, setAsk] = useState(null);
   const [draft, setDraft] = useState(null);
   const agent = agentOf(session, known);
+  const queue = usePolled("queue/entries", { session: name, limit: 100 });
+  const entries = queue.value?.entries ?? [];
+  const queued = entries.filter((one) => !one.turn && ["ready", "blocked", "scheduled"].includes(one.state)).reverse();
   const acts = makeActs({ name, session, agent, setAsk, setDraft });
   useEffect(() => { refresh(); }, [status, session.last.questions.join()]);
   useKeys("Session", [
@@ -51,10 +56,10 @@ export function SessionView({ name, tab, query }) {
       <p>${visible(connection.message)}</p><p><a class="button" href="#/runs">All runs</a></p></section>`;
   }
   return html`<section class="session" aria-label="Session">
-    <${Head} name=${name} session=${session} known=${known} status=${status} agent=${agent} connection=${connection} acts=${acts} tab=${tab} />
-    ${tab === "timeline" ? html`<${Timeline} session=${session} version=${version} now=${now} />`
+    <${Head} name=${name} session=${session} known=${known} status=${queued.length && ENDED.includes(status) ? "queued" : status} agent=${agent} connection=${connection} acts=${acts} tab=${tab} />
+    ${tab === "timeline" ? html`<${Timeline} session=${session} version=${version} now=${now} entries=${entries} />`
       : tab === "replay" ? html`<${Replay} key=${name} session=${session} version=${version} at=${Number(query.at) || 0} name=${name} />`
-        : html`<${Conversation} name=${name} session=${session} version=${version} status=${status} open=${open} now=${now} acts=${acts} focus=${Number(query.turn) || 0} />`}
+        : html`<${Conversation} name=${name} session=${session} version=${version} status=${status} open=${open} now=${now} acts=${acts} queued=${queued} onQueue=${queue.again} focus=${Number(query.turn) || 0} />`}
     ${!tab && may("run") ? html`<${Composer} isRunning=${status === "running"} isWaiting=${status === "waiting"} draft=${draft}
       placeholder=${agent ? `Message ${agent}` : "Message"} onSend=${acts.send} onStop=${acts.cancel} />` : null}
     ${ask ? html`<${Ask} ...${ask} onClose=${() => setAsk(null)} />` : null}
@@ -70,7 +75,7 @@ function Head({ name, session, known, status, agent, connection, acts, tab }) {
   const total = [...session.turns.values()].reduce((sum, turn) => sum + turn.usage.input + turn.usage.output + turn.lost.input + turn.lost.output, 0);
   const first = may("read") ? textOf([...session.turns.values()][0]?.message?.parts) : "";
   const title = known ? titleOf({ ...known, title: known.title || first }) : first || name;
-  const shown = known?.in_doubt && !["running", "waiting", "open"].includes(status) ? "in_doubt" : status;
+  const shown = known?.in_doubt && !["running", "waiting", "open", "queued"].includes(status) ? "in_doubt" : status;
   return html`<header class="session-head">
     <div class="top"><a class="back" href="#/runs" aria-label="All runs">\u2190</a>
       <h1><${Words} text=${title} /></h1><${State} name=${shown} />
@@ -93,7 +98,18 @@ function Head({ name, session, known, status, agent, connection, acts, tab }) {
   </header>`;
 }
 
-function Conversation({ name, session, version, status, open, now, acts, focus }) {
+/** The messages of a session that have not begun: when each of them does, and how to take it out. */
+function Queued({ entries, onQueue }) {
+  const takeOut = async (one) => {
+    if (await attempt(() => post(`queue/entries/${one.entry}/cancel`))) tell("The message was taken out of the queue.", "good");
+    onQueue();
+    refresh();
+  };
+  return html`${entries.map((one) => html`<p key=${one.entry} class="note"><${State} name="queued" /> message ${one.entry}: ${one.state === "blocked" ? "it begins after the turn before it" : one.state === "scheduled" ? "it begins later" : "it begins as soon as a worker has a free place"}
+    ${may("run") ? html` <${Button} tone="plain" label="Take it out" onClick=${() => takeOut(one)} />` : null}</p>`)}`;
+}
+
+function Conversation({ name, session, version, status, open, now, acts, queued, onQueue, focus }) {
   const box = useRef(null);
   const end = useRef(true);
   const [limit, setLimit] = useState(FIRST_TURNS);
@@ -115,7 +131,8 @@ function Conversation({ name, session, version, status, open, now, acts, focus }
     ${all.slice(from).map((turn) => html`<${Turn} key=${turn.number} turn=${turn} isLast=${turn.number === session.last.turn} status=${status} open=${open} now=${now}
       acts=${may("run") ? (one) => html`<${TurnActs} turn=${one} acts=${acts} />` : null} />`)}
     ${session.changes.map((one) => html`<p key=${one.number} class="note">${one.kind === "rewind" ? `rewound to ${one.to === 0 ? "the beginning" : `turn ${one.to}`}` : "older turns were replaced by a summary"}${one.by ? ` by ${visible(one.by)}` : ""}</p>`)}
-    ${!all.length ? html`<p class="quiet pad">Nothing was said yet.</p>` : null}
+    ${!all.length && !queued.length ? html`<p class="quiet pad">Nothing was said yet.</p>` : null}
+    <${Queued} entries=${queued} onQueue=${onQueue} />
     ${status === "open" ? html`<p class="note warn">The process that drove this turn has ended. ${may("run") ? "Resume continues it where the journal ends; finished tools do not run again." : ""}</p>` : null}
     </div>
   </div>`;
