@@ -224,6 +224,28 @@ def test_a_worker_says_whether_it_is_well(url: str, folder: Path, tmp_path: Path
             worker.stop()
 
 
+def test_schedules_are_added_run_and_deleted(url: str, folder: Path) -> None:
+    def schedules(*words: object) -> tuple[int, str, str]:
+        return holdfast("schedules", *words, "--journal", url)
+
+    cron = ["--cron", "0 9 * * MON-FRI", "--zone", "Europe/Berlin"]
+    status, out, _ = schedules("add", "report", "greeter", "Hi.", *cron)
+    assert status == 0
+    assert out.startswith("report  agent greeter  0 9 * * MON-FRI Europe/Berlin  next 20")
+    with working(url, folder) as worker:
+        assert schedules("add", "often", "greeter", "Hi.", "--every", "1s")[0] == 0
+        assert schedules("run", "report")[0] == 0
+        while schedules("history", "often")[1].count("is done") < 2:
+            time.sleep(0.2)
+        worker.stop()
+    assert "triggered  turn " in schedules("history", "report")[1]
+    assert schedules("pause", "often")[1] == "often  agent greeter  every 1 s  paused\n"
+    assert schedules("delete", "often")[1] == "often is deleted\n"
+    assert schedules("delete", "often")[0] == 2
+    assert schedules("resume", "report")[1] == schedules("list")[1] == out
+    assert "--zone" in schedules("add", "x", "a", "b", "--every", "1h", "--zone", "Moon")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

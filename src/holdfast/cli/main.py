@@ -30,6 +30,7 @@ COMMANDS = {
     "worker": "drive the turns that were submitted to a journal, on any number of machines",
     "submit": "queue a turn for the workers of a journal",
     "queue": "show and steer what is queued: list, pause, resume, drain, retry, drop, limits, workers",
+    "schedules": "make, list, pause, run or delete the turns that workers submit at certain times",
     "emulate": "serve a provider that fails by script, for any framework",
 }
 
