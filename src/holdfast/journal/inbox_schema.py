@@ -60,12 +60,14 @@ _TABLES: tuple[LiteralString, ...] = (
         "CREATE INDEX holdfast_inbox_over ON holdfast_inbox (changed_at)"
         " WHERE state IN ('done', 'failed', 'dropped')"
     ),
-    # How many turns of a tenant are queued, and when one of them was admitted last.
+    # How many turns of a tenant are queued, when one of them was admitted last, and until when those that
+    # were refused are asked to wait; all tenants together are "".
     (
         "CREATE TABLE holdfast_inbox_tenants ("
         " tenant text PRIMARY KEY,"
         " queued bigint NOT NULL,"
-        " served {time} NOT NULL DEFAULT 0"
+        " served {time} NOT NULL DEFAULT 0,"
+        " promised {time} NOT NULL DEFAULT 0"
         ")"
     ),
     "CREATE INDEX holdfast_inbox_served ON holdfast_inbox_tenants (served, tenant)",

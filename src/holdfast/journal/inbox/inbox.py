@@ -18,6 +18,7 @@ from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry,
 from holdfast.journal.inbox.engine import Job
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits, to_worker
+from holdfast.journal.inbox.inbox_errors import QueueFullError
 from holdfast.journal.inbox.queue_limits import (
     QUOTA_REACHED,
     LimitTable,
@@ -32,7 +33,7 @@ from holdfast.journal.inbox.steering import (
     retry_entry,
     wake_entry,
 )
-from holdfast.journal.inbox.submitting import name_day, submit_turn
+from holdfast.journal.inbox.submitting import name_day, promise_room, submit_turn
 from holdfast.journal.inbox.sweeping import (
     StalledEntry,
     find_stalled,
@@ -103,7 +104,11 @@ class Inbox:
             QueueFullError: the queue is full or closed.
             QuotaReachedError: the tenant has used up its turns or tokens of this day.
         """
-        return await self._store.perform(partial(submit_turn, submission))
+        try:
+            return await self._store.perform(partial(submit_turn, submission))
+        except QueueFullError as error:
+            refused = error
+        raise await self._store.perform(partial(promise_room, refused, submission.tenant))
 
     async def admit(self, make_put: MakePut | None = None) -> Admission:
         """Admit as many turns as there is room for.

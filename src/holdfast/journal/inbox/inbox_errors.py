@@ -26,12 +26,15 @@ class QueueFullError(InboxError):
         scope: whose queue it is, such as "tenant acme".
         why: what keeps it from taking the turn.
         retry_after: seconds after which there will be room, by what was done lately.
+        seconds_a_turn: how fast the queue becomes shorter; None if that is not known.
 
     >>> str(QueueFullError("tenant acme", "has 100 turns already", 3.0))
     'the queue of tenant acme has 100 turns already. Try again in 3 s'
     """
 
-    def __init__(self, scope: str, why: str, retry_after: float) -> None:
+    def __init__(
+        self, scope: str, why: str, retry_after: float, seconds_a_turn: float | None = None
+    ) -> None:
         message = f"the queue of {scope} {why}. Try again in {retry_after:g} s"
         info = ErrorInfo(
             category=ErrorCategory.RATE_LIMIT_RETRYABLE,
@@ -41,7 +44,7 @@ class QueueFullError(InboxError):
             code="queue_full",
         )
         super().__init__(message, info=info)
-        self.scope = scope
+        self.scope, self.why, self.seconds_a_turn = scope, why, seconds_a_turn
 
 
 class QuotaReachedError(InboxError):

@@ -90,6 +90,15 @@ RETURNING id
 LOCK_TENANT: Final = "UPDATE holdfast_inbox_tenants SET queued = queued WHERE tenant = :tenant"
 """Keeps other transactions from changing the queue of a tenant."""
 
+PROMISE: Final = """
+INSERT INTO holdfast_inbox_tenants AS known (tenant, queued, promised)
+VALUES (:tenant, 0, :now + :seconds)
+ON CONFLICT (tenant) DO UPDATE SET
+  promised = CASE WHEN known.promised > :now THEN known.promised ELSE :now END + :seconds
+RETURNING promised - :now
+"""
+"""Returns after how many seconds there will be room for one more that was refused."""
+
 ADD_QUEUED: Final = (
     "UPDATE holdfast_inbox_tenants SET queued = queued + :count WHERE tenant = :tenant"
 )

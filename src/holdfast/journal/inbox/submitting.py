@@ -17,6 +17,7 @@ from holdfast.journal.journal_names import digest_name
 
 SECONDS_OF_A_DAY = 86_400.0
 _LONGEST_RETRY_AFTER = 300.0
+_LONGEST_PROMISE = 3600.0
 
 
 class RepeatError(Exception):
@@ -81,7 +82,7 @@ def _check_limits(submission: Submission) -> Transaction[None]:
 
 
 def _refuse(tenant: str | None, limit: int) -> Transaction[None]:
-    """Raise QueueFullError. A tenth of the queue has begun after the time that it tells.
+    """Raise QueueFullError.
 
     Args:
         tenant: whose queue is full; None for that of all tenants.
@@ -89,13 +90,30 @@ def _refuse(tenant: str | None, limit: int) -> Transaction[None]:
     """
     rows = yield Statement(sql.LATELY_DONE, {"tenant": tenant})
     of_tenant, of_all = to_int(rows[0][0]), to_int(rows[0][1])
-    done = of_all if tenant is None else of_tenant
-    seconds = _LONGEST_RETRY_AFTER
-    if done:
-        seconds = max(limit / 10, 1.0) * max(to_float(rows[0][2]), 1.0) / done
-    seconds = min(max(1.0, round(seconds, 1)), _LONGEST_RETRY_AFTER)
+    done = of_all if tenant is None else of_tenant or of_all
+    seconds_a_turn = max(to_float(rows[0][2]), 1.0) / done if done else None
     scope = "all tenants" if tenant is None else f"tenant {tenant}"
-    raise QueueFullError(scope, f"has {limit} turns already", seconds)
+    why = f"has {limit} turns already"
+    raise QueueFullError(scope, why, _LONGEST_RETRY_AFTER, seconds_a_turn)
+
+
+def promise_room(refused: QueueFullError, tenant: str) -> Transaction[QueueFullError]:
+    """Return the refusal with the time after which there will be room for this one too.
+
+    Whoever was refused before is asked to come back earlier, each when one more turn has begun, so
+    that they do not all come back at once and find room for a few.
+
+    Args:
+        refused: the refusal, whose transaction was rolled back.
+        tenant: the tenant of the turn.
+    """
+    if refused.seconds_a_turn is None:
+        return refused
+    name = tenant if refused.scope == f"tenant {tenant}" else ""
+    values = {"tenant": name, "seconds": refused.seconds_a_turn}
+    seconds = to_float((yield Statement(sql.PROMISE, values))[0][0])
+    told = min(max(1.0, round(seconds, 1)), _LONGEST_PROMISE)
+    return QueueFullError(refused.scope, refused.why, told, refused.seconds_a_turn)
 
 
 def _check_quota(tenant: str, turns: int | None, tokens: int | None) -> Transaction[None]:

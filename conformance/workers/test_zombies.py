@@ -58,13 +58,14 @@ class Scene:
         self._postgres = postgres
 
     async def rows(self, statement: str) -> list[tuple[object, ...]]:
+        """Return what a statement gives."""
         return await asyncio.to_thread(self._postgres.rows, self.settings.journal, statement)
 
     async def disturb(self, victim: WorkerProcess, act: Callable[[], None]) -> None:
         """Disturb a worker as soon as it drives turns; return when all turns are over."""
         await self.load.submit()
         mine = f"SELECT id FROM holdfast_inbox WHERE worker = '{victim.id}' AND state = 'admitted'"
-        while not await self.rows(mine):
+        while not await self.rows(mine):  # noqa: ASYNC110  # REASON: another process changes it
             await asyncio.sleep(0.02)
         act()
         await wait_until_over(self._postgres, self.settings.journal, TURNS, SECONDS)
