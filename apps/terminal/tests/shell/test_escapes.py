@@ -159,7 +159,7 @@ ESCAPES = (
     "find . -execdir ./x ';'", "./ls", "/tmp/cat f", "~/bin/git status", "../sudo ls", "$HOME/ls", "./env ls",
     # A backslash at the end of a line joins what stands on both sides.
     "y=a\\\nls rm x", "y\\\n=a rm x", ">a\\\nb", "a >.e\\\nnv", "x <<< a\\\nb", "ls 2\\\n>f", "a &\\\n& rm x",
-    'echo "$\\\n(rm x)"', "a || !] b", "x=(a b)\\; rm y", "x=(a)b rm y", "[www]", "[-g x]", "a \n{}", "{ls; }", "[[ a>(rm x) ]]", "[[ a <(rm x) ]]", "echo `a 'b`c' d`",
+    'echo "$\\\n(rm x)"', "a || !] b", "x=(a b)\\; rm y", "x=$ rm echo -rf y", "x=$ \n rm", "declare z=$ \n rm", "x=(a)b rm y", "[www]", "[-g x]", "a \n{}", "{ls; }", "[[ a>(rm x) ]]", "[[ a <(rm x) ]]", "echo `a 'b`c' d`",
     "echo $(coproc cat x)",
     "ab <<'E'E\n>\nab\nE\nab z",
     "echo x > /proc/self/cwd/f", "cat //proc/self/root/etc/passwd", "cat /proc/1/environ", "LC_ALL=zh_CN.GBK ls",

@@ -22,9 +22,11 @@ from adh.shell.parsed_line import (
 from adh.shell.quoting import QuotingError
 from adh.shell.tree_checks import (
     find_arithmetic_problem,
+    find_assignment_problem,
     find_break_problem,
     find_expansion_problem,
     find_heredoc_problem,
+    find_parted_problem,
     find_subscript_problem,
     find_test_problem,
     find_text_leaf_problem,
@@ -93,8 +95,6 @@ ONE_LINE = frozenset(
     {"command", "redirected_statement", "declaration_command", "unset_command", "test_command"}
 )
 LOOPS = frozenset({"for_statement", "while_statement"})
-# What may follow the value of an assignment without being a part of it; a backslash is checked elsewhere.
-AFTER_ASSIGNMENT = frozenset([b"", *(bytes([one]) for one in b" \t\n;&|)<>`")])
 NAMED_TEXT = frozenset({"comment", "heredoc_start", "heredoc_end", "file_descriptor"})
 
 
@@ -381,8 +381,7 @@ class StatementReader:
 
     def _read_assignment(self, node: Node, problems: list[str]) -> Assignment:
         target, *rest = node.children
-        if self._source[node.end_byte : node.end_byte + 1] not in AFTER_ASSIGNMENT:
-            problems.append("an assignment that goes on after its value")
+        problems.append(find_assignment_problem(node, self._source))
         if target.type == "subscript":
             problems.append(find_subscript_problem(target))
             name = get_text(target.children[0])
@@ -469,7 +468,9 @@ class StatementReader:
             self._read(node)
             return
         problem = ""
-        if node.type == "expansion":
+        if node.type == "simple_expansion":
+            problem = find_parted_problem(node)
+        elif node.type == "expansion":
             problem = find_expansion_problem(node)
             self._check_assigning(node)
         elif node.type == "arithmetic_expansion":

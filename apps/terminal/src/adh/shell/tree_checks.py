@@ -22,6 +22,8 @@ HARMLESS_SPECIALS = frozenset({"#", "?", "$", "!"})
 UNQUOTED = frozenset({"simple_expansion", "expansion", "command_substitution"})
 # What may follow the delimiter of a here-document without being a part of it.
 HEREDOC_FOLLOWERS = frozenset([bytes([one]) for one in b" \t\n;&|<>()"])
+# What may follow the value of an assignment without being a part of it; a backslash is checked elsewhere.
+AFTER_ASSIGNMENT = frozenset([b"", *(bytes([one]) for one in b" \t\n;&|)<>`")])
 CODE = "bash evaluates the value of a variable as an expression there"
 
 
@@ -48,6 +50,22 @@ def find_expansion_problem(node: Node) -> str:
         elif offset and child.type != "number" and child.is_named:
             return CODE
     return ""
+
+
+def find_parted_problem(node: Node) -> str:
+    """Return why a node is not what the tree says, since its parts do not touch; or nothing.
+
+    In `x=$ rm` the tree has an expansion of `rm`, and bash sets x to a dollar and runs `rm`.
+    """
+    parted = any(before.end_byte != after.start_byte for before, after in pairwise(node.children))
+    return f"a space within {get_text(node)!r}" if parted else ""
+
+
+def find_assignment_problem(node: Node, source: bytes) -> str:
+    """Return why an assignment is not what the tree says, or nothing."""
+    if source[node.end_byte : node.end_byte + 1] not in AFTER_ASSIGNMENT:
+        return "an assignment that goes on after its value"
+    return find_parted_problem(node)
 
 
 def find_subscript_problem(node: Node) -> str:
