@@ -70,6 +70,24 @@ async def test_turns_of_a_session_are_done_one_after_another(journal: Journal) -
     assert texts == ["one", "two", "three"]
 
 
+async def test_two_deliveries_at_once_to_one_worker_begin_the_turn_once(journal: Journal) -> None:
+    """The inbox gives an entry again to the worker that has it, as its first answer may be lost."""
+    agent = greeter(journal, "Hello.", "Hello again.")
+    inbox = open_inbox(journal)
+    async with Worker(agent) as worker:
+        await inbox.set_limits("all", QueueLimits(is_paused=True))
+        run = await agent.submit("Hi.", session="ada", request="r1")
+        entry = await inbox.find_request("", "r1")
+        assert entry is not None
+        await inbox.set_limits("all", QueueLimits())
+        await inbox.admit()
+        await asyncio.gather(*(worker._driving._handle(entry.id) for _ in range(3)))
+        assert (await run.wait(SECONDS)).text == "Hello."
+    found = await inbox.find(entry.id)
+    assert found is not None
+    assert (found.state, found.deliveries) == (EntryState.DONE, 1)
+
+
 async def test_the_same_request_is_one_turn_and_another_message_a_conflict(
     journal: Journal,
 ) -> None:

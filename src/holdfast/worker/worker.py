@@ -171,6 +171,7 @@ class EntryWorker:
         """What the worker tells the others of itself."""
         self.counts = WorkerCounts()
         self._handled: dict[int, InboxEntry] = {}
+        self._beginning: set[int] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._delivery: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -292,9 +293,13 @@ class EntryWorker:
 
     async def _handle(self, entry_id: int) -> None:
         """Do what a job asks for; a job of an entry that is not to be driven here does nothing."""
-        if entry_id in self._handled:
+        if entry_id in self._handled or entry_id in self._beginning:
             return
-        entry = await self._inbox.begin(entry_id, self.info.id)
+        self._beginning.add(entry_id)
+        try:
+            entry = await self._inbox.begin(entry_id, self.info.id)
+        finally:
+            self._beginning.discard(entry_id)
         if entry is None:
             return
         self._handled[entry_id] = entry
