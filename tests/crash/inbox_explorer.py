@@ -299,11 +299,11 @@ class InboxExplorer:
         return _go(replace(state, leases=leases), worker, ("drives", job, number))
 
     def _drive(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
-        """Ask, or end the turn; nothing if the lease was lost."""
+        """Ask, or end the turn. A worker that has lost its lease gives its entry up: it may still have it."""
         _, job, number = phase
         turn = self.story.turns[number]
         if dict(state.leases).get(turn.session) != worker:
-            return _go(state, worker, IDLE)
+            return _go(state, worker, ("ends", job, number, EntryState.POSTPONED))
         leases = tuple(one for one in state.leases if one[0] != turn.session)
         asks = turn.asks and state.turns[number] == "open"
         if state.turns[number] == "closed":

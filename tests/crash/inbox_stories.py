@@ -26,8 +26,8 @@ INBOX_STORIES = (SAME, ASKED, PAUSED, LIMITED)
 LARGE_INBOX_STORIES = (
     replace(SAME, workers=3, crashes=2),
     replace(ASKED, workers=3, crashes=2, losses=1),
-    replace(PAUSED, turns=(*PAUSED.turns, Turn("as")), workers=3, crashes=1, pauses=2),
-    replace(LIMITED, workers=3, crashes=2),
+    replace(PAUSED, workers=3, crashes=1, pauses=2),
+    replace(LIMITED, turns=(Turn("as"), Turn("at")), workers=3, crashes=2, losses=1),
 )
 """Three workers, two of which die; `./run crash explore`."""
 
