@@ -141,6 +141,8 @@ async def test_a_network_that_loses_everything_is_noticed(
             app = create_app(Agent(ScriptedModel("Hi."), name="worker", journal=journal))
             async with serve(app) as base, Api(base) as api:
                 assert (await api.get("/sessions")).status == 200
+                while not app.state.service.is_connected:  # the link notices what is lost
+                    await asyncio.sleep(0.01)
                 proxy.is_down = True
                 proxy.silence()
                 answer, seconds = await timed(asyncio.ensure_future(api.get("/sessions")))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.postgres_server import PostgresServer
 from tests.server.note_agent import answer, final_text
 from tests.server.processes import Client, ServedProcess
 
@@ -327,7 +328,7 @@ async def test_a_killed_process_that_starts_after_the_deadline_continues_the_tur
 
 
 async def test_two_processes_that_start_after_the_deadline_continue_the_turn_once(
-    tmp_path: Path, url: str
+    tmp_path: Path, postgres: PostgresServer, url: str
 ) -> None:
     with (
         Emulator(answer) as emulator,
@@ -337,9 +338,13 @@ async def test_two_processes_that_start_after_the_deadline_continue_the_turn_onc
         client = Client([first.api, second.api], "ada", "Pay")
         reading = asyncio.ensure_future(client.run())
         await wait_for_question(client)
+        while postgres.rows(url, "SELECT state FROM holdfast_inbox") != [("waiting",)]:
+            await asyncio.sleep(0.05)
         for process in (first, second):
             await process.kill()
             process.later = 3601
+        # The inbox goes by the clock of its database.
+        postgres.rows(url, "UPDATE holdfast_inbox SET due_at = due_at - 3601")
         for process in (first, second):
             process.start()
         await asyncio.wait_for(reading, 30)

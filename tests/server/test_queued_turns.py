@@ -20,6 +20,7 @@ from holdfast.client import (
     NewSchedule,
     NotFoundError,
     ServiceConflictError,
+    TurnView,
 )
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import TurnClosed
@@ -91,7 +92,7 @@ async def test_a_service_is_a_worker_and_a_busy_session_is_queued(url: str, desk
     async with serving(url, desk) as client:
         turn = await client.run("desk", "hello", session="ada")
         assert (turn.status, turn.text, turn.turn) == ("completed", "You said hello.", 1)
-        waiting = await client.turns.start("desk", "wait", session="ada")
+        waiting = await begin(client, "wait", session="ada")
         assert (waiting.status, waiting.turn) == ("running", 2)
         queued = await client.turns.start("desk", "later", session="ada", request="r3")
         assert (queued.status, queued.turn) == ("queued", 0)
@@ -123,6 +124,14 @@ async def wait_for(client: Client, number: int, state: str) -> EntryView:
     return entry
 
 
+async def begin(client: Client, message: str, *, session: str, request: str = "wait") -> TurnView:
+    """Start a turn, and return it once it has begun: the same request finds the same turn."""
+    while True:
+        turn = await client.turns.start("desk", message, session=session, request=request)
+        if turn.status != "queued":
+            return turn
+
+
 async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
         queued = await client.turns.start("desk", "hello", session="ada", request="r1")
@@ -131,9 +140,8 @@ async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> Non
         assert (listed.session, listed.turn_status, listed.title) == ("ada", "queued", "hello")
         assert (await client.queue.overview()).workers == 0
         async with working(url, desk):
-            while queued.status == "queued":
-                queued = await client.turns.start("desk", "hello", session="ada", request="r1")
-            turn = await client.turns.wait("ada", queued.turn)
+            begun = await begin(client, "hello", session="ada", request="r1")
+            turn = await client.turns.wait("ada", begun.turn)
             assert turn.text == "You said hello."
             (question,) = (await client.run("desk", "pay", session="ada")).questions
             answered = await client.questions.approve(question)
@@ -150,7 +158,7 @@ async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: D
         with pytest.raises(NotFoundError):
             await client.turns.cancel("eve")
         async with working(url, desk):
-            running = await client.turns.start("desk", "wait", session="ada")
+            running = await begin(client, "wait", session="ada")
             assert running.status == "running"
             assert (await client.turns.cancel("ada")).status == "cancelled"
             (question,) = (await client.run("desk", "pay", session="bob")).questions
@@ -295,7 +303,7 @@ async def test_a_journal_of_one_process_queues_turns_if_it_is_told_to(
     monkeypatch.chdir(tmp_path)
     app = create_app(desk.make_agent(), journal=place, queue=QueueOptions(parallel=2))
     async with serve(app) as base, Client(base) as client:
-        await client.turns.start("desk", "wait", session="ada")
+        await begin(client, "wait", session="ada")
         later = await client.turns.start("desk", "pay", session="ada", request="r2")
         assert later.status == "queued"
         desk.may_go_on.set()

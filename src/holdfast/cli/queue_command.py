@@ -53,7 +53,12 @@ _EXAMPLES = {
 LIMITS = ("running", "queued", "turns_per_day", "tokens_per_day")
 _JOURNAL = "the journal of the workers: postgresql://..., or a SQLite file"
 _SCOPE = '"all", "tenant" for each tenant without its own, "tenant:NAME" or "agent:NAME"'
-_UNDER_WAY = (EntryState.BLOCKED, EntryState.READY, EntryState.ADMITTED)
+_UNDER_WAY = (
+    EntryState.BLOCKED,
+    EntryState.READY,
+    EntryState.ADMITTED,
+    EntryState.POSTPONED,
+)
 _LEFT = (EntryState.SCHEDULED, EntryState.WAITING)
 _SECONDS_BETWEEN_LOOKS = 0.5
 _PAGE = 1000

@@ -65,8 +65,9 @@ class TenantService:
         self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
         self.watch = SessionWatch()
         self.runner = TurnRunner(self.watch)
-        clock = plan_of(next(iter(agents.values()))).clock
-        self.open_turns = OpenTurns(self.journal, self.runner, self._agents, clock)
+        self.clock = plan_of(next(iter(agents.values()))).clock
+        """The clock of the agents, which sets until when a question may be answered."""
+        self.open_turns = OpenTurns(self.journal, self.runner, self._agents, self.clock)
         is_shared = isinstance(journal, SharedJournal)
         self._runs = VisibleRuns(tenant, self.runner, is_shared=is_shared)
         self.reader = SessionReader(self.journal, self._runs, self.watch)

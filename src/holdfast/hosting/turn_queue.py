@@ -18,7 +18,7 @@ from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.hosting.turns.turn_runner import AcceptedTurn, find_accepted
-from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.entries import QUEUED, RESTING, EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -31,7 +31,7 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 _MOST_LOOKS, _PAUSE = 50, 0.1
 """How often, and after how many seconds, it is looked whether a worker has saved the end of a turn."""
 
-_UNBEGUN = (EntryState.READY, EntryState.ADMITTED, EntryState.BLOCKED, EntryState.SCHEDULED)
+_UNBEGUN = (*QUEUED, EntryState.ADMITTED, EntryState.POSTPONED)
 
 
 class TurnQueue:
@@ -131,13 +131,13 @@ class TurnQueue:
     async def wake(self, session: str) -> None:
         """Let the turn of a session that waits be looked at by a worker: it was answered or closed."""
         entry = await self.inbox.find_active(self._tenant, session)
-        if entry is not None and entry.state is EntryState.WAITING:
+        if entry is not None and entry.state in RESTING:
             await self.inbox.wake(entry.id)
 
     async def find_unbegun(self, session: str) -> InboxEntry | None:
         """Return the turn of a session that begins next, and has not begun; None if there is none."""
         entries = await self.inbox.list_entries(
-            tenant=self._tenant, session=session, states=_UNBEGUN
+            tenant=self._tenant, session=session, states=_UNBEGUN, limit=1000
         )
         for entry in reversed(entries):
             if not entry.turn and await self._journal.find_request(entry.request) is None:

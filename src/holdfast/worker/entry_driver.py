@@ -118,7 +118,7 @@ class EntryDriver:
             elif last.status == "running":  # another process drives it
                 return _wait_for_session(entry)
             elif last.status in ("open", "waiting"):
-                if await _time_to_continue(tenant, session) <= time.time():
+                if await is_answered(tenant, session):
                     tenant.runner.recover(session, tenant.agent(entry.agent))
             elif last.status in ("failed", "limit") and entry.turn:  # somebody wants it tried again
                 tenant.runner.resume(session, await tenant.agent_of(session))
@@ -157,7 +157,7 @@ async def _read_end(tenant: TenantService, session: str, turn: int) -> EntryOutc
 
 async def is_answered(tenant: TenantService, session: str) -> bool:
     """Whether a turn that waits can go on: an answer came, or it is too late for one."""
-    return await _time_to_continue(tenant, session) <= time.time()
+    return await _time_to_continue(tenant, session) <= tenant.clock.now()
 
 
 async def _time_to_continue(tenant: TenantService, session: str) -> float:

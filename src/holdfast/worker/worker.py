@@ -31,7 +31,7 @@ from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.opening_inbox import open_inbox, open_schedules
 from holdfast.journal.inbox.worker_entries import WorkerInfo, find_seconds_to_live
-from holdfast.journal.journal_errors import JournalError
+from holdfast.journal.journal_errors import JournalError, JournalVersionError
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.worker.dispatcher import Dispatcher
@@ -315,6 +315,10 @@ class EntryWorker:
         while True:
             try:
                 return await self._driver.drive(entry)
+            except JournalVersionError as error:
+                _log.error("the worker stops, since a newer one is needed: %s", error)
+                self.begin_stop()
+                return None
             except JournalError as error:
                 if self._stopping is not None:
                     return None

@@ -93,7 +93,7 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
         created_at: when it was submitted.
         changed_at: when its state changed last.
         deliveries: how often a worker began it and did not hand it back.
-        worker: the id of the worker that has it; "" if none has.
+        worker: the id of the worker that has it, or had it last; "" for none.
         turn: the number of the turn in its session; 0 until that is known.
         error: why it failed; "" if it did not.
         made_by: who submitted it.

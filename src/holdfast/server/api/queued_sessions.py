@@ -6,7 +6,7 @@ change anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -29,16 +29,21 @@ async def find_queued(tenant: TenantService) -> Mapping[str, InboxEntry]:
     """Return the turns that have not begun, by their sessions: of each session the one that is next."""
     if tenant.queue is None:
         return {}
-    states = (*QUEUED, EntryState.ADMITTED)
+    states = (*QUEUED, EntryState.ADMITTED, EntryState.POSTPONED)
     found = await tenant.queue.inbox.list_entries(tenant=tenant.tenant, states=states, limit=_MOST)
     return {entry.session: entry for entry in found if not entry.turn}  # the oldest is the last
 
 
-def mark_queued(summary: SessionSummary, queued: Collection[str]) -> SessionSummary:
-    """Return a summary whose state is "queued" if its last turn has ended and another one waits."""
-    if summary.session in queued and summary.turn_status in TURN_ENDED:
-        return replace(summary, turn_status="queued")
-    return summary
+def mark_queued(summary: SessionSummary, entry: InboxEntry | None) -> SessionSummary:
+    """Return a summary whose state is "queued" if its last turn has ended and another one waits.
+
+    Args:
+        summary: the summary.
+        entry: the turn of the session that is next. One that is admitted may be the last turn itself.
+    """
+    if entry is None or entry.state is EntryState.ADMITTED:
+        return summary
+    return replace(summary, turn_status="queued") if summary.turn_status in TURN_ENDED else summary
 
 
 async def summarize_new(

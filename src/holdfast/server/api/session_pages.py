@@ -37,7 +37,9 @@ async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> Ses
         for info in page:
             before = info
             if query.agent is UNSET or query.agent == info.agent:
-                summary = mark_queued(await summarize_session(tenant, info), queued)
+                summary = mark_queued(
+                    await summarize_session(tenant, info), queued.get(info.session)
+                )
                 if _fits(summary, query):
                     found.append(summary)
             if len(found) >= query.limit:

@@ -57,9 +57,8 @@ async def read_session(call: Call[NoQuery, NoBody]) -> Response:
             raise
         return respond(new)
     queue = call.tenant.queue
-    if queue is not None and await queue.find_unbegun(call.session) is not None:
-        summary = mark_queued(summary, {call.session})
-    return respond(summary)
+    entry = None if queue is None else await queue.find_unbegun(call.session)
+    return respond(mark_queued(summary, entry))
 
 
 async def change_session(call: Call[NoQuery, SessionChange]) -> Response:
