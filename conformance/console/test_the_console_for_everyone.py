@@ -161,6 +161,7 @@ TAKEN = {
     "console-runs": ("#/runs/refund-while-the-server-died", ("light", "dark")),
     "console-approvals": ("#/approvals", ("light",)),
     "console-replay": ("#/runs/refund-while-the-server-died/replay?at=8", ("light",)),
+    "console-queue": ("#/queue", ("light",)),
     "console-compare": ("#/compare/broken-lamp/delivered-twice", ("dark",)),
 }
 

@@ -3,7 +3,7 @@ import { classes, html, useNow, useState } from "../lib/dom.js";
 import { pathOf, post } from "../lib/api.js";
 import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
-import { ago, clock, count, duration, plural, visible } from "../lib/format.js";
+import { clock, count, duration, plural, visible } from "../lib/format.js";
 import { usePolled } from "../lib/polled.js";
 import { attempt, may, refresh, tell } from "../lib/store.js";
 import { Ago, Button, Fold } from "../parts/basics.js";
@@ -116,10 +116,9 @@ function DeadLetters({ entries, now, onDone }) {
 function Waiting({ entries, now, onDone }) {
   if (!entries.length) return html`<p class="quiet">No message waits for its begin.</p>`;
   const cancel = (one) => perform(`queue/entries/${one.entry}/cancel`, "The message was taken out of the queue.", onDone);
-  return html`<div class="table" tabindex="0" role="region" aria-label="Messages that wait"><table><thead><tr><th scope="col">message</th><th scope="col">session</th><th scope="col">agent</th><th scope="col">state</th><th scope="col">waits</th><th scope="col"><span class="hidden">acts</span></th></tr></thead>
-    <tbody>${entries.slice(0, 50).map((one) => html`<tr key=${one.entry}><td>${one.entry}</td><td><a href=${address(["runs", one.session])}>${visible(one.session)}</a></td><td>${visible(one.agent)}</td>
-      <td title=${WORDS[one.state]}>${one.state}${one.state === "scheduled" && one.due_at > now ? ` for ${clock(one.due_at, now)}` : ""}</td><td>${ago(one.created_at, now)}</td>
-      <td>${may("run") ? html`<${Button} tone="plain" label="Take out" aria-label=${`Take message ${one.entry} out`} onClick=${() => cancel(one)} />` : null}</td></tr>`)}</tbody></table></div>
+  return html`<ul class="plainlist waits" aria-label="Messages that wait">${entries.slice(0, 50).map((one) => html`<li key=${one.entry}><a href=${address(["runs", one.session])}>${visible(one.session)}</a>
+      <span class="quiet" title=${WORDS[one.state]}>message ${one.entry} for ${visible(one.agent)}, ${one.state}${one.state === "scheduled" && one.due_at > now ? ` for ${clock(one.due_at, now)}` : ""}, waits <${Ago} at=${one.created_at} now=${now} /></span>
+      ${may("run") ? html`<${Button} tone="plain" label="Take out" aria-label=${`Take out message ${one.entry}`} onClick=${() => cancel(one)} />` : null}</li>`)}</ul>
     ${entries.length > 50 ? html`<p class="quiet">And ${entries.length - 50} more.</p>` : null}`;
 }
 
