@@ -1,7 +1,11 @@
-"""`holdfast serve` as a program, with an agent whose provider is the emulator."""
+"""`holdfast serve` as a program, with an agent whose provider is the emulator.
+
+With HOLDFAST_QUEUE=postgresql://..., the service drives no turns, and a worker in another process does.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -26,14 +30,19 @@ def serving_agent(folder: Path, emulator: str, wire: str = "openai") -> Iterator
     agent = folder / "demo.toml"
     agent.write_text(_AGENT.format(url=emulator, wire=wire))
     command = [HOLDFAST, "serve", str(agent), "--port", "0"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={"HOLDFAST_CONFORMANCE_KEY": "any"}
-    )
+    queue, environment = os.environ.get("HOLDFAST_QUEUE"), {"HOLDFAST_CONFORMANCE_KEY": "any"}
+    worker = None
+    if queue:
+        command += ["--journal", queue, "--no-worker"]
+        work = [HOLDFAST, "worker", str(agent), "--journal", queue]
+        worker = subprocess.Popen(work, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     try:
         found = (_ADDRESS.search(line) for line in process.stdout)
         yield next(f"{one[0]}/v1" for one in found if one)
     finally:
-        process.kill()
-        process.wait()
+        for one in (process, *((worker,) if worker else ())):
+            one.kill()
+            one.wait()
         process.stdout.close()

@@ -157,6 +157,10 @@ async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: D
         assert (await client.queue.read(queued.entry)).state == "dropped"
         with pytest.raises(NotFoundError):
             await client.turns.cancel("eve")
+        await client.sessions.create("Ivy", session="ivy")
+        queued = await client.turns.start("desk", "hello", session="ivy")
+        await client.sessions.delete("ivy")
+        assert (await client.queue.read(queued.entry)).state == "dropped"
         async with working(url, desk):
             running = await begin(client, "wait", session="ada")
             assert running.status == "running"

@@ -7,6 +7,7 @@ must never say that one has begun which the journal does not have.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from holdfast.core.effects import turn_key
@@ -136,13 +137,23 @@ class TurnQueue:
 
     async def find_unbegun(self, session: str) -> InboxEntry | None:
         """Return the turn of a session that begins next, and has not begun; None if there is none."""
+        async for entry in self._list_unbegun(session):
+            return entry
+        return None
+
+    async def _list_unbegun(self, session: str) -> AsyncIterator[InboxEntry]:
+        """Yield the turns of a session that have not begun, the next one first."""
         entries = await self.inbox.list_entries(
             tenant=self._tenant, session=session, states=_UNBEGUN, limit=1000
         )
         for entry in reversed(entries):
             if not entry.turn and await self._journal.find_request(entry.request) is None:
-                return entry
-        return None
+                yield entry
+
+    async def cancel_all_unbegun(self, session: str, by: str) -> None:
+        """Cancel every turn of a session that has not begun: the session is to be deleted."""
+        async for entry in self._list_unbegun(session):
+            await self.inbox.cancel(entry.id, by)
 
     async def cancel_unbegun(self, session: str, by: str) -> bool:
         """Cancel the turn of a session that begins next; return whether there is one."""

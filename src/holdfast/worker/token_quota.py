@@ -71,7 +71,7 @@ def count_tokens(item: Event | Notice) -> int:
     """Return the tokens that an event of a turn adds, with those of failed attempts and of agents in tools.
 
     >>> from holdfast.core.messages import Reply, Usage
-    >>> count_tokens(ModelReplied("t1.i0.model", 0.0, Reply((), Usage(input=3, output=2))))
+    >>> count_tokens(ModelReplied("t1.i0.model", 0.0, Reply((), usage=Usage(input=3, output=2))))
     5
     """
     if isinstance(item, ModelReplied):

@@ -76,8 +76,10 @@ async def _tell_changed(call: Call[NoQuery, SessionChange], act: Act) -> Respons
 
 
 async def delete_session(call: Call[NoQuery, NoBody]) -> Response:
-    """Delete a session."""
+    """Delete a session. Its messages that have not begun are taken out of the queue first."""
     await check_idle(call.tenant, call.session)
+    if call.tenant.queue is not None:
+        await call.tenant.queue.cancel_all_unbegun(call.session, call.principal.name)
     act = call.make_act("delete")
     await call.tenant.sessions.with_act(act).delete(call.session)
     call.tenant.watch.wake(call.session)
