@@ -185,6 +185,7 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "docs/how-to/pass-a-database-to-tools.md": {"openai": _shop},
     "docs/how-to/queue-turns.md": {"openai": _hello},
     "docs/how-to/run-a-batch.md": {"openai": _invoices},
+    "docs/how-to/run-many-workers.md": {"openai": _hello},
     "docs/how-to/serve-with-fastapi.md": {"openai": _support},
     "docs/how-to/speak-openais-protocols.md": {"openai": _served_shop},
     "docs/how-to/survive-a-crash.md": {"openai": _hello},
