@@ -26,6 +26,9 @@ _SECONDS_BETWEEN_PRUNINGS = 60.0
 _SECONDS_ON_THE_WAY = 2.0
 """Seconds after which a job that nobody has begun may be lost."""
 
+_LONGEST_WAY = 30.0
+"""Seconds after which a job that nobody has begun is put again, whatever the engine says of it."""
+
 _log = logging.getLogger("holdfast.worker")
 
 
@@ -89,6 +92,8 @@ class Sweep:
             for entry in stalled
             if not entry.worker and now - self._seen_at[entry] >= _SECONDS_ON_THE_WAY
         ]
+        # A job may be alive in a queue that no worker takes from any more.
+        orphans |= {entry for entry in old if now - self._seen_at[entry] >= _LONGEST_WAY}
         if old:
             lost = set(await self._engine.find_lost([entry.id for entry in old]))
             orphans |= {entry for entry in old if entry.id in lost}
