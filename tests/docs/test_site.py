@@ -43,4 +43,4 @@ def test_the_front_page_is_the_readme_and_its_links_lead_to_pages(site: Path) ->
 
 def test_programs_can_read_the_whole_site_as_one_text(site: Path) -> None:
     assert "tutorial" in (site / "llms.txt").read_text("utf-8")
-    assert "Four ways to use it" in (site / "llms-full.txt").read_text("utf-8")
+    assert "Five ways to use it" in (site / "llms-full.txt").read_text("utf-8")
