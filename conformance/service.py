@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 
@@ -24,6 +25,16 @@ api_key_env = "HOLDFAST_CONFORMANCE_KEY"
 """
 
 
+def make_schema(database: str) -> str:
+    """Make a schema, so that no two services share a journal; return the address with it."""
+    import psycopg
+
+    name = f"conformance_{uuid4().hex}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{database.partition('?')[0]}?options=-csearch_path%3D{name}"
+
+
 @contextmanager
 def serving_agent(folder: Path, emulator: str, wire: str = "openai") -> Iterator[str]:
     """Serve the agent `demo`; yield the address of OpenAI's protocols."""
@@ -33,6 +44,7 @@ def serving_agent(folder: Path, emulator: str, wire: str = "openai") -> Iterator
     queue, environment = os.environ.get("HOLDFAST_QUEUE"), {"HOLDFAST_CONFORMANCE_KEY": "any"}
     worker = None
     if queue:
+        queue = make_schema(queue)
         command += ["--journal", queue, "--no-worker"]
         work = [HOLDFAST, "worker", str(agent), "--journal", queue]
         worker = subprocess.Popen(work, env=environment)
