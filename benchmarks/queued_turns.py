@@ -33,7 +33,7 @@ from holdfast.resilience import CallContext, Done, Outcome
 from holdfast.testing import ScriptedModel
 from holdfast.worker import Worker
 
-DELAYS, TURNS, PARALLEL, AT_ONCE = 60, 200, 16, 16
+DELAYS, TURNS, PARALLEL, AT_ONCE = 40, 200, 16, 16
 LEASES = (4.0, 10.0)
 
 
@@ -75,7 +75,7 @@ def make_app(url: str) -> procrastinate.App:
     """Make the bare engine."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
 
-    @app.task(name="speak")
+    @app.task(name="speak", queue="bare")
     async def speak(word: str) -> None:
         print(word, time.monotonic(), flush=True)
 
@@ -87,7 +87,7 @@ async def work_bare(url: str) -> None:
     app = make_app(url)
     async with app.open_async():
         print("begun", flush=True)
-        await app.run_worker_async(concurrency=PARALLEL, delete_jobs="always")
+        await app.run_worker_async(queues=["bare"], concurrency=PARALLEL, delete_jobs="always")
 
 
 class WorkerProgram:
@@ -145,7 +145,7 @@ class Submitter:
     async def defer(self, word: str) -> float:
         """Defer a bare job; return when that began."""
         at = time.monotonic()
-        await self.app.configure_task("speak").defer_async(word=word)
+        await self.app.configure_task("speak", queue="bare").defer_async(word=word)
         return at
 
     async def fill(self, side: str, count: int) -> None:
@@ -215,7 +215,7 @@ def _read_until_idle(program: WorkerProgram) -> Sequence[float]:
         pending += os.read(source, 65536)
         *lines, pending = pending.split(b"\n")
         found += [float(line.split()[1]) for line in lines if b" " in line]
-        seconds = 4.0 if found else 30.0
+        seconds = 12.0 if found else 30.0
     return found
 
 

@@ -52,17 +52,20 @@ class PostgresInboxStore:
         async def work(connection: Connection) -> T:
             for _ in range(_MOST_TRIES):
                 try:
-                    async with connection.transaction():
-                        return await self._drive(connection, make())
+                    return await self._perform_once(connection, make())
                 except (RepeatError, errors.UniqueViolation, errors.DeadlockDetected):
                     continue  # another transaction was faster, and this one sees it now
-            async with connection.transaction():
-                return await self._drive(connection, make())
+            return await self._perform_once(connection, make())
 
         async def job(begin: Begin) -> T:
             return await self._server.apply_change(work, begin)
 
         return await self._server.thread.submit(job)
+
+    async def _perform_once(self, connection: Connection, transaction: Transaction[T]) -> T:
+        # Statements without rows are sent with the next one that has some: half as many round trips.
+        async with connection.pipeline(), connection.transaction():
+            return await self._drive(connection, transaction)
 
     async def _drive(self, connection: Connection, transaction: Transaction[T]) -> T:
         try:
@@ -78,7 +81,7 @@ class PostgresInboxStore:
         if self._now is not None:
             text, values["now"] = text.replace(_NOW, "%(now)s::float8"), self._now()
         cursor = await connection.execute(text.encode(), values, binary=True)
-        return await cursor.fetchall() if cursor.description else []
+        return await cursor.fetchall() if gives_rows(statement) else []
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         """Call a function whenever the inbox may have changed; returns what ends that."""
@@ -94,6 +97,18 @@ class PostgresInboxStore:
 
     def close(self) -> None:
         """Do nothing: the connections are those of the journal."""
+
+
+def gives_rows(statement: Statement) -> bool:
+    """Whether a statement has rows that its transaction reads.
+
+    >>> gives_rows(LOCK), gives_rows(Statement("SELECT 1")), gives_rows(Statement("DELETE FROM t"))
+    (False, True, False)
+    """
+    if statement is LOCK or statement is NOTIFY:
+        return False
+    is_query = statement.text.lstrip().startswith(("SELECT", "WITH"))
+    return is_query or "RETURNING" in statement.text
 
 
 def translate(statement: Statement) -> str:
