@@ -25,6 +25,9 @@ MOST_AT_ONCE = 200
 _CANDIDATES = 32
 """The least number of tenants that are compared; as many as there are free slots, if these are more."""
 
+_FIRST_READ = 4
+"""The number of turns of a tenant that are read first: mostly there are fewer, and one reading is enough."""
+
 MakePut = Callable[[Sequence[Job]], Statement]
 """Returns the statement that puts jobs, of an engine in the same database."""
 
@@ -176,7 +179,7 @@ class _ReadyTurns:
     def _rows_of(self, agent: str) -> Transaction[Sequence[tuple[int, int]]]:
         """Return the turns of an agent that were read and not taken; read more if all were taken."""
         rows = self._read.get(agent, [])
-        size = self._size.get(agent, 1)
+        size = self._size.get(agent, _FIRST_READ)
         if not rows and size:
             values = {"tenant": self._tenant, "agent": agent, "limit": size}
             found = yield Statement(sql.READY, values)
