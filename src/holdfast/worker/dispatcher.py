@@ -45,7 +45,7 @@ class Dispatcher:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self.wake)
 
-        return self._inbox.watch(wake)
+        return self._inbox.watch(wake, of_ends=False)
 
     def wake(self) -> None:
         """Admit as soon as possible, on the event loop."""

@@ -90,7 +90,7 @@ def end_entry(
         elif cancelled_by is not None or is_answered:  # it was about to wait meanwhile
             yield from wake_entry(entry_id)
     if rows:
-        yield sql.NOTIFY
+        yield sql.NOTIFY_END
     return (yield from admit_turns(make_put))
 
 

@@ -77,8 +77,13 @@ class InboxStore(Protocol):
         """
         ...
 
-    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call a function whenever the inbox may have changed, from any thread; returns what ends that."""
+    def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
+        """Call a function whenever the inbox may have changed, from any thread; returns what ends that.
+
+        Args:
+            notify: the function.
+            of_ends: also when a turn has ended or waits, which leaves nothing to admit.
+        """
         ...
 
     def close(self) -> None:
@@ -294,9 +299,14 @@ class Inbox:
         """Delete some entries that were over before so many seconds; returns how many."""
         return await self._store.perform(partial(prune_entries, seconds))
 
-    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call a function whenever the inbox may have changed, from any thread; returns what ends that."""
-        return self._store.watch(notify)
+    def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
+        """Call a function whenever the inbox may have changed, from any thread; returns what ends that.
+
+        Args:
+            notify: the function.
+            of_ends: also when a turn has ended or waits, which leaves nothing to admit.
+        """
+        return self._store.watch(notify, of_ends=of_ends)
 
     def close(self) -> None:
         """Close what was opened for the inbox; the journal stays open."""

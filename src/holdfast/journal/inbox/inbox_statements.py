@@ -16,6 +16,9 @@ from holdfast.journal.inbox.statements import Statement
 LOCK: Final = Statement("-- lock")
 """Takes the lock of the inbox until the transaction ends; each database has a way of its own."""
 
+NOTIFY_END: Final = Statement("-- notify of an end")
+"""As NOTIFY, of a turn that has ended or waits: its transaction has admitted already, so no worker must."""
+
 NOTIFY: Final = Statement("-- notify")
 """Wakes the workers once the transaction is committed; each database has a way of its own."""
 

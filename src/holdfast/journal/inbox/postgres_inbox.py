@@ -11,12 +11,15 @@ from typing import Final, TypeVar
 
 from psycopg import errors
 
-from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY
+from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY, NOTIFY_END
 from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
 from holdfast.journal.inbox.submitting import RepeatError
 from holdfast.journal.loop_thread import Begin
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.postgres_pool import Connection
+
+MESSAGE_OF_END: Final = "inbox end"
+"""What is sent when a turn has ended or waits."""
 
 MESSAGE: Final = "inbox"
 """What is sent to the processes of the journal when the inbox may have changed."""
@@ -24,6 +27,7 @@ MESSAGE: Final = "inbox"
 _LOCK: Final = (
     "SELECT pg_advisory_xact_lock(hashtextextended('holdfast_inbox.' || current_schema(), 0))"
 )
+_NOTIFY_END: Final = f"SELECT pg_notify('holdfast_' || md5(current_schema()), '{MESSAGE_OF_END}')"  # REASON: made of constants
 _NOTIFY: Final = f"SELECT pg_notify('holdfast_' || md5(current_schema()), '{MESSAGE}')"  # REASON: made of constants
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float8"
 _PARAMETER: Final = re.compile(r":(\w+)")
@@ -83,11 +87,11 @@ class PostgresInboxStore:
         cursor = await connection.execute(text.encode(), values, binary=True)
         return await cursor.fetchall() if gives_rows(statement) else []
 
-    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
         """Call a function whenever the inbox may have changed; returns what ends that."""
 
         def receive(message: str) -> None:
-            if message == MESSAGE:
+            if message == MESSAGE or (of_ends and message == MESSAGE_OF_END):
                 notify()
 
         def note_link(_is_up: bool) -> None:  # REASON: a callback
@@ -105,7 +109,7 @@ def gives_rows(statement: Statement) -> bool:
     >>> gives_rows(LOCK), gives_rows(Statement("SELECT 1")), gives_rows(Statement("DELETE FROM t"))
     (False, True, False)
     """
-    if statement is LOCK or statement is NOTIFY:
+    if statement in (LOCK, NOTIFY, NOTIFY_END):
         return False
     is_query = statement.text.lstrip().startswith(("SELECT", "WITH"))
     return is_query or "RETURNING" in statement.text
@@ -121,6 +125,8 @@ def translate(statement: Statement) -> str:
         return _LOCK
     if statement is NOTIFY:
         return _NOTIFY
+    if statement is NOTIFY_END:
+        return _NOTIFY_END
     return _PARAMETER.sub(_name_parameter, statement.text)
 
 

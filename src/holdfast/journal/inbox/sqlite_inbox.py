@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY
+from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY, NOTIFY_END
 from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
 from holdfast.journal.inbox.steering import note_answer
 from holdfast.journal.inbox.submitting import RepeatError
@@ -71,8 +71,9 @@ class SqliteInboxStore:
             self._watchers.notify()
         return result
 
-    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
         """Call a function whenever the inbox may have changed; returns what ends that."""
+        del of_ends  # one process has one worker mostly: nothing is gained
         return self._watchers.add(notify)
 
     def close(self) -> None:
@@ -104,8 +105,9 @@ class MemoryInboxStore:
             self._watchers.notify()
         return result
 
-    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
         """Call a function whenever the inbox may have changed; returns what ends that."""
+        del of_ends  # one process has one worker mostly: nothing is gained
         return self._watchers.add(notify)
 
     def note_answer(self, tenant: str, run: str, is_end: bool) -> None:
@@ -151,14 +153,14 @@ def _drive(connection: sqlite3.Connection, transaction: Transaction[T], now: Now
     try:
         statement = next(transaction)
         while True:
-            is_changed = is_changed or statement is NOTIFY
+            is_changed = is_changed or statement in (NOTIFY, NOTIFY_END)
             statement = transaction.send(_execute(connection, statement, now))
     except StopIteration as end:
         return end.value, is_changed
 
 
 def _execute(connection: sqlite3.Connection, statement: Statement, now: Now) -> Sequence[Row]:
-    if statement is LOCK or statement is NOTIFY:
+    if statement in (LOCK, NOTIFY, NOTIFY_END):
         return ()
     values = dict(statement.values)
     if ":now" in statement.text:
