@@ -256,7 +256,7 @@ class InboxMachine(RuleBasedStateMachine):
         if known.state in ("scheduled", "blocked", "ready") and not known.has_begun:
             known.state = "dropped"
             self.unblock(known.place)
-        elif known.state in ("ready", "admitted", "waiting"):
+        elif known.state in ("ready", "admitted", *RESTING):
             known.is_cancelled = True
             known.state = "ready" if known.state in RESTING else known.state
         assert result == known.state
