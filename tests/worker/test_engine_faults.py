@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.nats_server import NatsServer
@@ -16,8 +17,11 @@ from tests.postgres_server import PostgresServer
 from holdfast import PostgresJournal
 from holdfast.journal.inbox.engine import Engine, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
-from holdfast.worker.engines import postgres_connector
+from holdfast.worker.engines import nats_stream, postgres_connector
 from holdfast.worker.engines.opening import open_engine
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -249,3 +253,47 @@ async def test_tables_that_were_dropped_are_made_again_by_opening(
         await engine.put([Job(1, "q")])
         assert list(await engine.find_lost([1, 2])) == [2]
         await engine.close()
+
+
+async def test_a_stream_that_stores_nothing_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the stream are damaged: the server answers, and confirms no message."""
+    calls: list[str] = []
+
+    async def call_api(_client: object, name: str, _body: object) -> dict[str, object]:
+        calls.append(name.split(".holdfast-", maxsplit=1)[0])
+        return {}
+
+    async def put_some(_stream: object, _client: object, jobs: Sequence[Job]) -> None:
+        calls.append(f"put {[job.id for job in jobs]}")
+        if "STREAM.DELETE" not in calls:
+            raise TimeoutError
+
+    class Server:
+        async def publish(self, subject: str) -> None:
+            calls.append(subject)
+
+    monkeypatch.setattr(nats_stream, "call_api", call_api)
+    monkeypatch.setattr(nats_stream.JobStream, "_put_some", put_some)
+    await nats_stream.JobStream("s", STALL).put(cast("Client", Server()), [Job(5, "q")])
+    anew = ["STREAM.INFO", "STREAM.DELETE", "STREAM.CREATE"]
+    assert calls == ["put [5]", *anew, "put [5]", "holdfast.s.wakes.q"]
+
+
+async def test_a_consumer_that_is_ahead_of_its_stream_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A consumer came back that had delivered 758 messages of a stream that has 25."""
+    calls: list[str] = []
+
+    async def call_api(_client: object, name: str, _body: object) -> dict[str, object]:
+        calls.append(name.split(".holdfast-", maxsplit=1)[0])
+        if name.startswith("STREAM"):
+            return {"state": {"last_seq": 25}}
+        is_new = "CONSUMER.DELETE" in calls
+        return {"delivered": {"stream_seq": 0 if is_new else 758}}
+
+    monkeypatch.setattr(nats_stream, "call_api", call_api)
+    stream = nats_stream.JobStream("s", STALL)
+    await stream.create_consumer(cast("Client", object()), "q")
+    create = "CONSUMER.DURABLE.CREATE"
+    assert calls == [create, "STREAM.INFO", "CONSUMER.DELETE", create]

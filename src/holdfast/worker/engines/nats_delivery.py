@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -28,6 +29,8 @@ from holdfast.worker.engines.queue_names import redelivery_delay
 
 _SECONDS_BETWEEN_POLLS = 1.0
 _SECONDS_TO_ANSWER = 2.0
+_SECONDS_BETWEEN_LOOKS = 15.0
+"""Seconds after which it is looked again whether the stream and its consumers fit together."""
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -100,6 +103,7 @@ class NatsDelivery:
         self._pull: _Pull | None = None
         self._client: Client | None = None
         self._consumers: dict[str, str] = {}
+        self._looked_at = 0.0
         self._inbox = ""
         self._subscriptions: list[Subscription] = []
 
@@ -130,7 +134,9 @@ class NatsDelivery:
         client = await self._connection.open()
         if client is not self._client:
             await self._subscribe(client)
-        if not self._consumers:
+        now = monotonic()
+        if not self._consumers or now - self._looked_at >= _SECONDS_BETWEEN_LOOKS:
+            self._looked_at = now
             await self._stream.create(client)
             for queue in self._queues:
                 self._consumers[queue] = await self._stream.create_consumer(client, queue)

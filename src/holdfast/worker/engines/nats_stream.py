@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from nats.aio.client import Client
@@ -92,7 +92,13 @@ class JobStream:
             "max_ack_pending": -1,
         }
         body = {"stream_name": self.name, "config": config}
-        await call_api(client, f"CONSUMER.DURABLE.CREATE.{self.name}.{name}", body)
+        place = f"CONSUMER.DURABLE.CREATE.{self.name}.{name}"
+        consumer = await call_api(client, place, body)
+        if _read_number(consumer, "delivered", "stream_seq"):
+            stream = await call_api(client, f"STREAM.INFO.{self.name}", {})
+            if _is_ahead(consumer, stream):
+                await call_api(client, f"CONSUMER.DELETE.{self.name}.{name}", {})
+                await call_api(client, place, body)
         return name
 
     async def put(self, client: Client, jobs: Sequence[Job]) -> None:
@@ -105,8 +111,22 @@ class JobStream:
                 # The server has lost the stream, with all that it held.
                 await self.create(client)
                 await self._put_some(client, some)
+            except TimeoutError:
+                await self._replace(client)
+                await self._put_some(client, some)
         for queue in {job.queue for job in jobs}:
             await client.publish(self.get_wake_subject(queue))
+
+    async def _replace(self, client: Client) -> None:
+        """Make the stream anew if the server answers and stores nothing: its files were damaged or deleted.
+
+        Raises:
+            TimeoutError: the server does not answer.
+        """
+        await call_api(client, f"STREAM.INFO.{self.name}", {})
+        with suppress(ApiError):  # another worker has deleted it
+            await call_api(client, f"STREAM.DELETE.{self.name}", {})
+        await self.create(client)
 
     async def _put_some(self, client: Client, jobs: Sequence[Job]) -> None:
         await asyncio.gather(*(self._put_one(client, job) for job in jobs))
@@ -145,6 +165,22 @@ class JobStream:
         state = content.get("state")
         subjects = state.get("subjects") if isinstance(state, dict) else None
         return list(subjects) if isinstance(subjects, dict) else []
+
+
+def _is_ahead(consumer: Mapping[str, object], stream: Mapping[str, object]) -> bool:
+    """Whether a consumer has delivered what its stream has not had: the stream was made anew meanwhile.
+
+    >>> _is_ahead({"delivered": {"stream_seq": 758}}, {"state": {"last_seq": 25}})
+    True
+    """
+    delivered = _read_number(consumer, "delivered", "stream_seq")
+    return delivered > _read_number(stream, "state", "last_seq")
+
+
+def _read_number(content: Mapping[str, object], part: str, name: str) -> int:
+    found = content.get(part)
+    number = found.get(name) if isinstance(found, dict) else None
+    return number if isinstance(number, int) else 0
 
 
 class _StreamIsGoneError(Exception):
