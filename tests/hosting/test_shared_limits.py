@@ -18,7 +18,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
 from holdfast.hosting import shared_limits
 from holdfast.hosting.shared_limits import SharedLimits
 from holdfast.resilience.endpoint_states import EndpointStates
-from holdfast.resilience.limiter.decision import FREE, Pause
+from holdfast.resilience.limiter.decision import FREE, EndpointPause
 from holdfast.resilience.limiter.options import LimiterOptions
 from holdfast.resilience.limiter.strategy import RateLimiter
 from holdfast.resilience.pipeline import Failed
@@ -94,8 +94,8 @@ class Process:
         self.limiter.leave(FREE, Failed(ValueError(), info), SystemClock())
 
     @property
-    def pause(self) -> Pause:
-        return Pause(*self.limiter.measure_pause(monotonic()))
+    def pause(self) -> EndpointPause:
+        return EndpointPause(*self.limiter.measure_pause(monotonic()))
 
 
 @pytest.fixture(autouse=True)

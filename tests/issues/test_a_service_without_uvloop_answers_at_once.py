@@ -7,13 +7,12 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 
-from holdfast.cli.serve_http import ServeOptions, _listen
+from holdfast.cli.listening import listen
 
 
 def test_a_service_without_uvloop_answers_at_once() -> None:
-    options = ServeOptions(host="127.0.0.1", port=0)
     with (
-        closing(_listen(options)) as listener,
+        closing(listen("--port", "127.0.0.1", 0)) as listener,
         closing(socket.create_connection(listener.getsockname())),
     ):
         accepted, _ = listener.accept()

@@ -22,7 +22,7 @@ from holdfast import (
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.events import Status, TurnClosed
 from holdfast.journal import Journal, Retention
-from holdfast.runtime.engine_copies import copy_on_journal
+from holdfast.runtime.queued_runs.engine_copies import copy_on_journal
 from holdfast.runtime.sessions import background_pruning
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened

@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from holdfast import PostgresJournal
-from holdfast.worker.engines.opening import open_engine
+from holdfast.worker.engines.engine_opening import open_engine
 
 
 async def begin(entry: int) -> None:

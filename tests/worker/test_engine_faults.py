@@ -15,10 +15,10 @@ from tests.nats_server import NatsServer
 from tests.postgres_server import PostgresServer
 
 from holdfast import PostgresJournal
-from holdfast.journal.inbox.engine import Engine, Job
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.worker.engines import nats_stream, postgres_connector
-from holdfast.worker.engines.opening import open_engine
+from holdfast.worker.engines.engine_opening import open_engine
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -55,7 +55,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_put(engine: Engine, *entries: int) -> None:
+async def until_put(engine: DispatchEngine, *entries: int) -> None:
     """Put until the engine takes it, as the inbox does."""
     async with asyncio.timeout(30):
         while True:
@@ -66,7 +66,9 @@ async def until_put(engine: Engine, *entries: int) -> None:
 
 
 @asynccontextmanager
-async def running(engine: Engine, work: Callable[[int], Awaitable[None]]) -> AsyncIterator[None]:
+async def running(
+    engine: DispatchEngine, work: Callable[[int], Awaitable[None]]
+) -> AsyncIterator[None]:
     await engine.open()
     task = asyncio.create_task(engine.run(work, ["q"], 4))
     try:
@@ -149,7 +151,7 @@ async def test_a_killed_nats_server_is_waited_for(nats_server: NatsServer, url: 
         assert work.begun.count(1) == 1
 
 
-async def until_refused(engine: Engine) -> None:
+async def until_refused(engine: DispatchEngine) -> None:
     async with asyncio.timeout(20):
         while True:
             try:

@@ -18,8 +18,8 @@ from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.live_link import DriverAct, LiveLink
 from holdfast.testing.emulator import Emulator, Pace
+from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.engines.nats_engine import NatsEngine
-from holdfast.worker.engines.opening import open_engine
 
 pytestmark = pytest.mark.anyio
 

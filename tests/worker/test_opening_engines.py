@@ -10,11 +10,11 @@ from tests.postgres_server import PostgresServer
 
 from holdfast import PostgresJournal
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.inbox.engine import Engine, Job, TransactionalEngine
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job, TransactionalEngine
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.worker.engines import nats_connection, postgres_connector
-from holdfast.worker.engines.opening import open_engine
+from holdfast.worker.engines.engine_opening import open_engine
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +76,7 @@ def test_a_missing_package_is_named_with_its_extra(
     assert f"[{extra}]" in str(caught.value)
 
 
-async def read_failure(engine: Engine) -> str:
+async def read_failure(engine: DispatchEngine) -> str:
     with pytest.raises(EngineError) as caught:
         await engine.open()
     await engine.close()

@@ -15,10 +15,10 @@ from holdfast.core.errors import ConfigurationError, SessionBusyError, WaitingEr
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.questions import AnyAnswer
-from holdfast.event_log.live.following import share_reader
 from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.process_exchange import LiveExchange
 from holdfast.event_log.live.reading import SessionReader
+from holdfast.event_log.live.session_follower import share_reader
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.event_log.live.visible_runs import VisibleRuns
 from holdfast.hosting.bound_agents import AnyAgent, bind_agent, plan_of

@@ -6,7 +6,7 @@ a tool or call a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict, cast, get_origin
 
@@ -21,6 +21,7 @@ from holdfast.core.hosted_tools import HostedTool, split_hosted_tools
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, user
 from holdfast.core.model_request import ModelRequest, ModelSettings
+from holdfast.core.turn_options import InterruptedRun
 from holdfast.journal.port import Journal
 from holdfast.journal.retention import Retention
 from holdfast.middleware.chain import (
@@ -70,7 +71,7 @@ class AgentKeywords(TypedDict, total=False):
     # Any: only the signature of `Agent` can connect this type with the type of the result.
     output: OutputKind[Any] | Sequence[OutputKind[Any]] | StructuredOutput[Any]
     deps_type: type[Any] | None
-    deps: object
+    deps: Any | Callable[[InterruptedRun], Any | Awaitable[Any]] | None
     settings: ModelSettings | None
     limits: Limits | None
     retry: RetryOptions | None

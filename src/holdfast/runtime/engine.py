@@ -31,6 +31,7 @@ from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.arguments.changed_plans import ChangedPlans
 from holdfast.runtime.arguments.continued_turn import ContinuedTurn, read_continued_turn
+from holdfast.runtime.arguments.run_deps import add_default_deps, find_deps, is_function_of_run
 from holdfast.runtime.arguments.run_keywords import (
     RECOVER_NAMES,
     RESUME_NAMES,
@@ -66,7 +67,6 @@ from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
 from holdfast.runtime.result import Result
-from holdfast.runtime.run_deps import add_default_deps, find_deps, is_function_of_run
 from holdfast.runtime.sessions.earlier_turn import find_last_try, is_latest_turn, replay_turn
 from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_pool import (

@@ -17,10 +17,10 @@ from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
-from holdfast.journal.inbox.engine import Engine
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.postgres import PostgresJournal
-from holdfast.worker.engines.opening import open_engine
+from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.live_links import share_link
 from holdfast.worker.worker import EntryWorker
 
@@ -77,7 +77,7 @@ def queue_turns(
 
 @asynccontextmanager
 async def _front(
-    service: ServiceTenants, engine: Engine, lifetime: ServiceLifetime
+    service: ServiceTenants, engine: DispatchEngine, lifetime: ServiceLifetime
 ) -> AsyncIterator[None]:
     """Serve people without driving a turn; the engine only shows the runs of workers."""
     async with AsyncExitStack() as stack:

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct
 
-from holdfast.journal.inbox.engine import Engine, Job
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job
 
 _SECONDS = 30.0
 """The longest time in which anything may happen."""
@@ -46,7 +46,7 @@ class EngineCarrier(Struct, frozen=True):
         lose_jobs: loses all jobs, as if the storage of the engine was emptied. Engines stay usable.
     """
 
-    make: Callable[[], Engine]
+    make: Callable[[], DispatchEngine]
     lose_jobs: Callable[[], Awaitable[None]]
 
 
@@ -83,14 +83,14 @@ async def _until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _until_lost(engine: Engine, ids: Sequence[int]) -> None:
+async def _until_lost(engine: DispatchEngine, ids: Sequence[int]) -> None:
     async with asyncio.timeout(_SECONDS):
         while set(await engine.find_lost(ids)) != set(ids):  # noqa: ASYNC110  # REASON: it is asked
             await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
-async def _open(carrier: EngineCarrier) -> AsyncIterator[Engine]:
+async def _open(carrier: EngineCarrier) -> AsyncIterator[DispatchEngine]:
     engine = carrier.make()
     await engine.open()
     try:
@@ -101,7 +101,7 @@ async def _open(carrier: EngineCarrier) -> AsyncIterator[Engine]:
 
 @asynccontextmanager
 async def _running(
-    engine: Engine, handler: _Handler, queues: Sequence[str] = ("q",), parallel: int = 4
+    engine: DispatchEngine, handler: _Handler, queues: Sequence[str] = ("q",), parallel: int = 4
 ) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(engine.run(handler, queues, parallel))
     try:
@@ -114,7 +114,7 @@ async def _running(
 
 
 class EngineConformance:
-    """The contract of `holdfast.journal.inbox.engine.Engine`; define a fixture `carrier`."""
+    """The contract of `holdfast.journal.inbox.dispatch_engine.DispatchEngine`; define a fixture `carrier`."""
 
     async def test_jobs_are_delivered_and_forgotten(self, carrier: EngineCarrier) -> None:
         """Those put before the run begins and those put later; afterwards none of them is live."""

@@ -11,11 +11,11 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.journal.inbox.admitting import Admission as Admission
+    from holdfast.journal.inbox.dispatch_engine import DispatchEngine as DispatchEngine
+    from holdfast.journal.inbox.dispatch_engine import HandleJob as HandleJob
+    from holdfast.journal.inbox.dispatch_engine import Job as Job
+    from holdfast.journal.inbox.dispatch_engine import TransactionalEngine as TransactionalEngine
     from holdfast.journal.inbox.driving import EntryOutcome as EntryOutcome
-    from holdfast.journal.inbox.engine import Engine as Engine
-    from holdfast.journal.inbox.engine import HandleJob as HandleJob
-    from holdfast.journal.inbox.engine import Job as Job
-    from holdfast.journal.inbox.engine import TransactionalEngine as TransactionalEngine
     from holdfast.journal.inbox.entries import EntryState as EntryState
     from holdfast.journal.inbox.entries import InboxEntry as InboxEntry
     from holdfast.journal.inbox.entries import Submission as Submission
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from holdfast.journal.inbox.worker_entries import WorkerEntry as WorkerEntry
     from holdfast.journal.inbox.worker_entries import WorkerInfo as WorkerInfo
     from holdfast.runtime.queued_runs.queued_run import QueuedRun as QueuedRun
-    from holdfast.worker.engines.opening import open_engine as open_engine
+    from holdfast.worker.engines.engine_opening import open_engine as open_engine
     from holdfast.worker.worker import Worker as Worker
 
 _HOME: dict[str, str] = {
     "Admission": "holdfast.journal.inbox.admitting",
-    "Engine": "holdfast.journal.inbox.engine",
+    "DispatchEngine": "holdfast.journal.inbox.dispatch_engine",
     "EntryOutcome": "holdfast.journal.inbox.driving",
     "EntryState": "holdfast.journal.inbox.entries",
-    "HandleJob": "holdfast.journal.inbox.engine",
+    "HandleJob": "holdfast.journal.inbox.dispatch_engine",
     "Inbox": "holdfast.journal.inbox.inbox",
     "InboxEntry": "holdfast.journal.inbox.entries",
     "InboxStore": "holdfast.journal.inbox.inbox",
-    "Job": "holdfast.journal.inbox.engine",
+    "Job": "holdfast.journal.inbox.dispatch_engine",
     "QueueDepth": "holdfast.journal.inbox.inbox",
     "QueueLimits": "holdfast.journal.inbox.queue_limits",
     "QueuedRun": "holdfast.runtime.queued_runs.queued_run",
     "StalledEntry": "holdfast.journal.inbox.sweeping",
     "Statement": "holdfast.journal.inbox.statements",
     "Submission": "holdfast.journal.inbox.entries",
-    "TransactionalEngine": "holdfast.journal.inbox.engine",
+    "TransactionalEngine": "holdfast.journal.inbox.dispatch_engine",
     "Worker": "holdfast.worker.worker",
     "WorkerEntry": "holdfast.journal.inbox.worker_entries",
     "WorkerInfo": "holdfast.journal.inbox.worker_entries",
-    "open_engine": "holdfast.worker.engines.opening",
+    "open_engine": "holdfast.worker.engines.engine_opening",
     "open_inbox": "holdfast.journal.inbox.opening_inbox",
 }
 """Public name -> the module that defines it. Sorted."""

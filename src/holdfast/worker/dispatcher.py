@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.inbox.admitting import Admission, MakePut
-from holdfast.journal.inbox.engine import Engine, Job, TransactionalEngine
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job, TransactionalEngine
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import EngineError
 
@@ -27,7 +27,7 @@ class Dispatcher:
         engine: carries the jobs.
     """
 
-    def __init__(self, inbox: Inbox, engine: Engine) -> None:
+    def __init__(self, inbox: Inbox, engine: DispatchEngine) -> None:
         self._inbox = inbox
         self._engine = engine
         self._changed = asyncio.Event()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.hosting.service_tenants import ServiceTenants
-from holdfast.journal.inbox.engine import Engine, LinkingEngine
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine, LinkingEngine
 from holdfast.journal.live_link import LinkedJournal
 
 
-def share_link(service: ServiceTenants, engine: Engine) -> None:
+def share_link(service: ServiceTenants, engine: DispatchEngine) -> None:
     """Let a service tell of its runs over an engine; call it before the service starts.
 
     Args:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from time import monotonic
 
 from holdfast.core.errors import HoldfastError
-from holdfast.journal.inbox.engine import Engine
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.sweeping import StalledEntry
 from holdfast.worker.dispatcher import Dispatcher
@@ -45,7 +45,7 @@ class Sweep:
     def __init__(
         self,
         inbox: Inbox,
-        engine: Engine,
+        engine: DispatchEngine,
         dispatcher: Dispatcher,
         steps: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:

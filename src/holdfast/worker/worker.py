@@ -24,8 +24,8 @@ from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine, name_queue
 from holdfast.journal.inbox.driving import EntryOutcome
-from holdfast.journal.inbox.engine import Engine, name_queue
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.journal.inbox.inbox_errors import EngineError
@@ -35,7 +35,7 @@ from holdfast.journal.journal_errors import JournalError, JournalVersionError
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.worker.dispatcher import Dispatcher
-from holdfast.worker.engines.opening import open_engine
+from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.entry_driver import EntryDriver, is_answered
 from holdfast.worker.live_links import share_link
 from holdfast.worker.stop_signal import stop_at_sigterm
@@ -85,7 +85,7 @@ class Worker:
         agents: AnyAgent | Iterable[AnyAgent],
         *,
         journal: Journal | str | None = None,
-        engine: Engine | str | None = None,
+        engine: DispatchEngine | str | None = None,
         parallel: int = 16,
         tenants: Collection[str] = (),
         grace: float = 60.0,
@@ -138,7 +138,7 @@ class EntryWorker:
         self,
         service: ServiceTenants,
         lifetime: ServiceLifetime,
-        engine: Engine | str | None = None,
+        engine: DispatchEngine | str | None = None,
         *,
         parallel: int = 16,
         tenants: Collection[str] = (),

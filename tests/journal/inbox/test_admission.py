@@ -10,7 +10,7 @@ from tests.journal.inbox.queued_turns import InboxUnderTest, make_submission, ma
 
 from holdfast.journal.inbox import admitting, inbox_statements
 from holdfast.journal.inbox.admitting import Admission
-from holdfast.journal.inbox.engine import name_queue
+from holdfast.journal.inbox.dispatch_engine import name_queue
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits
 from holdfast.journal.inbox.room import QueueFacts, Room

@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
-from holdfast.journal.inbox.engine import Job
+from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.entries import RESTING, EntryState, InboxEntry
 from holdfast.journal.inbox.entry_rows import to_entry, to_facts
 from holdfast.journal.inbox.room import Room

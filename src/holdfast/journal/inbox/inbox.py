@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
+from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry, hand_back_entry
-from holdfast.journal.inbox.engine import Job
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits, to_worker
 from holdfast.journal.inbox.inbox_errors import QueueFullError

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.journal.inbox.engine import name_queue
+from holdfast.journal.inbox.dispatch_engine import name_queue
 from holdfast.journal.inbox.queue_limits import LimitTable
 from holdfast.journal.inbox.worker_entries import WorkerInfo
 from holdfast.journal.inbox.worker_slots import Kind, WorkerSlots

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from holdfast.journal.inbox import inbox_statements as sql
-from holdfast.journal.inbox.engine import Job
+from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.entry_rows import to_facts, to_int
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction

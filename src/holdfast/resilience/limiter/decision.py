@@ -187,29 +187,29 @@ def record_refusal(
     return msgspec.structs.replace(state, limit=limit, lowered_at=now)
 
 
-class Pause(Struct, frozen=True):
+class EndpointPause(Struct, frozen=True):
     """Seconds for which all calls still pause, and those of them that a refusal asked for."""
 
     all: float = 0.0
     refused: float = 0.0
 
 
-def measure_pause(state: LimiterState, now: float) -> Pause:
+def measure_pause(state: LimiterState, now: float) -> EndpointPause:
     """Return how long calls still pause.
 
     >>> measure_pause(LimiterState(limit=1.0, paused_until=14.0, refused_until=12.0), 10.0)
-    Pause(all=4.0, refused=2.0)
+    EndpointPause(all=4.0, refused=2.0)
     """
-    return Pause(max(0.0, state.paused_until - now), max(0.0, state.refused_until - now))
+    return EndpointPause(max(0.0, state.paused_until - now), max(0.0, state.refused_until - now))
 
 
 def extend_pause(
-    options: LimiterOptions, state: LimiterState, now: float, pause: Pause
+    options: LimiterOptions, state: LimiterState, now: float, pause: EndpointPause
 ) -> LimiterState:
     """Return the state after another process was told to pause; a pause is never shortened.
 
     >>> options = LimiterOptions()
-    >>> extend_pause(options, initial_state(options), 10.0, Pause(4.0, 0.0)).paused_until
+    >>> extend_pause(options, initial_state(options), 10.0, EndpointPause(4.0, 0.0)).paused_until
     14.0
     """
     return msgspec.structs.replace(

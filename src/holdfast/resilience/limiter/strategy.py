@@ -18,7 +18,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
 from holdfast.core.messages import Reply
 from holdfast.resilience.clock import Clock
 from holdfast.resilience.limiter import decision
-from holdfast.resilience.limiter.decision import Pause, Reservation
+from holdfast.resilience.limiter.decision import EndpointPause, Reservation
 from holdfast.resilience.limiter.options import LimiterOptions
 from holdfast.resilience.limiter.waiter import Waiter
 from holdfast.resilience.pipeline import (
@@ -133,7 +133,7 @@ class RateLimiter:
             now: the monotonic clock of the calls.
         """
         with self._lock:
-            pause = Pause(seconds, refused)
+            pause = EndpointPause(seconds, refused)
             self._state = decision.extend_pause(self.options, self._state, now, pause)
 
     def measure_pause(self, now: float) -> tuple[float, float]:

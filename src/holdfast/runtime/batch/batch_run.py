@@ -38,7 +38,7 @@ from holdfast.runtime.arguments.continued_turn import ContinuedTurn
 from holdfast.runtime.batch.batch_progress import ShowProgress, choose_display
 from holdfast.runtime.batch.batch_result import BatchItem, BatchProgress, BatchResult
 from holdfast.runtime.engine import Engine
-from holdfast.runtime.engine_copies import copy_on_journal
+from holdfast.runtime.queued_runs.engine_copies import copy_on_journal
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import resolve_journal
 from holdfast.runtime.turn_state.turn_input import Prompt, to_message

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError, HoldfastBug
-from holdfast.event_log.live.following import SessionFollower
+from holdfast.event_log.live.session_follower import SessionFollower
 from holdfast.event_log.positions import Position, parse_position
 from holdfast.event_log.stream_items import StreamItem
 from holdfast.event_log.text_fold import turn_of_key

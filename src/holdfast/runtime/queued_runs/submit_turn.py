@@ -24,7 +24,7 @@ from holdfast.runtime.arguments.run_keywords import (
     check_names,
 )
 from holdfast.runtime.engine import Engine
-from holdfast.runtime.engine_copies import copy_on_journal
+from holdfast.runtime.queued_runs.engine_copies import copy_on_journal
 from holdfast.runtime.queued_runs.past_results import read_result
 from holdfast.runtime.queued_runs.queued_run import QueuedRun
 from holdfast.runtime.queued_runs.queued_turn import digest_submission, encode_turn
@@ -83,7 +83,7 @@ async def submit_named_turn(
     return QueuedRun(await inbox.submit(submission), inbox, journal, _read_nothing)
 
 
-class _Order(Struct, frozen=True):
+class _QueueOrder(Struct, frozen=True):
     """When a turn is to begin, and who wants it."""
 
     priority: int
@@ -91,15 +91,15 @@ class _Order(Struct, frozen=True):
     by: str
 
 
-def _read_order(given: dict[str, Any]) -> _Order:
+def _read_order(given: dict[str, Any]) -> _QueueOrder:
     """Take what an engine needs nothing of out of keywords. Raises ConfigurationError."""
     priority, not_before = given.pop("priority", 0), given.pop("not_before", None)
     check_value("priority", priority, _PRIORITY)
     check_value("not_before", not_before, _TIME)
-    return _Order(priority, not_before or 0.0, given.get("by", ""))
+    return _QueueOrder(priority, not_before or 0.0, given.get("by", ""))
 
 
-def _make_submission(agent: str, tenant: str, turn: TurnInput, order: _Order) -> Submission:
+def _make_submission(agent: str, tenant: str, turn: TurnInput, order: _QueueOrder) -> Submission:
     body = encode_turn(turn)
     return Submission(
         tenant=tenant,

@@ -15,7 +15,7 @@ from itertools import count
 from threading import Lock
 from time import monotonic
 
-from holdfast.journal.inbox.engine import HandleJob, Job
+from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
 from holdfast.worker.engines.handler_waits import await_handlers
 from holdfast.worker.engines.queue_names import redelivery_delay
 
@@ -73,7 +73,7 @@ class AsyncioEngine:
             waker.wake()
 
     async def run(self, handle: HandleJob, queues: Sequence[str], parallel: int) -> None:
-        """Deliver jobs until cancelled; see `Engine.run`."""
+        """Deliver jobs until cancelled; see `DispatchEngine.run`."""
         waker = _Waker()
         running: set[asyncio.Task[None]] = set()
 

@@ -20,7 +20,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from holdfast.journal.inbox.engine import HandleJob
+from holdfast.journal.inbox.dispatch_engine import HandleJob
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.worker.engines.handler_waits import await_handlers
 from holdfast.worker.engines.nats_connection import FAILURES, ApiError, NatsConnection

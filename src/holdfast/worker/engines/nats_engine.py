@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.inbox.engine import HandleJob, Job
+from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.live_link import LinkedJournal, OpenLink
 
@@ -89,7 +89,7 @@ class NatsEngine:
             await connection.perform(lambda client: stream.put(client, jobs))
 
     async def run(self, handle: HandleJob, queues: Sequence[str], parallel: int) -> None:
-        """Deliver jobs until cancelled; see `Engine.run`."""
+        """Deliver jobs until cancelled; see `DispatchEngine.run`."""
         from holdfast.worker.engines.nats_delivery import NatsDelivery, NatsDeliverySettings
 
         connection, stream = self._get_open()

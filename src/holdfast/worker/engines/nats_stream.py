@@ -15,7 +15,7 @@ from contextlib import suppress
 from nats.aio.client import Client
 from nats.js.errors import NoStreamResponseError
 
-from holdfast.journal.inbox.engine import Job
+from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.worker.engines.nats_connection import ApiError, call_api
 from holdfast.worker.engines.queue_names import encode_queue
 

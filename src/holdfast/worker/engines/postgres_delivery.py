@@ -20,8 +20,8 @@ from procrastinate.jobs import DeleteJobCondition, Job
 from procrastinate.retry import BaseRetryStrategy
 from procrastinate.worker import Worker
 
-from holdfast.journal.inbox.engine import HandleJob
-from holdfast.worker.engines import postgres_statements as sql
+from holdfast.journal.inbox.dispatch_engine import HandleJob
+from holdfast.worker.engines import procrastinate_statements as sql
 from holdfast.worker.engines.postgres_connector import PatientConnector
 from holdfast.worker.engines.queue_names import encode_queue, redelivery_delay
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.inbox.engine import HandleJob, Job
+from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.statements import Statement
-from holdfast.worker.engines import postgres_statements as sql
+from holdfast.worker.engines import procrastinate_statements as sql
 from holdfast.worker.engines.handler_waits import await_handlers
 from holdfast.worker.engines.queue_names import encode_queue
 
@@ -136,7 +136,7 @@ class PostgresEngine:
             await self._perform(execute(_PUT_ALONE, jobs=_encode_jobs(jobs)))
 
     async def run(self, handle: HandleJob, queues: Sequence[str], parallel: int) -> None:
-        """Deliver jobs until cancelled; see `Engine.run`."""
+        """Deliver jobs until cancelled; see `DispatchEngine.run`."""
         from holdfast.worker.engines.postgres_connector import PatientConnector
         from holdfast.worker.engines.postgres_delivery import DeliverySettings, PostgresDelivery
 

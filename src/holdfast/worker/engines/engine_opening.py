@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.inbox.engine import Engine
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine
 from holdfast.journal.port import SharedJournal
 from holdfast.worker.engines.asyncio_engine import AsyncioEngine
 from holdfast.worker.engines.nats_engine import NatsEngine
@@ -25,7 +25,7 @@ class IdentifiedJournal(Protocol):
         ...
 
 
-def open_engine(address: str | None, journal: object, *, stall: float = 20.0) -> Engine:
+def open_engine(address: str | None, journal: object, *, stall: float = 20.0) -> DispatchEngine:
     """Return the engine at an address; await its `open` before it is used.
 
     Args:

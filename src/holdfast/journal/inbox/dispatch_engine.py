@@ -42,7 +42,7 @@ HandleJob: TypeAlias = Callable[[int], Awaitable[None]]
 raises, the engine delivers the job again, later."""
 
 
-class Engine(Protocol):
+class DispatchEngine(Protocol):
     """Carries jobs to workers."""
 
     @property
@@ -97,7 +97,7 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class TransactionalEngine(Engine, Protocol):
+class TransactionalEngine(DispatchEngine, Protocol):
     """An engine in the database of the journal, whose jobs are put in the transaction of the inbox."""
 
     def make_put(self, jobs: Sequence[Job]) -> Statement:
@@ -106,7 +106,7 @@ class TransactionalEngine(Engine, Protocol):
 
 
 @runtime_checkable
-class LinkingEngine(Engine, Protocol):
+class LinkingEngine(DispatchEngine, Protocol):
     """An engine that also carries what runs show to other processes."""
 
     def make_open_link(self, journal: LinkedJournal) -> OpenLink:
