@@ -278,7 +278,7 @@ async def test_a_stream_that_stores_nothing_is_made_anew(monkeypatch: pytest.Mon
     monkeypatch.setattr(nats_stream.JobStream, "_put_some", put_some)
     await nats_stream.JobStream("s", STALL).put(cast("Client", Server()), [Job(5, "q")])
     anew = ["STREAM.INFO", "STREAM.DELETE", "STREAM.CREATE"]
-    assert calls == ["put [5]", *anew, "put [5]", "holdfast.s.wakes.q"]
+    assert calls == ["put [5]", *anew, "put [5]", "holdfast.s.wakes.n-q"]
 
 
 async def test_a_consumer_that_is_ahead_of_its_stream_is_made_again(
