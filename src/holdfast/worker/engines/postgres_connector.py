@@ -78,6 +78,32 @@ def to_engine_error(address: PostgresAddress, error: ProcrastinateException) -> 
     return failure
 
 
+async def heed_cancellation(work: Awaitable[T]) -> T:
+    """Await statements, and end with `CancelledError` if the task was cancelled meanwhile.
+
+    The pool of the driver waits for a connection by `asyncio.wait_for`. Before Python 3.12 this
+    swallows a cancellation that comes when a connection has just been returned.
+
+    Raises:
+        asyncio.CancelledError: the task was cancelled, also if the work ended nevertheless.
+    """
+    before = _count_cancellations()
+    try:
+        result = await work
+    except Exception:
+        if _count_cancellations() == before:
+            raise
+    else:
+        if _count_cancellations() == before:
+            return result
+    raise asyncio.CancelledError  # outside the `except`: the driver's exception may hold the password
+
+
+def _count_cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
 class PatientConnector(PsycopgConnector):
     """Repeats each statement until the server answers; for a worker of procrastinate alone.
 
@@ -139,7 +165,7 @@ class PatientConnector(PsycopgConnector):
         pause = 0.05
         while True:
             try:
-                return await execute(query, **arguments)
+                return await heed_cancellation(execute(query, **arguments))
             except ConnectorException as error:
                 if not self._is_worth_waiting(error):
                     raise

@@ -83,10 +83,10 @@ class PostgresEngine:
         """Await statements. Raises EngineError, which shows no password."""
         from procrastinate.exceptions import ProcrastinateException
 
-        from holdfast.worker.engines.postgres_connector import to_engine_error
+        from holdfast.worker.engines.postgres_connector import heed_cancellation, to_engine_error
 
         try:
-            return await work
+            return await heed_cancellation(work)
         except ProcrastinateException as error:
             failure = to_engine_error(self._address, error)
         raise failure  # outside the `except`: the driver's exception may hold the password
