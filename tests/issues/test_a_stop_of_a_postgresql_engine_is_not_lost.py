@@ -1,6 +1,7 @@
 """A run of the PostgreSQL engine that was told to stop went on for ever now and then.
 
 The pool of the driver swallows a cancellation that comes when a connection has just been returned.
+A stop that came while the connections were opened reached no worker.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tests.postgres_server import PostgresServer
 
 from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.worker.engines.postgres_connector import PatientConnector
+from holdfast.worker.engines.postgres_engine import PostgresEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -39,3 +41,23 @@ async def test_a_statement_that_is_cancelled_as_it_gets_a_connection_is_cancelle
             assert waiting.cancelled(), turns
     assert cancelled > 0
     await connector.close_async()
+
+
+async def test_a_run_that_is_cancelled_as_it_begins_ends(
+    postgres: PostgresServer, url: str
+) -> None:
+    engine = PostgresEngine(PostgresAddress(url), stall=1.0)
+    await engine.open()
+
+    async def handle(entry: int) -> None:
+        raise AssertionError(entry)
+
+    runs = []
+    for turns in range(16):
+        run = asyncio.create_task(engine.run(handle, ["q"], 1))
+        await _pass_turns(turns)
+        run.cancel()
+        runs.append(run)
+    _, going = await asyncio.wait(runs, timeout=20)
+    assert [turns for turns, run in enumerate(runs) if run in going] == []
+    await engine.close()

@@ -98,7 +98,8 @@ class PostgresDelivery:
             while not self._is_stopping.is_set():
                 try:
                     await self._connector.open_async()
-                    await self._run_worker()
+                    if not self._is_stopping.is_set():  # which may come while it opens
+                        await self._run_worker()
                 except (ProcrastinateException, OSError, TimeoutError) as error:
                     _log.warning("engine postgres begins again: %s", type(error).__name__)
                 with suppress(TimeoutError):
