@@ -90,7 +90,14 @@ class PostgresServer:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         log = (self.home / "log").open("ab")
-        settings = ("fsync=off", "max_connections=200", "shared_buffers=16MB", "autovacuum=off")
+        settings = (
+            "fsync=off",
+            "max_connections=200",
+            "shared_buffers=16MB",
+            "autovacuum=off",
+            # Who connects while the server dies and says nothing, as a test that waits for it, delays its end.
+            "authentication_timeout=5",
+        )
         options = [word for setting in settings for word in ("-c", setting)]
         where = ["-p", str(self.port), "-h", "127.0.0.1", "-k", ""]
         self._process = subprocess.Popen(
