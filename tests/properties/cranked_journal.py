@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import weakref
 from collections import defaultdict
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 from holdfast import SqliteJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.journal.journal_errors import JournalStorageError
-from holdfast.journal.journal_names import DEFAULT_TENANT
+from holdfast.journal.journal_errors import JournalCorruptError, JournalStorageError
 from holdfast.journal.opening import migrate
 from holdfast.journal.run_heads import WriterConnection
 from holdfast.journal.writer import WriterJob, _perform_group
+
+T = TypeVar("T")
 
 Fault = Literal["", "insert", "commit"]
 """Nothing, the first record of a group cannot be kept, or none of it."""
@@ -79,17 +80,19 @@ class CrankedWriter:
         self.group: list[WriterJob[Any]] = []
         self.done: set[int] = set()
         self.by_hand = True
+        self.damage: Sequence[JournalCorruptError] = ()
+        self.on_answer: Callable[[], None] | None = None
         self.next_records: list[Handed] = []
         """Those that are submitted next."""
 
-    def submit(self, act: WriterJob[Any]) -> WriterJob[Any]:
-        self.waiting.append(act)
+    def submit(self, job: WriterJob[T]) -> WriterJob[T]:
+        self.waiting.append(job)
         for one in self.next_records:
-            one.act = act
+            one.act = job
         self.next_records = []
         if not self.by_hand:
             asyncio.get_running_loop().call_soon(self.turn, 256)
-        return act
+        return job
 
     def take(self, most: int) -> None:
         """Begin with the first ones that wait; who was cancelled by now has taken his act back."""
@@ -130,9 +133,7 @@ class CrankedJournal(SqliteJournal):
     def __init__(self) -> None:
         self.path = ":memory:"
         self.writer = CrankedWriter()
-        self._writer = self.writer  # type: ignore[assignment]  # REASON: it takes the place of one
-        self._finalizer = weakref.finalize(self, self.writer.close)
-        self._set_tenant(DEFAULT_TENANT)
+        self._use(self.writer)
         self.handed: list[Handed] = []
 
     async def append(
