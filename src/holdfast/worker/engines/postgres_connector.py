@@ -25,6 +25,9 @@ T = TypeVar("T")
 NAME = "postgres"
 
 SECONDS_TO_CONNECT = 5.0
+SECONDS_FOR_STATEMENT = 15.0
+"""A server that is silent, behind a proxy that is not, is lost by no other sign."""
+
 _SECONDS_TO_STOP = 5.0
 _LONGEST_PAUSE = 1.0
 _OPTIONS = {
@@ -116,13 +119,17 @@ class PatientConnector(PsycopgConnector):
         super().__init__(**_pool_arguments(address, size))
         self._address = address
         self._ends_at: float | None = None
+        self._limits: set[asyncio.Timeout] = set()
         self.ending: set[int | None] = set()
         """The jobs of procrastinate whose end is being saved."""
 
     def stop_soon(self) -> None:
         """Repeat statements for a few seconds only from now on, as the worker stops."""
         if self._ends_at is None:
-            self._ends_at = asyncio.get_running_loop().time() + _SECONDS_TO_STOP
+            self._ends_at = ends_at = asyncio.get_running_loop().time() + _SECONDS_TO_STOP
+            for limit in self._limits:
+                if not limit.expired():
+                    limit.reschedule(min(limit.when() or ends_at, ends_at))
 
     async def execute_query_async(self, query: Any, **arguments: Any) -> None:
         """Execute a statement that ends a job or a worker, or beats.
@@ -165,7 +172,7 @@ class PatientConnector(PsycopgConnector):
         pause = 0.05
         while True:
             try:
-                return await heed_cancellation(execute(query, **arguments))
+                return await heed_cancellation(self._execute(execute, query, arguments))
             except ConnectorException as error:
                 if not self._is_worth_waiting(error):
                     raise
@@ -174,6 +181,20 @@ class PatientConnector(PsycopgConnector):
                     _log.warning("%s; its jobs wait", failure)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _execute(
+        self, execute: Callable[..., Awaitable[T]], query: Any, arguments: dict[str, Any]
+    ) -> T:
+        """Execute a statement once, within its time."""
+        try:
+            async with asyncio.timeout(SECONDS_FOR_STATEMENT) as limit:
+                self._limits.add(limit)
+                try:
+                    return await execute(query, **arguments)
+                finally:
+                    self._limits.discard(limit)
+        except TimeoutError as error:
+            raise ConnectorException from error
 
     def _is_worth_waiting(self, error: ConnectorException) -> bool:
         if self._ends_at is not None and asyncio.get_running_loop().time() >= self._ends_at:

@@ -34,6 +34,9 @@ _SCHEMA_LOCK = 0x48464A32
 _CONNECTIONS = 4
 """The largest number of connections of a run, without the one that listens."""
 
+_SECONDS_TO_PREPARE = 60.0
+"""For the tables; other workers may be about to create them."""
+
 _FUNCTION = re.compile(r"procrastinate_\w+_v\d+(?=\()")
 _PUT_ALONE = sql.PUT.replace(":jobs", "%(jobs)s")
 
@@ -77,18 +80,27 @@ class PostgresEngine:
         """
         if self._connector is None:
             self._connector = self._make_connector(self._address, 2)
-        await self._perform(self._prepare_schema(self._connector))
+        await self._perform(self._prepare_schema(self._connector), _SECONDS_TO_PREPARE)
 
-    async def _perform(self, work: Awaitable[T]) -> T:
-        """Await statements. Raises EngineError, which shows no password."""
-        from procrastinate.exceptions import ProcrastinateException
+    async def _perform(self, work: Awaitable[T], seconds: float = 0.0) -> T:
+        """Await statements, for some seconds. Raises EngineError, which shows no password."""
+        from procrastinate.exceptions import ConnectorException, ProcrastinateException
 
-        from holdfast.worker.engines.postgres_connector import heed_cancellation, to_engine_error
+        from holdfast.worker.engines.postgres_connector import (
+            SECONDS_FOR_STATEMENT,
+            heed_cancellation,
+            to_engine_error,
+        )
 
         try:
-            return await heed_cancellation(work)
+            async with asyncio.timeout(seconds or SECONDS_FOR_STATEMENT):
+                return await heed_cancellation(work)
         except ProcrastinateException as error:
             failure = to_engine_error(self._address, error)
+        except TimeoutError as error:
+            lost = ConnectorException()
+            lost.__cause__ = error
+            failure = to_engine_error(self._address, lost)
         raise failure  # outside the `except`: the driver's exception may hold the password
 
     async def _prepare_schema(self, connector: PsycopgConnector) -> None:
