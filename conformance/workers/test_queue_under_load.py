@@ -66,7 +66,7 @@ async def time_load(postgres: PostgresServer, settings: PayingSettings, load: Lo
     return float(str(postgres.rows(settings.journal, text)[0][0]))
 
 
-@pytest.mark.parametrize(("cap", "ratio"), [(4, 1.5), (None, 2.5)])
+@pytest.mark.parametrize(("cap", "ratio"), [(4, 1.5), (None, 5.0)])
 async def test_a_tenant_with_few_turns_is_not_behind_one_with_many(
     cap: int | None,
     ratio: float,
@@ -153,7 +153,7 @@ async def test_overload_is_refused_with_a_time_that_is_true(
             f"{crowd.came_back[False]} not; told {min(crowd.told)} to {max(crowd.told)} s; "
             f"memory grew by {grown} MB"
         )
-        assert crowd.refused > crowd.accepted
+        assert crowd.refused > number // 4
         await wait_until_over(postgres, url, 40 + crowd.accepted, 200)
         late = make_load(settings, "later", 4)
         assert await time_load(postgres, settings, late) < 10

@@ -5,6 +5,7 @@ This module must never run a turn: it connects routes with the service.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -13,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
 
 from holdfast.console.console_routes import console_routes, redirect_to_console
 from holdfast.core.errors import HoldfastError
@@ -75,8 +77,8 @@ def create_app(
 
     app = Starlette(
         routes=[
-            Mount("/api/v1", NativeApi(service, OPERATIONS)),
-            Mount("/v1", make_openai_api(service)),
+            _WholeMount("/api/v1", NativeApi(service, OPERATIONS)),
+            _WholeMount("/v1", make_openai_api(service)),
             Route("/console", redirect_to_console),
             Mount("/console", routes=console_routes()),
             Mount("/vercel", routes=vercel.routes()),
@@ -89,6 +91,14 @@ def create_app(
     app.state.service = service
     app.state.access = control
     return app
+
+
+class _WholeMount(Mount):
+    """A mount for every path below it: the name of a session may have a line break."""
+
+    def __init__(self, path: str, app: ASGIApp) -> None:
+        super().__init__(path, app)
+        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)
 
 
 def _control_access(service: ServiceTenants, access: AccessOptions | None) -> AccessControl:

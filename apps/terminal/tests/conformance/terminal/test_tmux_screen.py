@@ -54,7 +54,7 @@ def test_a_wait_that_fails_shows_the_screen(tmp_path: Path) -> None:
 
 def test_a_wait_ends_with_the_program(tmp_path: Path) -> None:
     with (
-        TmuxScreen(["sh", "-c", "echo last words; exit 4"], folder=tmp_path) as screen,
+        TmuxScreen(["sh", "-c", "echo last words; sleep 0.5; exit 4"], folder=tmp_path) as screen,
         pytest.raises(ScreenTimeout, match=r"ended with 4(.|\n)*last words"),
     ):
         screen.wait_for("missing", 10)
