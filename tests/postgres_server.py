@@ -209,9 +209,11 @@ class Proxy:
             writer.transport.abort()
             return
         self.connections += 1
+        self._open.add(writer)  # a connection that is being opened is silenced and cut, too
         try:
             behind, out = await asyncio.open_connection("127.0.0.1", self._to)
         except OSError:
+            self._open.discard(writer)
             writer.transport.abort()
             return
         ends = {writer, out}

@@ -111,6 +111,7 @@ class ServiceTenants:
         """Connect this process with the others of its journal, if it can; on the event loop."""
         if isinstance(self.journal, LinkedJournal) and self._exchange is None:
             open_link = self.open_link or self.journal.open_link
+            self.note_link(False)  # until it is up: the server may be silent from the beginning
             self._exchange = LiveExchange(open_link, self.note_link)
             self._limits = SharedLimits(self._exchange)
             for tenant in self.tenants:

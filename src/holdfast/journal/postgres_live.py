@@ -27,6 +27,7 @@ SECONDS_BETWEEN_BEATS = 5.0
 """Seconds after which the process sends a message to itself."""
 
 _LONGEST_SILENCE = 3 * SECONDS_BETWEEN_BEATS
+_SECONDS_TO_LISTEN = 5.0
 _LONGEST_PAUSE = 2.0
 _BEAT = ""
 _OPTIONS: Final = {"application_name": "holdfast", "connect_timeout": "5"}
@@ -153,9 +154,10 @@ class PostgresLink:
         return self._server.address.parts
 
     async def _receive_all(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        row = await (await connection.execute(CHANNEL)).fetchone()
-        name = sql.Identifier(str(row[0]) if row else "")
-        await connection.execute(sql.SQL("LISTEN {}").format(name))
+        async with asyncio.timeout(_SECONDS_TO_LISTEN):
+            row = await (await connection.execute(CHANNEL)).fetchone()
+            name = sql.Identifier(str(row[0]) if row else "")
+            await connection.execute(sql.SQL("LISTEN {}").format(name))
         self._set_up(is_up=True)
         last = asyncio.get_running_loop().time()
         while asyncio.get_running_loop().time() - last < _LONGEST_SILENCE:
