@@ -167,15 +167,23 @@ class PostgresLink:
                     self._receive(notice.payload)
             # A network that loses everything reports no lost connection. The statement cannot be
             # cancelled then, and ends at its own time limit.
-            has_ended = asyncio.Event()
-            self._server.thread.start(partial(self._send_beat, has_ended), _withdraw)
+            sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._server.thread.start(partial(self._send_beat, sent), _withdraw)
             async with asyncio.timeout(SECONDS_BETWEEN_BEATS):
-                await has_ended.wait()
+                await sent
 
-    async def _send_beat(self, has_ended: asyncio.Event) -> None:
-        with suppress(JournalError):  # the link hears nothing then
+    async def _send_beat(self, sent: asyncio.Future[None]) -> None:
+        failure: JournalError | None = None
+        try:
             await self._server.fetch_rows(_NOTIFY, {"messages": [_BEAT]})
-        has_ended.set()
+        except JournalError as error:
+            failure = error
+        if sent.done():
+            return  # it took too long
+        if failure is None:
+            sent.set_result(None)
+        else:
+            sent.set_exception(failure)  # the server refuses connections: so the link is lost, too
 
     def _set_up(self, *, is_up: bool) -> None:
         if is_up is not self.is_up:
