@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from holdfast.event_log.live.live_run import Entry, LiveRun
 from holdfast.event_log.live.process_exchange import LiveExchange, TenantRuns
@@ -22,12 +22,12 @@ from holdfast.sessions.session_index import to_index
 
 _SECONDS_BETWEEN_TICKS = 1.0
 _TICKS_BETWEEN_TIDYINGS = 5
-_readers: WeakKeyDictionary[Journal, SessionReader] = WeakKeyDictionary()
+_readers: WeakKeyDictionary[Journal, ref[SessionReader]] = WeakKeyDictionary()
 
 
 def share_reader(journal: Journal, reader: SessionReader) -> None:
     """Let followers of a tenant's journal use the readers of this process, which drives its turns."""
-    _readers[journal] = reader
+    _readers[journal] = ref(reader)  # which holds the journal
 
 
 class SessionFollower:
@@ -41,7 +41,8 @@ class SessionFollower:
         self._exchange: LiveExchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._watch = SessionWatch()
-        known = _readers.get(journal)
+        shared = _readers.get(journal)
+        known = shared() if shared is not None else None
         self._reader = self._make_reader(journal) if known is None else known
 
     def _make_reader(self, journal: Journal) -> SessionReader:

@@ -13,9 +13,10 @@ from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.sqlite import SqliteJournal
 
 if TYPE_CHECKING:
+    from holdfast.journal.inbox.sqlite_inbox import MemoryInboxStore
     from holdfast.journal.port import Journal
 
-_stores: WeakKeyDictionary[object, InboxStore] = WeakKeyDictionary()
+_in_memory: WeakKeyDictionary[object, MemoryInboxStore] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -46,33 +47,16 @@ def open_schedules(journal: Journal) -> Schedules:
 
 
 def _open_store(journal: Journal) -> InboxStore:
-    with _lock:
-        key = _find_key(journal)
-        store = _stores.get(key)
-        if store is None:
-            store = _stores[key] = _make_store(journal)
-        return store
-
-
-def _find_key(journal: Journal) -> object:
-    """Return what the journal objects of all tenants of one store share."""
-    if isinstance(journal, MemoryJournal):
-        return journal._tenants  # noqa: SLF001  # REASON: the one place
-    if isinstance(journal, SqliteJournal):
-        return journal._writer  # noqa: SLF001  # REASON: as above
-    return getattr(journal, "_server", journal)
-
-
-def _make_store(journal: Journal) -> InboxStore:
-    from holdfast.journal.inbox.sqlite_inbox import MemoryInboxStore, SqliteInboxStore
     from holdfast.journal.postgres import PostgresJournal
 
     if isinstance(journal, MemoryJournal):
-        memory = MemoryInboxStore()
-        journal._tenants.note_answer = memory.note_answer  # noqa: SLF001  # REASON: the one place
-        return memory
+        with _lock:
+            return _open_in_memory(journal)
     if isinstance(journal, SqliteJournal):
-        return SqliteInboxStore(journal)
+        from holdfast.journal.inbox.sqlite_inbox import SqliteInboxStore
+
+        with _lock:
+            return SqliteInboxStore(journal)
     if isinstance(journal, PostgresJournal):
         from holdfast.journal.inbox.postgres_inbox import PostgresInboxStore
 
@@ -82,3 +66,15 @@ def _make_store(journal: Journal) -> InboxStore:
         f"has no inbox: it is a {type(journal).__name__}",
         fix="Use a MemoryJournal, a SqliteJournal or a PostgresJournal",
     )
+
+
+def _open_in_memory(journal: MemoryJournal) -> InboxStore:
+    """Return the store that the journals of all tenants share. It must not hold them."""
+    from holdfast.journal.inbox.sqlite_inbox import MemoryInboxStore
+
+    tenants = journal._tenants  # noqa: SLF001  # REASON: the one place
+    store = _in_memory.get(tenants)
+    if store is None:
+        store = _in_memory[tenants] = MemoryInboxStore()
+        tenants.note_answer = store.note_answer
+    return store

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY, NOTIFY_END
 from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
@@ -46,6 +47,10 @@ class _Watchers:
             function()
 
 
+_of_writers: WeakKeyDictionary[object, _Watchers] = WeakKeyDictionary()
+"""The watchers of each journal's file, whichever journal object they were given to."""
+
+
 class SqliteInboxStore:
     """Performs transactions of the inbox in the file of a journal; see `InboxStore`.
 
@@ -57,7 +62,7 @@ class SqliteInboxStore:
     def __init__(self, journal: SqliteJournal, now: Now = time.time) -> None:
         self._writer = journal._writer  # noqa: SLF001  # REASON: one thread uses the file
         self._now = now
-        self._watchers = _Watchers()
+        self._watchers = _of_writers.setdefault(self._writer, _Watchers())
         self._writer.on_answer = self._watchers.notify
 
     async def perform(self, make: Callable[[], Transaction[T]]) -> T:
