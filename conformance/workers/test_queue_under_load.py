@@ -66,7 +66,8 @@ async def time_load(postgres: PostgresServer, settings: PayingSettings, load: Lo
     return float(str(postgres.rows(settings.journal, text)[0][0]))
 
 
-@pytest.mark.parametrize(("cap", "ratio"), [(4, 1.5), (None, 5.0)])
+# Ten turns are a short time to compare beside other tests; the first come first served would need 15 times.
+@pytest.mark.parametrize(("cap", "ratio"), [(4, 1.5 if IS_FULL else 2.5), (None, 5.0)])
 async def test_a_tenant_with_few_turns_is_not_behind_one_with_many(
     cap: int | None,
     ratio: float,
@@ -156,6 +157,6 @@ async def test_overload_is_refused_with_a_time_that_is_true(
         assert crowd.refused > number // 4
         await wait_until_over(postgres, url, 40 + crowd.accepted, 200)
         late = make_load(settings, "later", 4)
-        assert await time_load(postgres, settings, late) < 10
+        assert await time_load(postgres, settings, late) < (10 if IS_FULL else 30)
         assert crowd.came_back[True] > crowd.came_back[False]
         assert max(grown) < 20
