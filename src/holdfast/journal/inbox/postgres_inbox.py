@@ -24,9 +24,7 @@ MESSAGE_OF_END: Final = "inbox end"
 MESSAGE: Final = "inbox"
 """What is sent to the processes of the journal when the inbox may have changed."""
 
-_LOCK: Final = (
-    "SELECT pg_advisory_xact_lock(hashtextextended('holdfast_inbox.' || current_schema(), 0))"
-)
+_LOCK: Final = "SELECT set_config('idle_in_transaction_session_timeout', '5000', true), pg_advisory_xact_lock(hashtextextended('holdfast_inbox.' || current_schema(), 0))"
 _NOTIFY_END: Final = f"SELECT pg_notify('holdfast_' || md5(current_schema()), '{MESSAGE_OF_END}')"  # REASON: made of constants
 _NOTIFY: Final = f"SELECT pg_notify('holdfast_' || md5(current_schema()), '{MESSAGE}')"  # REASON: made of constants
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float8"
