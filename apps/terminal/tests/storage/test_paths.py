@@ -166,7 +166,7 @@ def test_a_note_that_names_another_file_removes_nothing(tmp_path: Path) -> None:
     victim.write_text("x")
     notes = tmp_path / "notes"
     notes.mkdir()
-    (notes / "0123.json").write_text(f'{{"path": "{victim}", "process": 999999999}}')
+    (notes / "0123.json").write_text(f'{{"path": "{victim}", "process": 999999999, "started": 1}}')
     (notes / "bad.json").write_text("[")
     assert PendingWrites(notes).remove_leftovers() == ()
     assert victim.exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 from apps.terminal.tests.tools.workbench import Workbench
 
 from adh.storage.places import find_places
+from adh.storage.process_notes import describe_own_process
 from adh.tools.crash_leftovers import Leftovers, remove_leftovers
 from adh.tools.process_end import find_processes
 from adh.tools.running_commands import RunningCommands
@@ -43,8 +44,11 @@ def test_what_a_killed_program_left_running_is_ended_at_the_next_start(tmp_path:
         (note,) = (place / "running").iterdir()
         assert remove_leftovers(context) == Leftovers()  # it still runs
         process.kill()
-    assert len(find_processes(-1, note.stem)) >= 2
-    assert remove_leftovers(context).processes >= 2
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        # Nobody has asked yet how it ended, so its number is still in use.
+        assert Path(f"/proc/{process.pid}/stat").read_text().split(") ")[1][0] == "Z"
+        assert len(find_processes(-1, note.stem)) >= 2
+        assert remove_leftovers(context).processes >= 2
     assert find_processes(-1, note.stem) == ()
     assert list((place / "running").iterdir()) == []
     assert remove_leftovers(context) == Leftovers()
@@ -67,7 +71,7 @@ async def test_without_a_note_no_command_starts(bench: Workbench) -> None:
 
 
 def test_a_note_of_this_process_or_a_torn_one_harms_nobody(tmp_path: Path) -> None:
-    (tmp_path / "ours.json").write_text(json.dumps({"process": os.getpid()}))
+    (tmp_path / "ours.json").write_text(json.dumps(describe_own_process()))
     (tmp_path / "torn.json").write_text('{"pro')
     (tmp_path / "odd.json").write_text("[]")
     assert RunningCommands(tmp_path).end_abandoned() == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from adh.storage.path_steps import open_parent
 from adh.storage.private_files import read_private_file, replace_private_file
+from adh.storage.process_notes import describe_own_process, is_process_running
 from adh.storage.storage_errors import StorageError
 
 _LONGEST_NOTE = 10_000
@@ -43,7 +44,7 @@ class PendingWrites:
         token = secrets.token_hex(8)
         name = f".adh-{token}.new"
         note = self._folder / f"{token}.json"
-        content = {"path": str(Path(folder) / name), "process": os.getpid()}
+        content = {"path": str(Path(folder) / name), **describe_own_process()}
         replace_private_file(note, json.dumps(content).encode())
         try:
             yield name
@@ -59,26 +60,14 @@ class PendingWrites:
         except OSError:
             return ()
         for note in notes:
-            with suppress(OSError, StorageError, ValueError, KeyError, TypeError):
+            with suppress(OSError, StorageError, ValueError, KeyError):
                 content = json.loads(read_private_file(note, _LONGEST_NOTE) or b"")
-                if _is_running(int(content["process"])):
+                if is_process_running(content):
                     continue
                 if _remove_file(str(content["path"]), note.stem):
                     removed.append(str(content["path"]))
                 note.unlink()
         return tuple(removed)
-
-
-def _is_running(process: int) -> bool:
-    if process == os.getpid():
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _remove_file(path: str, token: str) -> bool:

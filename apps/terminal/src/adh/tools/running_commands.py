@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from adh.storage.private_files import make_private_folder, read_private_file
+from adh.storage.process_notes import describe_own_process, is_process_running
 from adh.storage.storage_errors import StorageError, explain_os_error
 from adh.tools.process_end import NO_LEADER, find_processes, kill_processes_now
 
@@ -45,7 +46,7 @@ class RunningCommands:
             # A loss of power ends the processes too, so the note need not survive it.
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w") as file:
-                json.dump({"process": os.getpid()}, file)
+                json.dump(describe_own_process(), file)
         except OSError as error:
             raise StorageError(path, *explain_os_error(error)) from error
         try:
@@ -76,15 +77,7 @@ class RunningCommands:
 def _is_abandoned(note: Path) -> bool:
     """Whether the program that wrote a note has ended."""
     try:
-        process = int(json.loads(read_private_file(note, _LONGEST_NOTE) or b"")["process"])
-    except (StorageError, ValueError, KeyError, TypeError):
+        content = json.loads(read_private_file(note, _LONGEST_NOTE) or b"")
+        return not is_process_running(content)
+    except (StorageError, ValueError):
         return True  # it was killed while it wrote the note
-    if process == os.getpid():
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError):
-        return False
-    return False
