@@ -23,6 +23,8 @@ from holdfast.compat.ai_call import (
 from holdfast.compat.call_config import get_retry_config
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import Reply, ReplyKind, Text
+from holdfast.resilience.breaker.strategy import BreakerOpenError
+from holdfast.resilience.limiter.strategy import LimiterError
 from holdfast.resilience.metrics import CallMetrics
 
 GOOD = '{"agent_final_response": "Hello", "routine_number": 2}'
@@ -396,6 +398,25 @@ def test_a_call_that_would_wait_longer_than_allowed_is_not_tried_again() -> None
     desk = Desk(limited, GOOD, by_category=True, longest_wait=4.0)
     assert desk.ask()[2] == "Error: AI AI call failed after 1 attempts"
     assert desk.waits == []
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 60.0])
+def test_a_call_that_must_not_wait_for_an_open_breaker_fails_at_once(seconds: float) -> None:
+    desk = Desk(BreakerOpenError("gpt", seconds), GOOD, by_category=True, max_breaker_wait=0)
+    assert desk.ask()[2] == "Error: AI AI call failed after 1 attempts"
+    assert desk.waits == []
+    assert isinstance(desk.outcome.error, BreakerOpenError)
+
+
+def test_a_call_waits_for_rejections_as_long_as_it_may_in_all() -> None:
+    rejected = LimiterError("the queue is full", 2.0)
+    down = OSError("gone")  # was sent, so its wait does not count
+    desk = Desk(down, rejected, rejected, GOOD, by_category=True, max_breaker_wait=4.0)
+    assert desk.ask()[2] == "Error: AI AI call failed after 3 attempts"
+    assert desk.waits == [1.0, 2.0]
+    desk = Desk(down, rejected, rejected, GOOD, by_category=True, max_breaker_wait=6.0)
+    assert desk.ask()[2] == "Hello"
+    assert desk.waits == [1.0, 2.0, 4.0]
 
 
 def test_metrics_count_every_call_by_its_kind() -> None:

@@ -48,6 +48,8 @@ class CallPlan(Struct, frozen=True, kw_only=True):
         by_category: do not retry an error that cannot succeed, and wait as long as the provider asks.
         deadline: seconds for all attempts together; no attempt begins after them.
         longest_wait: seconds; a call that would have to wait longer is not tried again.
+        max_breaker_wait: seconds that a call may wait in all while a circuit breaker or rate limiter
+            rejects it. None: only the other limits count.
     """
 
     max_retries: int
@@ -61,6 +63,7 @@ class CallPlan(Struct, frozen=True, kw_only=True):
     by_category: bool
     deadline: float | None
     longest_wait: float | None = None
+    max_breaker_wait: float | None = None
 
 
 class CallOutcome(Struct, frozen=True, kw_only=True):
@@ -111,6 +114,7 @@ def plan_attempts(plan: CallPlan) -> Attempts:
     total = plan.max_retries + 1
     answer_type = AnswerType(routines=plan.routines)
     waits: tuple[float, ...] = ()
+    breaker_wait = 0.0
     for attempt in range(total):
         _log_line(plan, "%s AI call attempt %d/%d", plan.label, attempt + 1, total)
         result = yield None
@@ -132,6 +136,10 @@ def plan_attempts(plan: CallPlan) -> Attempts:
         info = classify(answer)
         _log_error(plan, result, answer, attempt)
         wait = _next_wait(plan, attempt, info, result)
+        if wait is not None and info.code in _REJECTED:
+            breaker_wait += wait
+            if plan.max_breaker_wait is not None and breaker_wait > plan.max_breaker_wait:
+                wait = None
         if wait is None:
             return _failed_outcome(plan, result, answer, info, waits)
         _log_line(plan, "Retrying in %s seconds...", wait)
@@ -150,6 +158,9 @@ def _parse_response(
         return parse_answer(texts, answer_type, plan.raw_text)
     return caught.required_error
 
+
+# The codes of errors with which a circuit breaker or rate limiter of this library rejects a call.
+_REJECTED = ("breaker_open", "limiter")
 
 # The reply itself has the problem, and another attempt is as likely to have it.
 _FINAL = (ErrorCategory.CONTENT_FILTERED, ErrorCategory.TRUNCATED)

@@ -58,6 +58,7 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     by_category: bool = False
     deadline: PositiveFloat | None = None
     longest_wait: PositiveFloat | None = None
+    max_breaker_wait: NonNegativeFloat | None = None
     metrics: CallMetrics | None = None
     on_outcome: Callable[[CallOutcome], object] | None = None
     sleep: Callable[[float], object] = time.sleep
@@ -189,6 +190,7 @@ def _make_plan(
         by_category=options.by_category,
         deadline=options.deadline,
         longest_wait=options.longest_wait,
+        max_breaker_wait=options.max_breaker_wait,
     )
 
 

@@ -14,13 +14,11 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from holdfast import OutputError, Reply
 from holdfast.calls import CallOutcome
 from holdfast.compat import CallOptions, async_retry_ai_call_with_parsing, get_retry_config
-from holdfast.errors import ProviderError
-from holdfast.resilience import BreakerOpenError, CallMetrics
+from holdfast.resilience import CallMetrics
 from registration.club.progress import Reading
 from registration.flow.checked_words import has_hidden_signs, has_link
 
@@ -118,7 +116,7 @@ class ModelCalls:
 
         async def call() -> dict[str, str]:
             async with asyncio.timeout(max(end - self._monotonic(), 0.0)):
-                reply = await _ask_now(ask)
+                reply = await ask()
             last[:] = [reply]
             return {"output_text": read(reply)}
 
@@ -134,6 +132,7 @@ class ModelCalls:
                 by_category=True,
                 deadline=kind.seconds,
                 longest_wait=_LONGEST_WAIT,
+                max_breaker_wait=0.0,  # the text is said as it is, and no parent waits for others
                 metrics=self.metrics,
                 on_outcome=outcomes.append,
                 asleep=self._sleep,
@@ -144,18 +143,6 @@ class ModelCalls:
             return last[0]
         error = outcomes[0].error if outcomes else None
         raise error or OutputError("The reply of the model could not be read.")
-
-
-async def _ask_now(ask: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Ask, unless the circuit breaker is open: it is not waited for, and the text is said as it is.
-
-    A model that is slow for some parents would else delay the others.
-    """
-    try:
-        return await ask()
-    except BreakerOpenError as error:
-        wait = max(error.info.retry_after or 0.0, 2 * _LONGEST_WAIT)
-        raise ProviderError(str(error), info=replace(error.info, retry_after=wait)) from None
 
 
 def find_reading(reply: Reply) -> Reading | None:
