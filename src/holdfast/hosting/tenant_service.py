@@ -207,10 +207,19 @@ class TenantService:
         **keywords: Unpack[RunKeywords[Any]],
     ) -> AcceptedTurn:
         """Start a turn in this process; arguments and errors are those of `start`."""
-        bound, request = self.agent(agent), keywords.get("request")
+        request = keywords.get("request")
         known = await self.find_request(request) if request is not None else None
-        if known is not None:
-            return known
+        return known or await self.begin_new(agent, message, output, **keywords)
+
+    async def begin_new(
+        self,
+        agent: str,
+        message: Prompt,
+        output: JsonSchema | None = None,
+        **keywords: Unpack[RunKeywords[Any]],
+    ) -> AcceptedTurn:
+        """Start a turn whose request was just looked up in vain; as `begin`."""
+        bound, request = self.agent(agent), keywords.get("request")
         session = keywords.get("session")
         if session is not None:
             await self._refuse_open_turn(session)

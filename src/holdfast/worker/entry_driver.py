@@ -97,7 +97,7 @@ class EntryDriver:
 
     async def _begin(self, tenant: TenantService, entry: InboxEntry) -> AcceptedTurn:
         turn = decode_turn(entry.body)
-        return await tenant.begin(
+        return await tenant.begin_new(
             entry.agent,
             turn.message,
             turn.output,

@@ -376,8 +376,9 @@ class EntryWorker:
         while True:
             await self._dispatcher.wait_for_change()
             try:
-                for entry_id, by in (await self._inbox.find_cancelled(self.info.id)).items():
-                    self._cancel(entry_id, by)
+                if self._handled:
+                    for entry_id, by in (await self._inbox.find_cancelled(self.info.id)).items():
+                        self._cancel(entry_id, by)
             except HoldfastError as error:
                 _log.info("the cancelled turns cannot be read now: %s", error)
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)

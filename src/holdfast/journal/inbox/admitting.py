@@ -54,19 +54,17 @@ def admit_turns(make_put: MakePut | None = None) -> Transaction[Admission]:
     facts = to_facts((yield Statement(sql.FACTS)))
     room, jobs = Room(facts), list[Job]()
     if not room.is_full:
-        jobs += yield from _admit_into(room)
+        jobs += yield from _admit_into(room, facts.last_served)
     if jobs and make_put is not None:
         yield make_put(jobs)
     return Admission(jobs, has_more=len(jobs) >= MOST_AT_ONCE)
 
 
-def _admit_into(room: Room) -> Transaction[Sequence[Job]]:
+def _admit_into(room: Room, last_served: str) -> Transaction[Sequence[Job]]:
     """Admit turns, of some tenants after others, until there is no room or no turn."""
     jobs: list[Job] = []
-    last_served = yield Statement(sql.LAST_SERVED)
-    first = str(last_served[0][0]) if last_served else ""
     size = min(max(_CANDIDATES, room.free_slots), MOST_AT_ONCE)
-    rings = {agent: _TenantRing(agent, first, size) for agent in room.agents}
+    rings = {agent: _TenantRing(agent, last_served, size) for agent in room.agents}
     while len(jobs) < MOST_AT_ONCE:
         tenants: dict[str, float] = {}
         for agent in room.agents:
@@ -118,10 +116,9 @@ class _TenantRing:
     def __init__(self, agent: str, first: str, size: int) -> None:
         self._agent = agent
         self._size = size
-        self._text = sql.CANDIDATES_AFTER
-        self._after: str | None = first
+        self._after = first
         self._seen: set[str] = set()
-        self._is_wrapped = False
+        self._has_more = True
 
     def read_next(self) -> Transaction[Mapping[str, float]]:
         """Return some further tenants, and when each was served last; none after the last one.
@@ -129,23 +126,16 @@ class _TenantRing:
         The ring is read beyond its end, so that few tenants are all seen at once.
         """
         tenants: dict[str, float] = {}
-        while self._after is not None and len(tenants) < self._size:
+        while self._has_more and len(tenants) < self._size:
             values = {"agent": self._agent, "after": self._after, "limit": self._size}
-            rows = yield Statement(self._text, values)
-            found = {str(tenant): to_float(served) for tenant, served in rows}
-            new = {tenant: found[tenant] for tenant in found if tenant not in self._seen}
+            rows = yield Statement(sql.CANDIDATES, values)
+            new = {str(row[0]): to_float(row[1]) for row in rows if row[0] not in self._seen}
+            # The last one is at the end of a full part, unless all tenants were read.
+            self._has_more = len(new) == len(rows) > 0 and to_int(rows[-1][2]) == self._size
+            self._after = str(rows[-1][0]) if rows else ""
             self._seen.update(new)
-            self._go_on(list(found), is_new=len(new) == len(found))
             tenants.update(new)
         return tenants
-
-    def _go_on(self, found: Sequence[str], *, is_new: bool) -> None:
-        if len(found) == self._size and is_new:
-            self._text, self._after = sql.CANDIDATES_AFTER, found[-1]
-        elif not self._is_wrapped:
-            self._text, self._after, self._is_wrapped = sql.CANDIDATES_FROM, "", True
-        else:
-            self._after = None
 
 
 class _ReadyTurns:

@@ -53,14 +53,17 @@ def to_facts(rows: Sequence[Row]) -> QueueFacts:
     limits: list[Row] = []
     workers: list[WorkerInfo] = []
     admitted: dict[tuple[str, str], int] = {}
+    last_served = ""
     for kind, first, second, count in rows:
         if kind == "limits":
             limits.append((first, second))
         elif kind == "worker":
             workers.append(_worker.decode(str(second)))
+        elif kind == "served":
+            last_served = str(first)
         else:
             admitted[str(first), str(second)] = to_int(count)
-    return QueueFacts(LimitTable(to_limits(limits)), workers, admitted)
+    return QueueFacts(LimitTable(to_limits(limits)), workers, admitted, last_served)
 
 
 def to_worker(text: object) -> WorkerInfo:

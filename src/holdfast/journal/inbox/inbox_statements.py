@@ -42,10 +42,13 @@ FIND_ACTIVE: Final = (
     " AND state IN ('ready', 'admitted', 'waiting', 'postponed')"
 )
 
-LIMITS_OF: Final = (
-    "SELECT scope, limits FROM holdfast_inbox_limits"
-    " WHERE scope IN ('all', 'tenant', :tenant_scope, :agent_scope)"
-)
+BEFORE_SUBMISSION: Final = """
+SELECT 'digest', digest FROM holdfast_inbox WHERE tenant = :tenant AND request = :request
+UNION ALL
+SELECT scope, limits FROM holdfast_inbox_limits
+WHERE scope IN ('all', 'tenant', :tenant_scope, :agent_scope)
+"""
+"""The digest of the submission that has the request, if there is one, and the limits by scope."""
 
 USAGE: Final = (
     "SELECT turns, tokens FROM holdfast_inbox_usage WHERE tenant = :tenant AND day = :day"
@@ -62,7 +65,6 @@ RETURNING turns, tokens
 COUNT_QUEUED: Final = """
 INSERT INTO holdfast_inbox_tenants AS known (tenant, queued) VALUES (:tenant, 1)
 ON CONFLICT (tenant) DO UPDATE SET queued = known.queued + 1
-RETURNING queued
 """
 
 COUNT_ALL_QUEUED: Final = "SELECT coalesce(sum(queued), 0) FROM holdfast_inbox_tenants"
@@ -76,7 +78,7 @@ WHERE changed_at > :now - 60
 """Of the latest turns that ended within a minute: how many were those of a tenant, how many in all, and
 how many seconds ago the first of them ended."""
 
-INSERT: Final = """
+INSERT: Final = f"""
 INSERT INTO holdfast_inbox (tenant, agent, session, session_name, request, digest, body, state,
   priority, due_at, created_at, changed_at, made_by)
 SELECT :tenant, :agent, :session, :name, :request, :digest, :body,
@@ -87,8 +89,9 @@ SELECT :tenant, :agent, :session, :name, :request, :digest, :body,
   :priority, :due_at, :now, :now, :made_by
 WHERE true
 ON CONFLICT (tenant, request) DO NOTHING
-RETURNING id
-"""
+RETURNING {COLUMNS}, body, (SELECT queued FROM holdfast_inbox_tenants AS t WHERE t.tenant = :tenant)
+"""  # noqa: S608  # REASON: as above
+"""Returns the entry, and how many turns of its tenant are queued with it."""
 
 LOCK_TENANT: Final = "UPDATE holdfast_inbox_tenants SET queued = queued WHERE tenant = :tenant"
 """Keeps other transactions from changing the queue of a tenant."""
@@ -113,28 +116,35 @@ SELECT 'worker', id, info, 0 FROM holdfast_workers WHERE alive_until > :now
 UNION ALL
 SELECT 'admitted', tenant, agent, count(*) FROM holdfast_inbox
 WHERE state = 'admitted' GROUP BY tenant, agent
+UNION ALL
+SELECT * FROM (SELECT 'served', tenant, '', 0 FROM holdfast_inbox_tenants
+  ORDER BY served DESC, tenant DESC LIMIT 1) AS latest
 """
 
-_CANDIDATES = """
-WITH RECURSIVE found (tenant, position) AS (
-  SELECT min(tenant), 1 FROM holdfast_inbox
-  WHERE state = 'ready' AND agent = :agent AND tenant {after} :after
+_NEXT_TENANTS = """
   UNION ALL
   SELECT (SELECT min(i.tenant) FROM holdfast_inbox AS i
-    WHERE i.state = 'ready' AND i.agent = :agent AND i.tenant > found.tenant), position + 1
-  FROM found WHERE tenant IS NOT NULL AND position < :limit)
-SELECT found.tenant, coalesce(known.served, 0) FROM found
+    WHERE i.state = 'ready' AND i.agent = :agent AND i.tenant > {part}.tenant), position + 1
+  FROM {part} WHERE tenant IS NOT NULL AND position < :limit
+"""
+CANDIDATES: Final = f"""
+WITH RECURSIVE later (tenant, position) AS (
+  SELECT min(tenant), 1 FROM holdfast_inbox
+  WHERE state = 'ready' AND agent = :agent AND tenant > :after
+  {_NEXT_TENANTS.format(part="later")}),
+earlier (tenant, position) AS (
+  SELECT min(tenant), 1 FROM holdfast_inbox WHERE state = 'ready' AND agent = :agent
+    AND (SELECT count(tenant) FROM later) < :limit
+  {_NEXT_TENANTS.format(part="earlier")})
+SELECT found.tenant, coalesce(known.served, 0), position FROM (
+  SELECT 0 AS part, tenant, position FROM later
+  UNION ALL SELECT 1, tenant, position FROM earlier) AS found
 LEFT JOIN holdfast_inbox_tenants AS known ON known.tenant = found.tenant
-WHERE found.tenant IS NOT NULL ORDER BY position
-"""
-CANDIDATES_FROM: Final = _CANDIDATES.format(after=">=")
-CANDIDATES_AFTER: Final = _CANDIDATES.format(after=">")
-"""The next tenants with a turn of an agent that may begin: one look into the index for each, however many
-turns they have."""
-
-LAST_SERVED: Final = """
-SELECT tenant FROM holdfast_inbox_tenants ORDER BY served DESC, tenant DESC LIMIT 1
-"""
+WHERE found.tenant IS NOT NULL ORDER BY part, position
+"""  # noqa: S608  # REASON: as above
+"""The next tenants in the ring with a turn of an agent that may begin, with their positions: those after one
+of them and, if they are fewer than the limit, those from the first one on. One look into the index finds
+each, however many turns they have."""
 
 READY: Final = """
 SELECT id, priority FROM holdfast_inbox

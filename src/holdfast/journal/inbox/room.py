@@ -24,11 +24,13 @@ class QueueFacts(Struct, frozen=True):
         limits: the limits.
         workers: the workers that are alive.
         admitted: how many turns run, by tenant and agent.
+        last_served: the tenant whose turn was admitted last; "" if there was none.
     """
 
     limits: LimitTable
     workers: Sequence[WorkerInfo]
     admitted: Mapping[tuple[str, str], int]
+    last_served: str = ""
 
 
 class Room:

@@ -32,51 +32,65 @@ def submit_turn(submission: Submission) -> Transaction[InboxEntry]:
         QueueFullError: the queue of the tenant, the agent or all is full or closed.
         QuotaReachedError: the tenant has used up its turns or tokens of this day.
     """
-    names = {"tenant": submission.tenant, "request": submission.request}
-    found = yield Statement(sql.FIND_BY_REQUEST, names)
-    if found:
-        if found[0][-1] != submission.digest:
+    tenant, agent = submission.tenant, submission.agent
+    names = {"tenant": tenant, "request": submission.request}
+    scopes = {"tenant_scope": tenant_scope(tenant), "agent_scope": agent_scope(agent)}
+    found = yield Statement(sql.BEFORE_SUBMISSION, {**names, **scopes})
+    digests = [text for kind, text in found if kind == "digest"]
+    if digests:
+        if digests[0] != submission.digest:
             raise SubmissionError(submission.request)
-        return to_entry(found[0])
-    yield from _check_limits(submission)
-    values = {
-        **names,
+        return to_entry((yield Statement(sql.FIND_BY_REQUEST, names))[0])
+    table = LimitTable(to_limits(found))
+    _refuse_if_draining(submission, table)
+    yield Statement(sql.COUNT_QUEUED, {"tenant": tenant})
+    rows = yield Statement(sql.INSERT, _describe(submission))
+    if not rows:
+        raise RepeatError  # another process has submitted it meanwhile
+    yield from _check_limits(tenant, table, queued=to_int(rows[0][-1]))
+    yield sql.NOTIFY
+    return to_entry(rows[0])
+
+
+def _describe(submission: Submission) -> dict[str, object]:
+    """Return the parameters of INSERT."""
+    return {
+        "tenant": submission.tenant,
         "agent": submission.agent,
         "session": submission.session,
         "name": digest_name(submission.session),
+        "request": submission.request,
         "digest": submission.digest,
         "body": submission.body,
         "priority": submission.priority,
         "due_at": submission.not_before,
         "made_by": submission.made_by,
     }
-    if not (yield Statement(sql.INSERT, values)):
-        raise RepeatError  # another process has submitted it meanwhile
-    yield sql.NOTIFY
-    rows = yield Statement(sql.FIND_BY_REQUEST, names)
-    return to_entry(rows[0])
 
 
-def _check_limits(submission: Submission) -> Transaction[None]:
-    """Count the turn, and raise what forbids it. The row of the tenant is locked then."""
-    tenant, agent = submission.tenant, submission.agent
-    scopes = {"tenant_scope": tenant_scope(tenant), "agent_scope": agent_scope(agent)}
-    table = LimitTable(to_limits((yield Statement(sql.LIMITS_OF, scopes))))
-    queued = to_int((yield Statement(sql.COUNT_QUEUED, {"tenant": tenant}))[0][0])
-    everything, own, of_agent = table.of_all, table.of_tenant(tenant), table.of_agent(agent)
+def _refuse_if_draining(submission: Submission, table: LimitTable) -> None:
     for scope, limits in (
-        ("all tenants", everything),
-        (f"tenant {tenant}", own),
-        (f"agent {agent}", of_agent),
+        ("all tenants", table.of_all),
+        (f"tenant {submission.tenant}", table.of_tenant(submission.tenant)),
+        (f"agent {submission.agent}", table.of_agent(submission.agent)),
     ):
         if limits.is_draining:
             raise QueueFullError(scope, "takes no turns now", _LONGEST_RETRY_AFTER)
+
+
+def _check_limits(tenant: str, table: LimitTable, *, queued: int) -> Transaction[None]:
+    """Raise what forbids a turn that was inserted and counted; its transaction is rolled back then.
+
+    Args:
+        tenant: the tenant, whose row is locked.
+        table: the limits.
+        queued: how many turns of the tenant are queued, with this one.
+    """
+    own, most = table.of_tenant(tenant), table.of_all.queued
     if own.queued is not None and queued > own.queued:
         yield from _refuse(tenant, own.queued)
-    if everything.queued is not None:
-        count = to_int((yield Statement(sql.COUNT_ALL_QUEUED))[0][0])
-        if count > everything.queued:
-            yield from _refuse(None, everything.queued)
+    if most is not None and to_int((yield Statement(sql.COUNT_ALL_QUEUED))[0][0]) > most:
+        yield from _refuse(None, most)
     if own.turns_per_day is not None or own.tokens_per_day is not None:
         yield from _check_quota(tenant, own.turns_per_day, own.tokens_per_day)
 
