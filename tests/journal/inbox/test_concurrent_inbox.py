@@ -24,6 +24,7 @@ from holdfast.core.events import QuestionAnswered
 from holdfast.journal.inbox.driving import EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.inbox_errors import QueueFullError
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.queue_limits import QueueLimits
 
@@ -55,6 +56,31 @@ def test_one_request_of_eight_processes_is_one_entry(url: str) -> None:
     assert len(accepted) == 1
     wins_first = [result != "refused" for result in results]
     assert wins_first in ([True] * 6 + [False] * 2, [False] * 6 + [True] * 2)
+
+
+async def test_many_that_submit_at_once_do_not_pass_the_limit_of_all_tenants(url: str) -> None:
+    """Each submission sees the turns of those before it, also of other tenants."""
+    journals = [PostgresJournal(url) for _ in range(4)]
+    boxes = [open_inbox(journal) for journal in journals]
+    await boxes[0].set_limits("all", QueueLimits(queued=20))
+
+    async def submit(number: int) -> bool:
+        try:
+            await boxes[number % 4].submit(
+                make_submission(f"s{number}", f"r{number}", tenant=f"t{number % 10}")
+            )
+        except QueueFullError as error:
+            return error.scope != "all tenants"
+        return True
+
+    try:
+        accepted = await asyncio.gather(*(submit(number) for number in range(60)))
+        assert sum(accepted) == 20
+        assert sum(depth.count for depth in await boxes[0].count_entries()) == 20
+        check_tables(await boxes[0]._store.perform(read_tables))
+    finally:
+        for journal in journals:
+            journal.close()
 
 
 class Crowd:

@@ -50,6 +50,9 @@ WHERE scope IN ('all', 'tenant', :tenant_scope, :agent_scope)
 """
 """The digest of the submission that has the request, if there is one, and the limits by scope."""
 
+LOCK_QUEUE_OF_ALL: Final = "UPDATE holdfast_inbox_limits SET limits = limits WHERE scope = 'all'"
+"""Lets one transaction at a time count the queue of all tenants, while that has a limit."""
+
 USAGE: Final = (
     "SELECT turns, tokens FROM holdfast_inbox_usage WHERE tenant = :tenant AND day = :day"
 )

@@ -43,6 +43,8 @@ def submit_turn(submission: Submission) -> Transaction[InboxEntry]:
         return to_entry((yield Statement(sql.FIND_BY_REQUEST, names))[0])
     table = LimitTable(to_limits(found))
     _refuse_if_draining(submission, table)
+    if table.of_all.queued is not None:
+        yield Statement(sql.LOCK_QUEUE_OF_ALL)
     yield Statement(sql.COUNT_QUEUED, {"tenant": tenant})
     rows = yield Statement(sql.INSERT, _describe(submission))
     if not rows:
