@@ -53,6 +53,7 @@ _TABLES: tuple[LiteralString, ...] = (
         "CREATE INDEX holdfast_inbox_blocked ON holdfast_inbox (tenant, session_name, id)"
         " WHERE state = 'blocked'"
     ),
+    "CREATE INDEX holdfast_inbox_listed ON holdfast_inbox (tenant, id)",
     "CREATE INDEX holdfast_inbox_scheduled ON holdfast_inbox (due_at) WHERE state = 'scheduled'",
     "CREATE INDEX holdfast_inbox_admitted ON holdfast_inbox (id) WHERE state = 'admitted'",
     "CREATE INDEX holdfast_inbox_waiting ON holdfast_inbox (due_at) WHERE state IN ('waiting', 'postponed')",
