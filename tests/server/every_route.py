@@ -233,6 +233,7 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
             "input": [{"type": "function_call_output", "call_id": "{call}", "output": "here"}],
         },
     ),
+    "POST /v1/responses/compact": _write("/v1/responses/compact"),
     "POST /v1/responses/{response}/cancel": _write("/v1/responses/{response}/cancel"),
     "POST /vercel/{agent}/chat": (
         Trial(

@@ -190,6 +190,7 @@ USER = {"role": "user", "content": "Hi"}
             (400, "invalid_value", "messages"),
         ),
         ("/nothing", {}, (404, "route", None)),
+        ("/responses/compact", {"model": "greeter", "input": "Hi"}, (404, "not_served", None)),
     ],
 )
 async def test_a_wrong_request_is_refused_in_the_words_of_the_protocol(

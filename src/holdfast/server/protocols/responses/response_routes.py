@@ -124,6 +124,13 @@ async def create_conversation(call: Call[NoQuery, NewConversation]) -> Response:
     )
 
 
+async def refuse_compaction(_call: PlainCall) -> Response:
+    """Refuse to compact the items that a client keeps, and say what compacts a session instead."""
+    detail = "items that a client keeps are not compacted here"
+    fix = "Compact the session: POST /api/v1/sessions/{session}/compact"
+    raise ProblemError(make_problem(404, "not_served", detail, fix=fix))
+
+
 async def _require_target(call: ReadCall | PlainCall, reading: TurnReading) -> ResponseTarget:
     name: SegmentName | None = read_segment_name(RESPONSE, call.names["response"])
     saved = await reading.require_segment(name, "response_id")
@@ -192,6 +199,16 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         text="Delete a response.",
         scope="run",
         handle=delete_response,
+        query=NoQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="compact_response",
+        method="POST",
+        path="/responses/compact",
+        text="Is not served.",
+        scope="run",
+        handle=refuse_compaction,
         query=NoQuery,
         body=NoBody,
     ),
