@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "deploy-a-service.md"
@@ -60,15 +60,21 @@ class ServedAgents:
             self._process = None
 
 
-@contextmanager
-def run_nginx(folder: Path, ports: list[int]) -> Iterator[int]:
-    """Run nginx with the configuration of the page; give its port.
+def run_proxy(name: str, folder: Path, ports: list[int]) -> AbstractContextManager[int]:
+    """Run nginx or Caddy with the configuration of the page; give its port.
 
     Args:
-        folder: where its files are, with `cert.pem` and `key.pem`.
+        name: "nginx" or "caddy".
+        folder: where its files are, with `cert.pem` and `key.pem`; it writes `requests` there.
         ports: the ports of the processes behind it.
     """
     port = free_port()
+    write = {"nginx": _write_nginx_files, "caddy": _write_caddy_files}[name]
+    return _run(write(folder, port, ports), folder, port)
+
+
+def _write_nginx_files(folder: Path, port: int, ports: list[int]) -> list[str]:
+    """Write the configuration; return the command."""
     site = read_page_file("nginx.conf").replace("/etc/holdfast/tls", str(folder))
     site = site.replace("listen 443", f"listen 127.0.0.1:{port}")
     for number, behind in enumerate(ports, start=1):
@@ -82,8 +88,26 @@ def run_nginx(folder: Path, ports: list[int]) -> Iterator[int]:
         f"daemon off; user root; pid {folder}/pid; error_log {folder}/errors; events {{}}\n"
         f"http {{ access_log {folder}/requests;\n{places}{site} }}\n"
     )
-    program = str(shutil.which("nginx"))
-    process = subprocess.Popen([program, "-c", folder / "nginx.conf", "-p", folder])
+    return ["nginx", "-c", str(folder / "nginx.conf"), "-p", str(folder)]
+
+
+def _write_caddy_files(folder: Path, port: int, ports: list[int]) -> list[str]:
+    """Write the configuration; return the command."""
+    site = read_page_file("Caddyfile").replace("/etc/holdfast/tls", str(folder))
+    log = f"\tlog {{\n\t\toutput file {folder}/requests\n\t}}"
+    site = site.replace("agents.example {", f"https://127.0.0.1:{port} {{\n{log}")
+    behind = " ".join(f"127.0.0.1:{one}" for one in ports)
+    site = re.sub(r"reverse_proxy .* {", f"reverse_proxy {behind} {{", site)
+    own = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n"
+    (folder / "Caddyfile").write_text(own + site)
+    return ["caddy", "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+
+
+@contextmanager
+def _run(command: list[str], folder: Path, port: int) -> Iterator[int]:
+    places = {"XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    with (folder / "proxy.log").open("w") as log:
+        process = subprocess.Popen(command, stderr=log, env={**os.environ, **places})
     try:
         _wait_for(port, process)
         yield port

@@ -1,4 +1,4 @@
-"""Two processes of `holdfast serve` behind nginx, with the configuration of the page about deployment."""
+"""Two processes of `holdfast serve` behind nginx or Caddy, configured as the page about deployment says."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from conformance.deployed import (
     ServedAgents,
     make_certificate,
     read_page_file,
-    run_nginx,
+    run_proxy,
 )
 from tests.postgres_server import CannotRun, PostgresServer
 
-_MISSING = [name for name in ("nginx", "openssl") if shutil.which(name) is None]
-
 pytestmark = [
-    pytest.mark.skipif(bool(_MISSING), reason=f"NOT INSTALLED: {', '.join(_MISSING)}"),
+    pytest.mark.skipif(not shutil.which("openssl"), reason="OPENSSL IS NOT INSTALLED"),
     pytest.mark.timeout(300),
 ]
 
@@ -48,10 +46,10 @@ class Deployed:
     """What a test knows of the service.
 
     Args:
-        address: its address behind nginx.
+        address: its address behind the proxy.
         key: a key.
         processes: its processes.
-        folder: where the files of nginx are.
+        folder: where the files of the proxy are.
     """
 
     def __init__(self, address: str, key: str, processes: list[ServedAgents], folder: Path) -> None:
@@ -61,7 +59,7 @@ class Deployed:
         self.folder = folder
 
     def call(self, path: str, body: object = None, **headers: str) -> HTTPResponse:
-        """Send a request through nginx."""
+        """Send a request through the proxy."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data, headers)
         request.add_header("Content-Type", "application/json")
@@ -80,8 +78,12 @@ class Deployed:
         )
 
 
-@pytest.fixture
-def deployed(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
+@pytest.fixture(params=["nginx", "caddy"])
+def deployed(
+    request: pytest.FixtureRequest, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Deployed]:
+    if not shutil.which(request.param):
+        pytest.skip(f"{request.param.upper()} IS NOT INSTALLED")
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     (tmp_path / "script.py").write_text(SCRIPT)
     model = f'base_url = "{serve("--script", str(tmp_path / "script.py"))}"\n'
@@ -102,7 +104,7 @@ def deployed(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             processes.append(ServedAgents(agents, "--journal", journal, *arguments))
             processes[-1].start()
         make_certificate(tmp_path)
-        with run_nginx(tmp_path, [process.port for process in processes]) as port:
+        with run_proxy(request.param, tmp_path, [one.port for one in processes]) as port:
             yield Deployed(f"https://127.0.0.1:{port}/assistant", key, processes, tmp_path)
     finally:
         for process in processes:
@@ -116,7 +118,7 @@ def test_a_stream_goes_on_while_each_process_restarts(deployed: Deployed) -> Non
     assert program.stdout.readline() == "it streams\n"
     bearer = {"Authorization": f"Bearer {deployed.key}"}
     with deployed.call("/api/v1/sessions/orders%2F42/turns/1", **bearer) as reply:
-        assert json.load(reply)["status"] == "running"  # so nginx has not collected the stream
+        assert json.load(reply)["status"] == "running"  # so the proxy has not collected the stream
     for process in deployed.processes:
         process.stop()
         process.start()
@@ -134,7 +136,7 @@ def test_a_stream_goes_on_while_each_process_restarts(deployed: Deployed) -> Non
     )
 
 
-def test_only_nginx_says_what_the_client_asked_for(deployed: Deployed) -> None:
+def test_only_the_proxy_says_what_the_client_asked_for(deployed: Deployed) -> None:
     body = {"key": deployed.key}
     own = deployed.address.removesuffix("/assistant")
     with deployed.call("/console/sign-in", body, **{"X-Forwarded-Proto": "http"}) as reply:
