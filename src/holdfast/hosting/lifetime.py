@@ -48,7 +48,6 @@ class ServiceLifetime:
         self._service = service
         self.grace = grace
         """The longest time to wait for writing tools at the end, in seconds."""
-        """The longest time to wait for writing tools at the end, in seconds."""
         self._stack = AsyncExitStack()
         self._looking: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None

@@ -24,8 +24,7 @@ export function stateOf(run) {
 
 const REDACTED = "[redacted]";
 
-/** The title of a run; its name if there is none, or if it may not be seen. */
-/** Return `{url, host}` of the trace of a turn, which whoever started it has named; null if there is none. */
+/** The `{url, host}` of the trace of a turn, which whoever started it has named; null if there is none. */
 export function traceOf(turn) {
   const given = turn.metadata?.trace_url;
   if (typeof given !== "string" || !URL.canParse(given)) return null;
@@ -33,6 +32,7 @@ export function traceOf(turn) {
   return url.protocol === "https:" || url.protocol === "http:" ? { url: url.href, host: url.host } : null;
 }
 
+/** The title of a run; its name if there is none, or if it may not be seen. */
 export function titleOf(run) {
   return run.title && run.title !== REDACTED ? run.title : run.session;
 }
