@@ -18,11 +18,9 @@ from holdfast.server.api.body_arguments import make_prompt
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import Compact, Fork, ForkEdit, NoBody, NoQuery, Rewind
 from holdfast.server.api.session_reading import check_idle, session_exists
+from holdfast.server.api.turn_routes import SECONDS_TO_BEGIN
 from holdfast.server.api.views import ActList, ActView, ChangeView, ForkView, TurnState
 from holdfast.sessions.names import check_session_name, new_name
-
-_SECONDS_TO_BEGIN = 2.0
-"""Seconds to wait for the begin of a queued turn, whose number is then told."""
 
 
 async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
@@ -155,7 +153,7 @@ async def _tell_fork(call: Call[NoQuery, Fork], act: Act) -> Response:
     saved = await call.tenant.submit(agent, message, session=to, by=act.by, request=act.id)
     if isinstance(saved, AcceptedTurn):
         return respond(ForkView(to, saved.number), 201)
-    begun = await call.tenant.wait_for_begin(saved, _SECONDS_TO_BEGIN)
+    begun = await call.tenant.wait_for_begin(saved, SECONDS_TO_BEGIN)
     return respond(ForkView(to, UNSET if begun is None else begun.number), 201)
 
 

@@ -34,7 +34,7 @@ from holdfast.server.api.session_reading import read_turn
 from holdfast.server.api.views import TurnView
 from holdfast.server.problem_responses import ProblemError, make_problem
 
-_SECONDS_TO_BEGIN = 2.0
+SECONDS_TO_BEGIN = 2.0
 """Seconds to wait for the begin of a turn that is next, before it is told that it is queued."""
 
 
@@ -57,7 +57,7 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
 async def answer_queued(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> Response:
     """Answer with a turn of the queue: as it is once it has begun, or as it is in the queue."""
     is_next = await _is_next(call.tenant, entry)
-    seconds = max(call.body.wait, _SECONDS_TO_BEGIN if is_next else 0.01)
+    seconds = max(call.body.wait, SECONDS_TO_BEGIN if is_next else 0.01)
     waited = monotonic()
     begun = await call.tenant.wait_for_begin(entry, seconds)
     if begun is not None:
