@@ -179,10 +179,9 @@ async def _find_driven(inbox: Inbox) -> dict[str, list[str]]:
     return driven
 
 
-async def _show_limits(inbox: Inbox, args: argparse.Namespace) -> int:
-    from msgspec.structs import replace
-
-    from holdfast.journal.inbox.queue_limits import NO_LIMITS, check_scope
+async def _limit(inbox: Inbox, args: argparse.Namespace) -> int:
+    """Change the limits of a scope, if new ones are given, and show them."""
+    from holdfast.journal.inbox.queue_limits import check_scope
 
     changes = {
         name: _read_limit(f"--{name.replace('_', '-')}", getattr(args, name))
@@ -193,11 +192,9 @@ async def _show_limits(inbox: Inbox, args: argparse.Namespace) -> int:
         check_scope(args.scope)
     elif changes:
         raise ConfigurationError("SCOPE", "is missing", fix=f"Pass {_SCOPE}")
-    limits = await inbox.read_limits()
     if changes:
-        limits[args.scope] = replace(limits.get(args.scope, NO_LIMITS), **changes)
-        await inbox.set_limits(args.scope, limits[args.scope])
-    for scope, one in sorted(limits.items()):
+        await inbox.change_limits(args.scope, changes)
+    for scope, one in sorted((await inbox.read_limits()).items()):
         if args.scope in (None, scope):
             print(describe_limits(scope, one))
     return 0
@@ -228,14 +225,7 @@ async def _drain(inbox: Inbox, args: argparse.Namespace) -> int:
 
 
 async def _change_scope(inbox: Inbox, scope: str, **changes: bool) -> int:
-    from msgspec.structs import replace
-
-    from holdfast.journal.inbox.queue_limits import NO_LIMITS, check_scope
-
-    limits = (await inbox.read_limits()).get(check_scope(scope), NO_LIMITS)
-    limits = replace(limits, **changes)
-    await inbox.set_limits(scope, limits)
-    print(describe_limits(scope, limits))
+    print(describe_limits(scope, await inbox.change_limits(scope, changes)))
     return 0
 
 
@@ -289,7 +279,7 @@ async def _change_entries(inbox: Inbox, args: argparse.Namespace) -> int:
 _DO: dict[str, Callable[[Inbox, argparse.Namespace], Coroutine[object, object, int]]] = {
     "list": _list,
     "workers": _list_workers,
-    "limits": _show_limits,
+    "limits": _limit,
     "pause": _pause,
     "resume": _resume,
     "drain": _drain,

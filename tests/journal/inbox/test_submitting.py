@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 from tests.journal.inbox.queued_turns import InboxUnderTest, make_submission
 
 from holdfast.errors import ConfigurationError, ConflictError
@@ -196,3 +197,16 @@ async def test_a_wrong_scope_is_refused(box: InboxUnderTest) -> None:
         QueueLimits(running=-1)
     await box.inbox.set_limits("all", QueueLimits(running=3))
     assert await box.inbox.read_limits() == {"all": QueueLimits(running=3)}
+
+
+async def test_limits_that_are_changed_at_once_are_all_changed(box: InboxUnderTest) -> None:
+    await box.inbox.set_limits("tenant:acme", QueueLimits(turns_per_day=9))
+    changes: list[dict[str, int | None]] = [{"running": 4}, {"queued": 7}, {"is_paused": True}]
+    await asyncio.gather(*(box.inbox.change_limits("tenant:acme", one) for one in changes))
+    expected = QueueLimits(running=4, queued=7, turns_per_day=9, is_paused=True)
+    assert await box.inbox.read_limits() == {"tenant:acme": expected}
+    assert await box.inbox.change_limits("tenant:acme", {"running": None}) == replace(
+        expected, running=None
+    )
+    with pytest.raises(ConfigurationError, match="queued"):
+        await box.inbox.change_limits("tenant:acme", {"queued": -1})

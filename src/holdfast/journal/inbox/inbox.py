@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
@@ -20,6 +21,7 @@ from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits, to_worker
 from holdfast.journal.inbox.inbox_errors import QueueFullError
 from holdfast.journal.inbox.queue_limits import (
+    NO_LIMITS,
     QUOTA_REACHED,
     LimitTable,
     QueueLimits,
@@ -242,9 +244,22 @@ class Inbox:
         Raises:
             ConfigurationError: it is no scope.
         """
-        text = msgspec.json.encode(limits).decode()
-        values = {"scope": check_scope(scope), "limits": text}
-        await self._store.perform(partial(_set_limits, values))
+        await self._store.perform(partial(_set_limits, check_scope(scope), limits))
+
+    async def change_limits(self, scope: str, changes: Mapping[str, int | None]) -> QueueLimits:
+        """Change some limits of a scope and leave the others, also those that somebody changes now.
+
+        Args:
+            scope: as for `set_limits`.
+            changes: the new values of fields of `QueueLimits`.
+
+        Returns:
+            All limits of the scope.
+
+        Raises:
+            ConfigurationError: it is no scope, or a limit is not a whole number from 0.
+        """
+        return await self._store.perform(partial(_change_limits, check_scope(scope), changes))
 
     async def read_usage(self, tenant: str) -> tuple[int, int]:
         """Return how many turns and tokens of this day were counted for a tenant."""
@@ -322,9 +337,19 @@ def _change(text: str, values: Mapping[str, object]) -> Transaction[None]:
     yield sql.NOTIFY
 
 
-def _set_limits(values: Mapping[str, object]) -> Transaction[None]:
+def _change_limits(scope: str, changes: Mapping[str, int | None]) -> Transaction[QueueLimits]:
     yield sql.LOCK
-    yield Statement(sql.SET_LIMITS, values)
+    before = to_limits((yield Statement(sql.ALL_LIMITS))).get(scope, NO_LIMITS)
+    limits = replace(before, **changes)
+    yield from _set_limits(scope, limits)
+    return limits
+
+
+def _set_limits(scope: str, limits: QueueLimits) -> Transaction[None]:
+    yield sql.LOCK
+    yield Statement(
+        sql.SET_LIMITS, {"scope": scope, "limits": msgspec.json.encode(limits).decode()}
+    )
     yield Statement(sql.RESUME_STOPPED, {"error": QUOTA_REACHED})
     yield sql.NOTIFY
 

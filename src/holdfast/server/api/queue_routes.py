@@ -9,13 +9,12 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, NoReturn
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.opening_inbox import open_inbox
-from holdfast.journal.inbox.queue_limits import NO_LIMITS, LimitTable, tenant_scope
+from holdfast.journal.inbox.queue_limits import LimitTable, tenant_scope
 from holdfast.journal.inbox.worker_entries import WorkerEntry
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.queue_views import (
@@ -176,9 +175,7 @@ async def resume_queue(call: Call[NoQuery, NoBody]) -> Response:
 
 
 async def _set_flags(call: Call[NoQuery, NoBody], **flags: bool) -> Response:
-    inbox, scope = inbox_of(call), tenant_scope(call.tenant.tenant)
-    limits = (await inbox.read_limits()).get(scope, NO_LIMITS)
-    await inbox.set_limits(scope, replace(limits, **flags))
+    await inbox_of(call).change_limits(tenant_scope(call.tenant.tenant), flags)
     return respond(await _view_queue(call))
 
 
@@ -199,16 +196,21 @@ async def list_workers(call: Call[NoQuery, NoBody]) -> Response:
 
 
 def _view_worker(worker: WorkerEntry, entries: tuple[EntryView, ...]) -> WorkerView:
-    info = asdict(worker.info)
-    names = ("host", "process", "agents", "slots", "engine", "started_at", "is_stopping")
+    info = worker.info
     return WorkerView(
-        worker=worker.info.id,
-        serves_all=not worker.info.tenants,
+        worker=info.id,
+        host=info.host,
+        process=info.process,
+        agents=info.agents,
+        serves_all=not info.tenants,
+        slots=info.slots,
         driving=worker.driving,
+        engine=info.engine,
+        started_at=info.started_at,
         seen_at=worker.seen_at,
         is_alive=worker.is_alive,
+        is_stopping=info.is_stopping,
         entries=entries,
-        **{name: info[name] for name in names},
     )
 
 
