@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.journal.inbox.queued_turns import make_worker
 from tests.server.every_route import Caller, Trial
 from tests.server.serving import serve
 
@@ -273,6 +274,37 @@ async def test_a_tenant_sees_its_own_queue_only(url: str, desk: Desk) -> None:
             assert own.json["queued"] == 1
             await alpha.close()
             await bravo.close()
+
+
+async def test_depths_and_workers_tell_a_tenant_nothing_of_others(url: str, desk: Desk) -> None:
+    with PostgresJournal(url) as journal:
+        access = AccessOptions(auth="keys")
+        app = create_app(desk.make_agent(), journal=journal, queue=FRONT, access=access)
+        inbox = open_inbox(journal)
+        async with serve(app) as base:
+            alpha = await Caller.make(app, base, "alpha", "admin")
+            bravo = await Caller.make(app, base, "bravo", "admin")
+            body = {"agent": "desk", "message": "hello", "session": "ALPHA"}
+            entry = (await alpha.post("/api/v1/turns", body)).json["entry"]
+            for name, tenants in [("of-all", ()), ("of-alpha", ("alpha",))]:
+                await inbox.note_worker(make_worker(name, agents=("desk",), tenants=tenants))
+            await inbox.admit()
+            await inbox.begin(entry, "of-all")
+            queues = [
+                await one.send("GET", Trial(path="/api/v1/queue"), {}) for one in (alpha, bravo)
+            ]
+            told = [
+                await one.send("GET", Trial(path="/api/v1/workers"), {}) for one in (alpha, bravo)
+            ]
+            await alpha.close()
+            await bravo.close()
+        assert [(one.json["running"], one.json["workers"]) for one in queues] == [(1, 2), (0, 1)]
+        assert queues[1].json["depths"] == []
+        own, other = ({one["worker"]: one for one in answer.json} for answer in told)
+        assert set(own) == {"of-all", "of-alpha"}
+        assert [one["entry"] for one in own["of-all"]["entries"]] == [entry]
+        assert set(other) == {"of-all"}
+        assert (other["of-all"]["driving"], other["of-all"]["entries"]) == (1, [])
 
 
 async def test_schedules_are_made_run_and_deleted(url: str, desk: Desk) -> None:
