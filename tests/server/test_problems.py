@@ -5,7 +5,16 @@ from __future__ import annotations
 import logging
 
 import pytest
+from msgspec import UNSET
 
+from holdfast.journal.inbox.inbox_errors import (
+    EngineError,
+    InboxError,
+    QueuedTurnError,
+    QueueFullError,
+    QuotaReachedError,
+    SubmissionError,
+)
 from holdfast.journal.journal_errors import JournalUnreachableError
 from holdfast.server.problem_responses import respond_problem, to_problem
 
@@ -20,3 +29,25 @@ def test_a_journal_that_is_away_is_named_in_the_log_and_not_to_the_client(
     assert response.headers["Retry-After"] == "2"
     assert b"db.internal" not in bytes(response.body)
     assert "db.internal" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "retry_after", "field"),
+    [
+        (QueueFullError("tenant acme", "has 4 turns already", 7.2), 429, "queue_full", "8", None),
+        (QuotaReachedError("acme", "4 turns", 90.0), 429, "quota", "90", None),
+        (SubmissionError("order-7"), 409, "request_conflict", None, "Idempotency-Key"),
+        (QueuedTurnError("order-7", "dropped", ""), 409, "dropped", None, "Idempotency-Key"),
+        (EngineError("nats", "cannot be reached at db.internal"), 503, "queue", "2", None),
+    ],
+)
+def test_what_the_queue_refuses_names_the_wait_or_the_fix(
+    error: InboxError, status: int, kind: str, retry_after: str | None, field: str | None
+) -> None:
+    problem = to_problem(error)
+    response = respond_problem(problem)
+    assert (response.status_code, problem.kind) == (status, kind)
+    assert response.headers.get("Retry-After") == retry_after
+    assert problem.field == (UNSET if field is None else field)
+    assert (problem.fix is UNSET) == (field is None)
+    assert b"db.internal" not in bytes(response.body)

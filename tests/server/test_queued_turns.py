@@ -310,9 +310,12 @@ async def test_depths_and_workers_tell_a_tenant_nothing_of_others(url: str, desk
 async def test_schedules_are_made_run_and_deleted(url: str, desk: Desk) -> None:
     async with serving(url, desk) as client:
         made = await client.schedules.put(
-            NewSchedule(name="report", agent="desk", message="hello", cron="0 9 * * MON-FRI")
+            NewSchedule(
+                name="report", agent="desk", message="hello", cron="0 9 * * MON-FRI", priority=3
+            )
         )
         assert made.next_tick
+        assert made.priority == 3
         assert (await client.schedules.pause("report")).is_paused
         entry = await client.schedules.run("report", request="once")
         again = await client.schedules.run("report", request="once")

@@ -89,7 +89,8 @@ def _make_inbox_problem(error: InboxError) -> ProblemBody:
     if isinstance(error, QueueFullError | QuotaReachedError):
         return make_wait_problem(429, kind, str(error), error.info.retry_after or 1.0)
     if isinstance(error, SubmissionError | QueuedTurnError):
-        return make_problem(409, kind, str(error), field="request")
+        fix = "Send a new key with a new request"
+        return make_problem(409, kind, str(error), field="Idempotency-Key", fix=fix)
     _log.warning("a request is answered with 503: %s", error)  # its text names the server
     return make_wait_problem(503, "queue", "The queue cannot be used now.", SECONDS_TO_RESTART)
 

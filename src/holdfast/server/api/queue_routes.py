@@ -121,8 +121,8 @@ async def _find_entry(call: Call[NoQuery, NoBody]) -> InboxEntry:
         entry = await inbox_of(call).find(int(text))
         if entry is not None and entry.tenant == call.tenant.tenant:
             return entry
-    detail = "there is no such entry"
-    raise ProblemError(make_problem(404, "unknown", detail, field="entry"))
+    detail, fix = "there is no such entry", "See GET /queue/entries"
+    raise ProblemError(make_problem(404, "unknown", detail, field="entry", fix=fix))
 
 
 async def retry_entry(call: Call[NoQuery, NoBody]) -> Response:
@@ -214,7 +214,7 @@ def _view_worker(worker: WorkerEntry, entries: tuple[EntryView, ...]) -> WorkerV
     )
 
 
-def _change_entry(
+def _make_entry_change(
     name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
 ) -> AnyOperation:
     return Operation(
@@ -233,7 +233,7 @@ def _change_entry(
     )
 
 
-def _change_queue(
+def _make_queue_change(
     name: Literal["pause", "drain", "resume"],
     text: str,
     handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]],
@@ -288,20 +288,20 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         answers={200: (OperationAnswer(EntryView, "The entry."),)},
         refusals=(404,),
     ),
-    _change_entry("retry", "Queue a turn again that failed or was dropped.", retry_entry),
-    _change_entry("drop", "Take a turn out that has not begun or that failed.", drop_entry),
-    _change_entry(
+    _make_entry_change("retry", "Queue a turn again that failed or was dropped.", retry_entry),
+    _make_entry_change("drop", "Take a turn out that has not begun or that failed.", drop_entry),
+    _make_entry_change(
         "cancel",
         "Cancel a submitted turn, wherever it is driven; one that has not begun is dropped.",
         cancel_entry,
     ),
-    _change_queue(
+    _make_queue_change(
         "pause", "Begin no more turns of the tenant; those in progress go on.", pause_queue
     ),
-    _change_queue(
+    _make_queue_change(
         "drain", "Accept no more turns of the tenant; queued ones are done.", drain_queue
     ),
-    _change_queue("resume", "Begin and accept turns of the tenant again.", resume_queue),
+    _make_queue_change("resume", "Begin and accept turns of the tenant again.", resume_queue),
     Operation(
         name="list_workers",
         method="GET",

@@ -168,6 +168,7 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
         jitter: a tick begins up to so many seconds later.
         overlap: what a tick does while an earlier turn has not ended.
         catch_up: what becomes of ticks that were missed.
+        priority: a greater number goes before a smaller one.
         next_tick: its next tick, in seconds since the epoch; null if there is none any more.
         is_paused: whether it is paused.
         by: who made it.
@@ -182,6 +183,7 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
     jitter: int
     overlap: Overlap
     catch_up: CatchUp
+    priority: int
     next_tick: int | None
     is_paused: bool
     by: str = ""

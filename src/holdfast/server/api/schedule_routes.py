@@ -30,7 +30,7 @@ from holdfast.server.problem_responses import ProblemError, make_problem
 _PATH = "/schedules/{schedule}"
 
 
-def _open(call: Call[Any, Any]) -> Schedules:
+def _schedules_of(call: Call[Any, Any]) -> Schedules:
     return open_schedules(call.service.journal)
 
 
@@ -48,6 +48,7 @@ def view_schedule(entry: ScheduleEntry) -> ScheduleView:
         overlap=schedule.overlap,
         catch_up=schedule.catch_up,
         next_tick=entry.next_tick,
+        priority=schedule.priority,
         is_paused=entry.is_paused,
         by=schedule.made_by,
     )
@@ -55,7 +56,7 @@ def view_schedule(entry: ScheduleEntry) -> ScheduleView:
 
 async def list_schedules(call: Call[NoQuery, NoBody]) -> Response:
     """List the schedules of the tenant."""
-    entries = await _open(call).list_schedules(call.tenant.tenant)
+    entries = await _schedules_of(call).list_schedules(call.tenant.tenant)
     return respond([view_schedule(entry) for entry in entries])
 
 
@@ -78,44 +79,44 @@ async def put_schedule(call: Call[NoQuery, NewSchedule]) -> Response:
         priority=body.priority,
         made_by=call.principal.name,
     )
-    return respond(view_schedule(await _open(call).put(schedule)), 201)
+    return respond(view_schedule(await _schedules_of(call).put(schedule)), 201)
 
 
 async def pause_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Let a schedule have no ticks."""
-    await _open(call).pause(call.tenant.tenant, call.names["schedule"])
-    return respond(view_schedule(await _find(call)))
+    await _schedules_of(call).pause(call.tenant.tenant, call.names["schedule"])
+    return respond(view_schedule(await _find_schedule(call)))
 
 
 async def resume_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Let a schedule have ticks again."""
-    await _open(call).resume(call.tenant.tenant, call.names["schedule"])
-    return respond(view_schedule(await _find(call)))
+    await _schedules_of(call).resume(call.tenant.tenant, call.names["schedule"])
+    return respond(view_schedule(await _find_schedule(call)))
 
 
 async def run_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Submit a turn of a schedule at once."""
-    await _find(call)
+    await _find_schedule(call)
     take_turn(call.request)
     key = read_key(call.request) or ""
-    entry = await _open(call).trigger(call.tenant.tenant, call.names["schedule"], key)
+    entry = await _schedules_of(call).trigger(call.tenant.tenant, call.names["schedule"], key)
     if entry is None:
-        raise _unknown()
+        raise _unknown_schedule()
     return respond(view_entry(entry), 202)
 
 
 async def delete_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Delete a schedule and its history."""
-    if not await _open(call).delete(call.tenant.tenant, call.names["schedule"]):
-        raise _unknown()
+    if not await _schedules_of(call).delete(call.tenant.tenant, call.names["schedule"]):
+        raise _unknown_schedule()
     return Response(status_code=204)
 
 
 async def read_schedule_history(call: Call[HistoryQuery, NoBody]) -> Response:
     """Tell what became of the latest ticks of a schedule."""
-    await _find(call)
+    await _find_schedule(call)
     name = call.names["schedule"]
-    records = await _open(call).read_history(call.tenant.tenant, name, call.query.limit)
+    records = await _schedules_of(call).read_history(call.tenant.tenant, name, call.query.limit)
     return respond(
         [
             TickView(
@@ -131,19 +132,20 @@ async def read_schedule_history(call: Call[HistoryQuery, NoBody]) -> Response:
     )
 
 
-async def _find(call: Call[Any, NoBody]) -> ScheduleEntry:
+async def _find_schedule(call: Call[Any, NoBody]) -> ScheduleEntry:
     """Return the schedule in the path. Raises ProblemError if the tenant has none with this name."""
-    found = await _open(call).find(call.tenant.tenant, call.names["schedule"])
+    found = await _schedules_of(call).find(call.tenant.tenant, call.names["schedule"])
     if found is None:
-        raise _unknown()
+        raise _unknown_schedule()
     return found
 
 
-def _unknown() -> ProblemError:
-    return ProblemError(make_problem(404, "unknown", "there is no such schedule", field="schedule"))
+def _unknown_schedule() -> ProblemError:
+    detail, fix = "there is no such schedule", "See GET /schedules"
+    return ProblemError(make_problem(404, "unknown", detail, field="schedule", fix=fix))
 
 
-def _change(
+def _make_change(
     name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
 ) -> AnyOperation:
     return Operation(
@@ -200,8 +202,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         answers={204: (OperationAnswer(None, "It is deleted."),)},
         refusals=(404,),
     ),
-    _change("pause", "Let a schedule submit no turns.", pause_schedule),
-    _change(
+    _make_change("pause", "Let a schedule submit no turns.", pause_schedule),
+    _make_change(
         "resume",
         "Let a schedule submit turns from now on; those of the pause are not made up for.",
         resume_schedule,
