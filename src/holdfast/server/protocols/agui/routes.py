@@ -20,6 +20,7 @@ from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.errors import HoldfastError
 from holdfast.core.questions import AnyAnswer, AnyQuestion
 from holdfast.event_log.live.reading import TURN_ENDED
+from holdfast.event_log.text_fold import turn_of_key
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.encoding import to_json
 from holdfast.server.access.principals import Scope
@@ -176,16 +177,18 @@ async def _give_answers(entered: Entered, session: str, act: GiveAnswers) -> Non
     tenant = entered.tenant
     questions = await find_questions(tenant, session)
     answers: list[AnyAnswer] = []
-    is_given_up = False
+    given_up = 0  # the number of the turn
     for entry in act.resume:
         question = find_asked(questions, entry.interrupt_id)
         if question is not None:
             found = read_resume(question, entry, entered.name)
-            is_given_up = is_given_up or found is None
-            answers += [found] if found is not None else []
+            if found is None:
+                given_up = turn_of_key(question.key)
+            else:
+                answers.append(found)
     answers += _read_results(questions, act, entered.name)
-    if is_given_up:
-        await tenant.cancel(session, by=entered.name)
+    if given_up:
+        await tenant.cancel(session, by=entered.name, turn=given_up)
         return
     for one in answers:
         await tenant.answer(session, one)
