@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from weakref import WeakKeyDictionary, ref
 
 from holdfast.event_log.live.live_run import Entry, LiveRun
@@ -63,8 +64,10 @@ class SessionFollower:
             position: the place of the reader.
             turn: the number of the turn.
         """
-        async for entry in self._reader.follow(session, position, ReadingEnd(turn, TURN_RESTS)):
-            yield entry
+        end = ReadingEnd(turn, TURN_RESTS)
+        async with aclosing(self._reader.follow(session, position, end)) as entries:
+            async for entry in entries:
+                yield entry
 
     async def _tidy_regularly(self, exchange: LiveExchange) -> None:
         ticks = 0

@@ -168,15 +168,23 @@ class QueuedRun(Generic[T]):
         """Return the number of the turn, and the position before its first record."""
         async with aclosing(self._watch_changes()) as changes:
             async for _ in changes:
-                found = await self._journal.find_request(self.request)
-                if found is not None:
-                    records = await self._journal.read(self.session)
-                    keys = [record.event.key for record in records]
-                    return turn_of_key(found[1]), Position(keys.index(found[1]))
-                entry = await self.read_entry()
-                if entry.state.is_over:
-                    raise QueuedTurnError(self.request, entry.state.value, entry.error)
+                begin = await self._find_begin()
+                if begin is None and (entry := await self.read_entry()).state.is_over:
+                    # It may have begun and ended since the journal was read.
+                    begin = await self._find_begin()
+                    if begin is None:
+                        raise QueuedTurnError(self.request, entry.state.value, entry.error)
+                if begin is not None:
+                    return begin
         raise HoldfastBug("the inbox is watched without end")
+
+    async def _find_begin(self) -> tuple[int, Position] | None:
+        """Return the same as `_wait_for_begin`; None if the journal has no such turn."""
+        found = await self._journal.find_request(self.request)
+        if found is None:
+            return None
+        keys = [record.event.key for record in await self._journal.read(self.session)]
+        return turn_of_key(found[1]), Position(keys.index(found[1]))
 
     async def cancel(self, *, by: str = "") -> None:
         """Cancel the turn, wherever it is driven; a turn that has not begun is dropped.
