@@ -151,6 +151,22 @@ async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> Non
             assert (await client.sessions.info("ada")).turn_status == "completed"
 
 
+async def test_a_front_does_not_continue_an_open_turn(url: str, desk: Desk) -> None:
+    async with serving(url, desk) as client:
+        await begin(client, "wait", session="ada")
+    with PostgresJournal(url) as journal:
+        app = create_app(desk.make_agent(), journal=journal, queue=FRONT)
+        async with serve(app) as base, Client(base) as client:
+            await app.state.service.continue_open_turns()
+            tenant = app.state.service.for_tenant()
+            assert not tenant.open_turns.is_queued("ada")
+            assert not tenant.runner.is_driven("ada")
+            assert (await client.sessions.info("ada")).turn_status == "open"
+            async with working(url, desk):
+                desk.may_go_on.set()
+                assert (await client.turns.wait("ada", 1)).text == "You said wait."
+
+
 async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
         queued = await client.turns.start("desk", "hello", session="eve")
