@@ -133,6 +133,19 @@ async def begin(client: Client, message: str, *, session: str, request: str = "w
             return turn
 
 
+async def test_what_is_cancelled_is_the_turn_in_progress_and_not_the_next(
+    url: str, desk: Desk
+) -> None:
+    async with serving(url, desk) as client:
+        await begin(client, "wait", session="ada")
+        later = await client.turns.start("desk", "later", session="ada", request="r2")
+        assert later.status == "queued"
+        assert (await client.turns.cancel("ada")).turn == 1
+        await wait_for(client, later.entry, "done")
+        assert (await client.turns.read("ada", 1)).status == "cancelled"
+        assert (await client.turns.read("ada", 2)).text == "You said later."
+
+
 async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
         queued = await client.turns.start("desk", "hello", session="ada", request="r1")
