@@ -95,7 +95,7 @@ def test_a_name_in_a_module_is_served(tmp_path: Path) -> None:
         ("my_agents.py", "Name the agent in it, such as my_agents:agent"),
         ("no_such_module_here:agent", "cannot be imported"),
         ("serve_names:other", "has no 'other'"),
-        ("serve_names:number", "is no Agent"),
+        ("serve_names:number", "is not an Agent"),
         ("serve_names", "there is no file"),
         (".", "has no .toml file"),
     ],

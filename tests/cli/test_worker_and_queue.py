@@ -238,8 +238,8 @@ def test_schedules_are_added_run_and_deleted(url: str, folder: Path) -> None:
         while schedules("history", "often")[1].count("is done") < 2:
             time.sleep(0.2)
         worker.stop()
-    assert "triggered  turn " in schedules("history", "report")[1]
-    assert schedules("pause", "often")[1] == "often  agent greeter  every 1 s  paused\n"
+    assert "triggered  entry " in schedules("history", "report")[1]
+    assert schedules("pause", "often")[1] == "often  agent greeter  every 1s  paused\n"
     assert schedules("delete", "often")[1] == "often is deleted\n"
     assert schedules("delete", "often")[0] == 2
     assert schedules("resume", "report")[1] == schedules("list")[1] == out
@@ -252,7 +252,7 @@ def test_schedules_are_added_run_and_deleted(url: str, folder: Path) -> None:
         (["worker", "x:y", "--journal", "postgresql://h/d", "--parallel", "0"], "--parallel: must"),
         (
             ["worker", "json:loads", "--journal", "sqlite:///x.db"],
-            "TARGET: 'json:loads' is no Agent",
+            "TARGET: 'json:loads' is not an Agent",
         ),
         (
             ["worker", "my_agents:agents", "--journal", "sqlite:///x.db", "--engine", "postgres"],
@@ -276,7 +276,11 @@ def test_schedules_are_added_run_and_deleted(url: str, folder: Path) -> None:
         (["queue", "pause", "everything", "--journal", "sqlite:///x.db"], "SCOPE: must be"),
         (["queue", "limits", "--running", "2", "--journal", "sqlite:///x.db"], "SCOPE: is missing"),
         (["queue", "limits", "all", "--running", "x", "--journal", "sqlite:///x.db"], "--running"),
-        (["queue", "drop", "9", "--journal", "sqlite:///x.db"], "there is no turn 9"),
+        (
+            ["queue", "limits", "all", "--queued", f"{2**54}", "--journal", "sqlite:///x.db"],
+            "--queued",
+        ),
+        (["queue", "drop", "9", "--journal", "sqlite:///x.db"], "there is no entry 9"),
     ],
 )
 def test_wrong_arguments_name_the_option(

@@ -21,7 +21,6 @@ from holdfast.server.access.keys import (
     is_key,
     make_key,
     make_successor,
-    parse_duration,
 )
 from holdfast.server.access.options import AccessLimits, AccessOptions, check_bind
 from holdfast.server.access.origin_rules import (
@@ -113,12 +112,6 @@ def test_a_wrong_argument_of_a_key_is_named(fields: dict[str, object], named: st
     with pytest.raises(ConfigurationError) as raised:
         make_key(**{"name": "ci", "scopes": ("run",), "now": 0.0, **fields})  # type: ignore[arg-type]
     assert raised.value.argument == named
-
-
-@pytest.mark.parametrize("text", ["", "90", "d", "0d", "-1d", "1y", "1.5h", "1d1h", "9" * 10 + "d"])
-def test_a_duration_has_a_number_and_a_unit(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="such as 90d"):
-        parse_duration("--expires", text)
 
 
 @given(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.run_printer import shorten
-from holdfast.cli.times import format_time
+from holdfast.cli.times import format_time, parse_duration
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
@@ -102,7 +102,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _prepare(args: argparse.Namespace) -> argparse.Namespace:
     """Check the arguments, and read times and scopes."""
-    from holdfast.server.access.keys import make_key, parse_duration
+    from holdfast.server.access.keys import make_key
 
     args.now = time.time()
     if args.word == "create":

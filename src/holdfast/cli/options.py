@@ -1,4 +1,4 @@
-"""The arguments of `run` and `chat`, and the agent that they describe.
+"""The arguments that several commands have, and the agent that those of `run` and `chat` describe.
 
 An API key is never an argument: every user of a machine can read the arguments of a process.
 """
@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
 from holdfast.agent import Agent
 from holdfast.agent_file.load_agent import load_agent
 from holdfast.agent_file.toml_source import read_agent_file
 from holdfast.cli.run_printer import shorten
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT, resolve_path
 from holdfast.journal.port import Journal
@@ -133,6 +136,32 @@ def require_journal(journal: str) -> str:
     if address.startswith("sqlite:") and not sqlite_path(address).is_file():
         raise ConfigurationError("--journal", f"there is no file {shorten(journal, 200)}")
     return address
+
+
+def add_inbox(parser: argparse.ArgumentParser) -> None:
+    """Add `--journal` of a command that needs an inbox."""
+    about = "the journal with the inbox: postgresql://..., or a SQLite file"
+    parser.add_argument("--journal", required=True, metavar="ADDRESS", help=about)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add `--engine` of a process that drives turns of an inbox."""
+    about = (
+        'what carries the jobs: "postgres" in the database of the journal, or nats://HOST:PORT; '
+        "the same for every worker of a journal; default: postgres"
+    )
+    parser.add_argument("--engine", metavar="ADDRESS", help=about)
+
+
+def add_grace(parser: argparse.ArgumentParser) -> None:
+    """Add `--grace` of a process that drives turns."""
+    about = "how long to wait for writing tools after SIGTERM; default: 60"
+    parser.add_argument("--grace", type=float, default=60.0, metavar="SECONDS", help=about)
+
+
+def check_grace(grace: float) -> None:
+    """Raise ConfigurationError if `--grace` is not between 0 and a day."""
+    check_value("--grace", grace, Annotated[float, between(0, 86_400)])
 
 
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
 from holdfast.cli.counts import format_count
-from holdfast.cli.options import name_options, require_journal
+from holdfast.cli.options import add_inbox, name_options, require_journal
 from holdfast.cli.queue_words import (
     describe_depth,
     describe_entry,
@@ -50,8 +50,12 @@ _EXAMPLES = {
     "drop": "drop 17 --journal postgresql:///runs",
     "cancel": "cancel 17 --journal postgresql:///runs",
 }
-LIMITS = ("running", "queued", "turns_per_day", "tokens_per_day")
-_JOURNAL = "the journal of the workers: postgresql://..., or a SQLite file"
+_LIMITS = {
+    "running": "how many turns run at once",
+    "queued": "how many turns may wait for their begin",
+    "turns_per_day": "how many turns may be submitted in a day",
+    "tokens_per_day": "how many tokens the turns of a day may use",
+}
 _SCOPE = '"all", "tenant" for each tenant without its own, "tenant:NAME" or "agent:NAME"'
 _UNDER_WAY = (
     EntryState.BLOCKED,
@@ -70,7 +74,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     for word, about in WORDS.items():
         example = f"example: holdfast queue {_EXAMPLES[word]}"
         parser = words.add_parser(word, help=about, description=about, epilog=example)
-        parser.add_argument("--journal", required=True, metavar="ADDRESS", help=_JOURNAL)
+        add_inbox(parser)
         _ADD[word](parser)
 
 
@@ -85,17 +89,12 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scope", nargs="?", metavar="SCOPE", help=_SCOPE)
-    for name, about in zip(LIMITS, _LIMIT_WORDS, strict=True):
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, metavar="N", help=f'{about}; "none" for no limit')
+    for name, about in _LIMITS.items():
+        parser.add_argument(_name_option(name), metavar="N", help=f'{about}; "none" for no limit')
 
 
-_LIMIT_WORDS = (
-    "how many turns run at once",
-    "how many turns may wait for their begin",
-    "how many turns may be submitted in a day",
-    "how many tokens the turns of a day may use",
-)
+def _name_option(limit: str) -> str:
+    return f"--{limit.replace('_', '-')}"
 
 
 def _add_scope(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +110,7 @@ def _add_drain(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_numbers(parser: argparse.ArgumentParser) -> None:
-    about = "the number of a turn; `list` shows it"
+    about = "the number of an entry; `list` shows it"
     parser.add_argument("numbers", nargs="+", type=int, metavar="NUMBER", help=about)
 
 
@@ -137,7 +136,8 @@ def main(args: argparse.Namespace) -> int:
     from holdfast.journal.inbox.opening_inbox import open_inbox
     from holdfast.journal.url import open_journal
 
-    with name_options({"journal": "--journal", "scope": "SCOPE"}):
+    limits = {name: _name_option(name) for name in _LIMITS}
+    with name_options({"journal": "--journal", "scope": "SCOPE", **limits}):
         address = require_journal(args.journal)
         journal = open_journal(address)  # it is closed when nobody refers to it
         return asyncio.run(_DO[args.word](open_inbox(journal), args))
@@ -184,8 +184,8 @@ async def _limit(inbox: Inbox, args: argparse.Namespace) -> int:
     from holdfast.journal.inbox.queue_limits import check_scope
 
     changes = {
-        name: _read_limit(f"--{name.replace('_', '-')}", getattr(args, name))
-        for name in LIMITS
+        name: _read_limit(_name_option(name), getattr(args, name))
+        for name in _LIMITS
         if getattr(args, name) is not None
     }
     if args.scope is not None:
@@ -260,7 +260,7 @@ async def _change_entries(inbox: Inbox, args: argparse.Namespace) -> int:
     for number in args.numbers:
         entry = await inbox.find(number)
         if entry is None:
-            raise ConfigurationError("NUMBER", f"there is no turn {number}", fix="See `list`")
+            raise ConfigurationError("NUMBER", f"there is no entry {number}", fix="See `list`")
         if args.word == "cancel":
             state = await inbox.cancel(number, f"cli:{getpass.getuser()}")
             done = not entry.state.is_over

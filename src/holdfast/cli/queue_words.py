@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from holdfast.cli.run_printer import shorten
-from holdfast.cli.times import format_time
+from holdfast.cli.times import format_age, format_time
 
 if TYPE_CHECKING:
     from holdfast.journal.inbox.entries import InboxEntry
@@ -17,25 +17,12 @@ if TYPE_CHECKING:
     from holdfast.journal.inbox.queue_limits import QueueLimits
     from holdfast.journal.inbox.worker_entries import WorkerEntry
 
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 _NAMES = {
     "running": "running",
     "queued": "queued",
     "turns_per_day": "turns per day",
     "tokens_per_day": "tokens per day",
 }
-
-
-def format_age(seconds: float) -> str:
-    """Format a number of seconds by its largest unit.
-
-    >>> format_age(42.3), format_age(90), format_age(7300), format_age(2e5)
-    ('42 s', '1 m', '2 h', '2 d')
-    """
-    for size, unit in _UNITS:
-        if seconds >= size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
 
 
 def show_tenant(tenant: str) -> str:

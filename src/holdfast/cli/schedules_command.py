@@ -11,10 +11,10 @@ import getpass
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
-from holdfast.cli.options import name_options, require_journal, to_address
-from holdfast.cli.queue_words import format_age, show_tenant
+from holdfast.cli.options import add_inbox, name_options, require_journal, to_address
+from holdfast.cli.queue_words import show_tenant
 from holdfast.cli.run_printer import shorten
-from holdfast.cli.times import format_time
+from holdfast.cli.times import format_duration, format_time, parse_duration
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
@@ -40,7 +40,6 @@ _EXAMPLES = {
     "history": "history report --journal postgresql:///runs",
     "delete": "delete report --journal postgresql:///runs",
 }
-_JOURNAL = "the journal of the workers: postgresql://..., or a SQLite file"
 _OPTIONS = {
     "catch_up": "--catch-up",
     "cron": "--cron",
@@ -59,7 +58,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     for word, about in WORDS.items():
         example = f"example: holdfast schedules {_EXAMPLES[word]}"
         parser = words.add_parser(word, help=about, description=about, epilog=example)
-        parser.add_argument("--journal", required=True, metavar="ADDRESS", help=_JOURNAL)
+        add_inbox(parser)
         whose = "of this tenant; default: all" if word == "list" else "the tenant of the schedule"
         default = None if word == "list" else DEFAULT_TENANT
         parser.add_argument("--tenant", default=default, metavar="NAME", help=whose)
@@ -109,7 +108,6 @@ async def _list(schedules: Schedules, args: argparse.Namespace) -> int:
 async def _add(schedules: Schedules, args: argparse.Namespace) -> int:
     from holdfast.journal.inbox.schedules.schedule import CatchUp, Overlap, Schedule
     from holdfast.runtime.queued_runs.queued_turn import encode_message_turn
-    from holdfast.server.access.keys import parse_duration
 
     made_by = f"cli:{getpass.getuser()}"
     schedule = Schedule(
@@ -133,52 +131,52 @@ async def _add(schedules: Schedules, args: argparse.Namespace) -> int:
 
 async def _pause(schedules: Schedules, args: argparse.Namespace) -> int:
     await schedules.pause(args.tenant, args.name)
-    return await _show(schedules, args)
+    return await _show_schedule(schedules, args)
 
 
 async def _resume(schedules: Schedules, args: argparse.Namespace) -> int:
     await schedules.resume(args.tenant, args.name)
-    return await _show(schedules, args)
+    return await _show_schedule(schedules, args)
 
 
-async def _show(schedules: Schedules, args: argparse.Namespace) -> int:
-    print(describe_schedule(await _find(schedules, args)))
+async def _show_schedule(schedules: Schedules, args: argparse.Namespace) -> int:
+    print(describe_schedule(await _find_schedule(schedules, args)))
     return 0
 
 
 async def _run(schedules: Schedules, args: argparse.Namespace) -> int:
-    await _find(schedules, args)
+    await _find_schedule(schedules, args)
     entry = await schedules.trigger(args.tenant, args.name)
     if entry is None:
-        raise _unknown(args.name)
+        raise _unknown_schedule(args.name)
     print(f"{entry.id}  session {shorten(entry.session)}  {entry.state.value}")
     return 0
 
 
 async def _history(schedules: Schedules, args: argparse.Namespace) -> int:
-    await _find(schedules, args)
+    await _find_schedule(schedules, args)
     for one in await schedules.read_history(args.tenant, args.name):
         missed = f" {one.missed}" if one.missed else ""
-        turn = f"  turn {one.entry} is {one.state or 'gone'}" if one.entry else ""
+        turn = f"  entry {one.entry} is {one.state or 'gone'}" if one.entry else ""
         print(f"{format_time(one.tick)}  {one.outcome.value}{missed}{turn}")
     return 0
 
 
 async def _delete(schedules: Schedules, args: argparse.Namespace) -> int:
     if not await schedules.delete(args.tenant, args.name):
-        raise _unknown(args.name)
+        raise _unknown_schedule(args.name)
     print(f"{args.name} is deleted")
     return 0
 
 
-async def _find(schedules: Schedules, args: argparse.Namespace) -> ScheduleEntry:
+async def _find_schedule(schedules: Schedules, args: argparse.Namespace) -> ScheduleEntry:
     found = await schedules.find(args.tenant, args.name)
     if found is None:
-        raise _unknown(args.name)
+        raise _unknown_schedule(args.name)
     return found
 
 
-def _unknown(name: str) -> ConfigurationError:
+def _unknown_schedule(name: str) -> ConfigurationError:
     problem = f"there is no schedule {shorten(repr(name), 80)}"
     return ConfigurationError("NAME", problem, fix="`holdfast schedules list` shows them")
 
@@ -186,7 +184,9 @@ def _unknown(name: str) -> ConfigurationError:
 def describe_schedule(entry: ScheduleEntry) -> str:
     """Describe a schedule in a line."""
     one = entry.schedule
-    times = f"{shorten(one.cron, 60)} {one.zone}" if one.cron else f"every {format_age(one.every)}"
+    times = (
+        f"{shorten(one.cron, 60)} {one.zone}" if one.cron else f"every {format_duration(one.every)}"
+    )
     if entry.is_paused:
         state = "paused"
     elif entry.next_tick is None:

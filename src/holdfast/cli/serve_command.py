@@ -13,9 +13,14 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from holdfast.cli.options import to_address
-from holdfast.cli.serve_targets import AnyAgent, default_journal, load_targets
-from holdfast.cli.worker_command import add_engine
+from holdfast.cli.options import add_engine, add_grace, check_grace, to_address
+from holdfast.cli.serve_targets import (
+    ABOUT_TARGET,
+    FIX,
+    AnyAgent,
+    default_journal,
+    load_targets,
+)
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
@@ -41,7 +46,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         "targets",
         nargs="*",
         metavar="TARGET",
-        help="TOML file of an agent, a folder with such files, or module:agent",
+        help=ABOUT_TARGET,
     )
     sub.add_argument(
         "--journal",
@@ -84,13 +89,7 @@ def _add_deployment(sub: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="name under which the service is reached; may be repeated; default: every name",
     )
-    sub.add_argument(
-        "--grace",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="how long to wait for writing tools after SIGTERM; default: 60",
-    )
+    add_grace(sub)
     _add_queue(sub)
 
 
@@ -114,11 +113,10 @@ def _add_queue(sub: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     check_value("--port", args.port, Annotated[int, between(0, 65535)])
-    check_value("--grace", args.grace, Annotated[float, between(0, 86_400)])
+    check_grace(args.grace)
     if bool(args.targets) == args.demo:
         problem = "is given with --demo" if args.demo else "is missing"
-        fix = "Pass the TOML file of an agent, a folder of them, module:agent, or --demo"
-        raise ConfigurationError("TARGET", problem, fix=fix)
+        raise ConfigurationError("TARGET", problem, fix=f"{FIX}, or --demo")
     queue = _read_queue(args)
     from holdfast.cli.serve_http import ServeOptions, serve
 

@@ -1,4 +1,4 @@
-"""Loads the agents that `holdfast serve` is asked for: files, folders, and names in modules."""
+"""Loads the agents that a command is asked for: files, folders, and names in modules."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from holdfast.cli.run_printer import shorten
 from holdfast.core.errors import ConfigurationError
 
 AnyAgent: TypeAlias = Agent[Any, Any]
+
+ABOUT_TARGET = "TOML file of an agent, a folder with such files, or module:agent"
+"""The help of a command about its targets."""
 
 FIX = "Pass the TOML file of an agent, a folder of them, or module:agent"
 
@@ -76,7 +79,9 @@ def _load_name(target: str) -> list[AnyAgent]:
         found = getattr(found, part)
     agents: list[Any] = found if isinstance(found, list) else [found]
     if not agents or not all(isinstance(agent, Agent) for agent in agents):
-        raise ConfigurationError("TARGET", f"{target!r} is no Agent", fix="Name an Agent object")
+        raise ConfigurationError(
+            "TARGET", f"{target!r} is not an Agent", fix="Name an Agent object"
+        )
     return agents
 
 

@@ -14,8 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.options import name_options, to_address
+from holdfast.cli.options import add_inbox, name_options, to_address
 from holdfast.cli.run_printer import make_printable, shorten
+from holdfast.cli.times import parse_duration
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.journal_names import DEFAULT_TENANT
@@ -44,8 +45,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         help="the name of the agent, or its TOML file or module:agent, as a worker is given it",
     )
     sub.add_argument("message", metavar="MESSAGE", help="the message; - reads standard input")
-    about = "the journal of the workers: postgresql://..., or a SQLite file"
-    sub.add_argument("--journal", required=True, metavar="ADDRESS", help=about)
+    add_inbox(sub)
     sub.add_argument("--session", metavar="NAME", help="the session; default: a new one")
     about = "idempotency key: the same key and message are one turn; default: a new key"
     sub.add_argument("--request", metavar="KEY", help=about)
@@ -154,8 +154,6 @@ def parse_time(option: str, text: str) -> float:
     >>> parse_time("--not-before", "2027-01-31T09:00+01:00")
     1801382400.0
     """
-    from holdfast.server.access.keys import parse_duration
-
     try:
         return time.time() + parse_duration(option, text)
     except ConfigurationError:

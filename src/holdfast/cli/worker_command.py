@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Annotated
 
-from holdfast.cli.options import to_address
-from holdfast.cli.serve_targets import FIX, load_targets
+from holdfast.cli.options import add_engine, add_grace, add_inbox, check_grace, to_address
+from holdfast.cli.serve_targets import ABOUT_TARGET, FIX, load_targets
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
@@ -22,14 +22,9 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         "targets",
         nargs="+",
         metavar="TARGET",
-        help="TOML file of an agent, a folder with such files, or module:agent",
+        help=ABOUT_TARGET,
     )
-    sub.add_argument(
-        "--journal",
-        required=True,
-        metavar="ADDRESS",
-        help="the journal with the inbox: postgresql://..., or a SQLite file",
-    )
+    add_inbox(sub)
     add_engine(sub)
     sub.add_argument(
         "--parallel",
@@ -44,13 +39,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="serve these tenants alone, such as acme,zoo; they are then served by such workers alone",
     )
-    sub.add_argument(
-        "--grace",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="how long to wait for writing tools after SIGTERM; default: 60",
-    )
+    add_grace(sub)
     sub.add_argument(
         "--health",
         metavar="HOST:PORT",
@@ -58,20 +47,10 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine(sub: argparse.ArgumentParser) -> None:
-    """Add `--engine`."""
-    sub.add_argument(
-        "--engine",
-        metavar="ADDRESS",
-        help='what carries the jobs: "postgres" in the database of the journal, or nats://HOST:PORT; '
-        "the same for every worker of a journal; default: postgres",
-    )
-
-
 def main(args: argparse.Namespace) -> int:
     """Work until Ctrl-C or SIGTERM."""
     check_value("--parallel", args.parallel, Annotated[int, between(1, 10_000)])
-    check_value("--grace", args.grace, Annotated[float, between(0, 86_400)])
+    check_grace(args.grace)
     tenants = tuple(name.strip() for name in args.tenants.split(",")) if args.tenants else ()
     if not all(tenants):
         raise ConfigurationError("--tenants", "has an empty name", fix="Write names, such as a,b")

@@ -54,7 +54,7 @@ def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
         ConfigurationError: an option is wrong.
         HoldfastError: the journal or the engine cannot be reached.
     """
-    listener = _open_health(options.health)
+    listener = None if options.health is None else _open_health(options.health)
     with name_options(_OPTIONS):
         service = ServiceTenants(agents, options.journal)
         lifetime = ServiceLifetime(service, options.grace)
@@ -66,9 +66,7 @@ def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
     if options.tenants:
         print(f"tenants  {', '.join(options.tenants)}")
     if listener is not None:
-        print(
-            f"health   {make_address(split_address('--health', options.health or '')[0], listener)}"
-        )
+        print(f"health   {make_address(listener.getsockname()[0], listener)}")
     print(f"worker   {worker.info.id}", flush=True)
     write_log()
     with _handle_signals():
@@ -97,10 +95,8 @@ def _serve_health(
     return serve_health(worker, listener)
 
 
-def _open_health(address: str | None) -> socket.socket | None:
+def _open_health(address: str) -> socket.socket:
     """Return the socket of the health. Raises ConfigurationError."""
-    if address is None:
-        return None
     host, port = split_address("--health", address)
     try:
         import holdfast.server.health_server  # noqa: F401  # REASON: before anything begins

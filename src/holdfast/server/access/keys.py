@@ -22,8 +22,6 @@ from holdfast.server.access.principals import Principal, parse_scopes
 PREFIX = "hf_"
 
 _FORM = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d{1,9})([smhdw])")
 
 
 def make_key(
@@ -108,20 +106,3 @@ def accept_key(stored: ApiKey | None, digest: bytes, now: float) -> Principal | 
     if stored is None or not hmac.compare_digest(stored.digest, digest) or not stored.is_valid(now):
         return None
     return Principal(stored.tenant, stored.name, frozenset(stored.scopes), stored.id)
-
-
-def parse_duration(argument: str, text: str) -> float:
-    """Return the seconds of a text such as "90d", "12h" or "30m".
-
-    Raises:
-        ConfigurationError: it has another form.
-
-    >>> parse_duration("--expires", "2d")
-    172800.0
-    """
-    found = _DURATION.fullmatch(text)
-    if found is None or not int(found[1]):
-        raise ConfigurationError(
-            argument, "is not a duration", fix="Write a number and a unit, such as 90d, 12h or 30m"
-        )
-    return float(int(found[1]) * _UNITS[found[2]])
