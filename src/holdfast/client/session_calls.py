@@ -78,7 +78,7 @@ class SessionCalls:
         """List or search sessions, the latest change first.
 
         Args:
-            limit: how many at most.
+            limit: how many. The first page has in addition the sessions whose first turn is queued.
             before: `next` of the page before.
             agent: only sessions whose last turn had this agent.
             status: only sessions whose last turn is in this state.

@@ -242,7 +242,7 @@ class SessionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Which sessions are listed.
 
     Args:
-        limit: how many at most.
+        limit: how many. The first page has in addition the sessions whose first turn is queued.
         before: the `next` of the page before.
         agent: only sessions whose last turn had this agent.
         status: only sessions whose last turn is in this state.

@@ -1,7 +1,7 @@
 """The routes `/health`, `/ready` and `/metrics` of a worker, which serves nothing else over HTTP.
 
-They need no key: they tell numbers, and the names of states and agents. This module must never tell
-the name of a tenant, a session or a person.
+They need no key: they tell numbers, and the names of states. This module must never tell the name of
+a tenant, an agent, a session or a person.
 """
 
 from __future__ import annotations
