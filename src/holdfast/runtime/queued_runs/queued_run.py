@@ -169,13 +169,16 @@ class QueuedRun(Generic[T]):
         async with aclosing(self._watch_changes()) as changes:
             async for _ in changes:
                 begin = await self._find_begin()
-                if begin is None and (entry := await self.read_entry()).state.is_over:
-                    # It may have begun and ended since the journal was read.
-                    begin = await self._find_begin()
-                    if begin is None:
-                        raise QueuedTurnError(self.request, entry.state.value, entry.error)
                 if begin is not None:
                     return begin
+                entry = await self.read_entry()
+                if not entry.state.is_over:
+                    continue
+                # It may have begun and ended since the journal was read.
+                begin = await self._find_begin()
+                if begin is not None:
+                    return begin
+                raise QueuedTurnError(self.request, entry.state.value, entry.error)
         raise HoldfastBug("the inbox is watched without end")
 
     async def _find_begin(self) -> tuple[int, Position] | None:
