@@ -52,14 +52,16 @@ class Desk:
     Args:
         folder: an empty folder.
         rules: rules of the person as YAML text, beside the built-in ones.
+        search_path: the PATH of the person; empty for the usual one.
     """
 
-    def __init__(self, folder: Path, rules: str = "") -> None:
+    def __init__(self, folder: Path, rules: str = "", search_path: str = "") -> None:
         self.folder = folder
         self.project = folder / "project"
         self.project.mkdir(exist_ok=True)
         (folder / "home").mkdir(exist_ok=True)
-        self.places = find_places({"HOME": str(folder / "home")}, self.project)
+        environ = {"HOME": str(folder / "home"), "PATH": search_path}
+        self.places = find_places(environ, self.project)
         self.rules = self.load(rules)
         self.audit = AuditLog(self.places.audit_file)
         self.switch = SafetySwitch(self.audit)

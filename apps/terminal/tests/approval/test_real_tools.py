@@ -13,6 +13,7 @@ from apps.terminal.tests.approval.desk import Desk, approve, call, texts
 
 from adh.approval.question import ApprovalQuestion
 from adh.checks.confinement import find_confinement
+from adh.storage.search_path import DEFAULT_FOLDERS
 from adh.tools.all_tools import make_tools
 from adh.tools.tool_registry import TOOL_EFFECTS
 from adh.tools.tools_context import make_tools_context
@@ -142,7 +143,7 @@ def refuse(question: ApprovalQuestion) -> Answer[Any]:
 
 
 async def test_command_whose_rule_asks_for_the_sandbox_runs_confined(tmp_path: Path) -> None:
-    confinement = find_confinement()
+    confinement = find_confinement(DEFAULT_FOLDERS)
     if not confinement.program:
         pytest.skip(confinement.problem)
     desk = Desk(tmp_path, RULES)

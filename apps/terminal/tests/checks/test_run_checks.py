@@ -25,6 +25,7 @@ from adh.checks.confinement import (
 from adh.checks.protected_places import find_own_folder
 from adh.checks.run_checks import CHECK_NAMES, run_checks
 from adh.rules.facts import Access, CallFacts, CommandUse, PathUse
+from adh.storage.search_path import DEFAULT_FOLDERS
 
 
 def facts_of(path: Path | str, access: Access, **more: object) -> CallFacts:
@@ -310,17 +311,17 @@ async def test_the_person_reads_whether_a_command_is_confined() -> None:
 
 
 def test_bubblewrap_that_does_not_start_is_none(tmp_path: Path) -> None:
-    assert find_confinement(str(tmp_path)) == NOT_CONFINED
+    assert find_confinement([str(tmp_path)]) == NOT_CONFINED
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\nexit 1\n")
     fake.chmod(0o755)
-    assert find_confinement(str(tmp_path)).problem == "bubblewrap may not make namespaces here"
+    assert find_confinement([str(tmp_path)]).problem == "bubblewrap may not make namespaces here"
     fake.write_text("no program")
-    assert "does not start" in find_confinement(str(tmp_path)).problem
+    assert "does not start" in find_confinement([str(tmp_path)]).problem
 
 
 def test_confined_command_writes_to_the_project_only(tmp_path: Path) -> None:
-    confinement = find_confinement()
+    confinement = find_confinement(DEFAULT_FOLDERS)
     if not confinement.program:
         pytest.skip(confinement.problem)
     project, home, outside = tmp_path / "project", tmp_path / "home", tmp_path / "outside"

@@ -5,6 +5,7 @@ It must never hold more than what was judged.
 
 from __future__ import annotations
 
+from adh.approval.found_programs import find_search_path
 from adh.approval.judged_calls import JudgedCall
 from adh.approval.setup import ApprovalSetup
 from adh.checks.confinement import confine_words
@@ -21,6 +22,7 @@ def make_approved_call(judged: JudgedCall, setup: ApprovalSetup) -> ApprovedCall
         setup: what the approval works with.
     """
     facts, hosts = judged.facts, judged.private_hosts
+    search_path = find_search_path(facts, setup.places)
     content = {}
     if judged.preview.digest and judged.allowed_by == "person":
         content[judged.preview.path] = judged.preview.digest
@@ -30,6 +32,7 @@ def make_approved_call(judged: JudgedCall, setup: ApprovalSetup) -> ApprovedCall
         private_addresses=bool(facts.urls)
         and all(is_allowed_host(url, hosts) for url in facts.urls),
         command_prefix=_find_prefix(judged, setup),
+        environment={"PATH": search_path} if search_path else {},
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from adh.approval.found_programs import mark_project_programs
 from adh.rules.facts import Access, CallFacts, CommandUse, PathUse
 from adh.shell.command_line import parse_command_line
 from adh.shell.plain_words import make_bash_line
@@ -76,7 +77,7 @@ def build_facts(
     Args:
         tool: the name of the tool.
         arguments: its validated arguments.
-        places: the project and the home folder.
+        places: the project, the home folder, and where programs are found.
         folder: the working folder, absolute and resolved.
         effects: the effects that each tool declares; those of an unknown tool are not known.
 
@@ -87,13 +88,13 @@ def build_facts(
     home = os.path.realpath(places.home)
     paths = tuple(_find_paths(tool, arguments, declared, (folder, home)))
     runs_in = next((use.path for use in paths if use.access == "run"), folder)
-    commands, unparsed = _parse_command(tool, arguments, runs_in, home)
+    uses, unparsed = _parse_command(tool, arguments, runs_in, home)
     return CallFacts(
         tool=tool,
         arguments=arguments,
         effects=declared,
         paths=paths,
-        commands=commands,
+        commands=mark_project_programs(uses, places),
         unparsed=unparsed,
         urls=tuple(_find_urls(arguments)),
         project=str(places.project),

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from adh.rules.patterns import is_inside
+
 _PROBE_SECONDS = 5.0
 
 
@@ -42,16 +44,15 @@ class Confinement(Struct, frozen=True):
 NOT_CONFINED = Confinement(problem="bubblewrap is not installed")
 
 
-def find_confinement(search_path: str | None = None) -> Confinement:
+def find_confinement(folders: Iterable[str]) -> Confinement:
     """Return how commands can be confined here. It starts bubblewrap once, for at most 5 seconds.
 
     Args:
-        search_path: the folders to search, as in PATH; None for the PATH of this process.
+        folders: the folders to search, absolute and outside of the project: it is started unasked.
     """
-    program = shutil.which("bwrap", path=search_path)
+    program = shutil.which("bwrap", path=os.pathsep.join(folders))
     if program is None:
         return NOT_CONFINED
-    # An absolute path: nothing in the folder of the project may take its place.
     program = os.path.realpath(program)
     words = [program, *_SYSTEM, "--", program, "--version"]
     try:
@@ -96,12 +97,3 @@ def confine_words(
         if Path(place).is_dir() and not is_inside(project, place):
             words += ["--tmpfs", place]
     return (*words, "--chdir", folder, "--")
-
-
-def is_inside(path: str, folder: str) -> bool:
-    """Whether a resolved path is this folder or lies in it.
-
-    >>> is_inside("/project/a", "/project"), is_inside("/projects", "/project")
-    (True, False)
-    """
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

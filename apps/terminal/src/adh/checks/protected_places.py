@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from adh.checks.confinement import is_inside
 from adh.rules.facts import CallFacts, PathUse
+from adh.rules.patterns import is_inside
 
 SYSTEM_PLACES = ("/etc", "/usr", "/bin", "/sbin", "/boot", "/dev", "/proc", "/sys", "/System")
 PRIVATE_FOLDERS = (".ssh", ".gnupg")

@@ -39,6 +39,11 @@ def is_system_program(word: Word) -> bool:
     return word.home is None and (not slash or folder in SYSTEM_FOLDERS)
 
 
+def is_known_program(name: str) -> bool:
+    """Whether it is known what the words of a program mean, so that it may be judged by its name."""
+    return name in PROGRAMS or name in WRAPPERS or name in SPECIAL or name in READERS
+
+
 def check_program(word: Word) -> list[str]:
     """Return why a word may run something else than its name says.
 
@@ -56,8 +61,7 @@ def check_program(word: Word) -> list[str]:
     if name in RESERVED and word.text == name and name not in ("[[", "coproc"):
         return [f"{name!r} is a word of the shell's grammar here"]
     if "/" in name or word.home is not None:
-        is_known = base in PROGRAMS or base in WRAPPERS or base in SPECIAL or base in READERS
-        if is_known and not is_system_program(word):
+        if is_known_program(base) and not is_system_program(word):
             return [f"runs {name}, which is not the {base} of the system"]
         return []
     if problem := UNJUDGED_BUILTINS.get(name):

@@ -19,7 +19,8 @@ class ApprovedCall(Struct, frozen=True, kw_only=True):
         content: for each absolute path, the digest that its file must still have, or "absent".
         private_addresses: whether a rule allows loopback and private addresses.
         command_prefix: the words that confine a command, which stand before it; empty if nothing does.
-        environment: variables that a command gets besides its usual ones, such as those for safe git.
+        environment: variables that a command gets besides its usual ones, such as a
+            search path without folders of the project.
     """
 
     paths: Mapping[str, str] = {}

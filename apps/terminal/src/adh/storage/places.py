@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from adh.storage.search_path import DEFAULT_FOLDERS, list_program_folders
 from adh.storage.storage_errors import StorageError
 
 _FOLDER = "adh-cli"
@@ -24,12 +25,14 @@ class Places(Struct, frozen=True, kw_only=True):
         data: conversations, the audit log, backups, changes.
         project: the folder of the project, absolute and resolved.
         home: the person's home folder.
+        program_folders: the absolute folders in which programs are searched, in order.
     """
 
     config: Path
     data: Path
     project: Path
     home: Path
+    program_folders: tuple[str, ...] = DEFAULT_FOLDERS
 
     @property
     def settings_file(self) -> Path:
@@ -101,7 +104,7 @@ def find_places(environ: Mapping[str, str], project: Path) -> Places:
     """Return the places of a person and a project.
 
     Args:
-        environ: the environment: HOME, XDG_CONFIG_HOME and XDG_DATA_HOME. A relative XDG path is
+        environ: the environment: HOME, PATH, XDG_CONFIG_HOME and XDG_DATA_HOME. A relative XDG path is
             ignored, as its specification says.
         project: the folder of the project.
 
@@ -120,6 +123,7 @@ def find_places(environ: Mapping[str, str], project: Path) -> Places:
         data=_find_base(environ, "XDG_DATA_HOME", home / ".local" / "share") / _FOLDER,
         project=resolved,
         home=home,
+        program_folders=list_program_folders(environ),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from adh.storage.api_keys import list_key_variables
 from adh.storage.audit_log import names_secret
+from adh.storage.search_path import list_program_folders
 
 COMMAND_MARK = "ADH_COMMAND_ID"
 """The variable by which the processes of a command are recognized."""
@@ -44,7 +45,6 @@ _FIXED = {
 }
 _SECRET_PARTS = ("CREDENTIAL", "PASSPHRASE", "PASSWD", "PASSWORD", "SECRET", "TOKEN")
 _SECRET_ENDS = ("_APIKEY", "_KEY", "_PAT")
-_SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def make_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
@@ -67,7 +67,7 @@ def make_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> di
         and not name.startswith(_OF_THE_SHELL)
         and not is_secret_variable(name)
     }
-    kept["PATH"] = _keep_absolute(kept.get("PATH", ""))
+    kept["PATH"] = os.pathsep.join(list_program_folders(kept))
     return {**kept, **_FIXED, **extra}
 
 
@@ -83,9 +83,3 @@ def is_secret_variable(name: str) -> bool:
         or upper.endswith(_SECRET_ENDS)
         or names_secret(name)
     )
-
-
-def _keep_absolute(search_path: str) -> str:
-    """Return the absolute folders of a search path: a program of the project must not stand in for another."""
-    folders = [folder for folder in search_path.split(os.pathsep) if folder.startswith("/")]
-    return os.pathsep.join(folders) or _SEARCH_PATH

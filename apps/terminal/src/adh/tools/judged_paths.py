@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from adh.rules.patterns import is_inside
 from adh.storage.approved_calls import ApprovedCall, ApprovedCalls
 from adh.storage.call_context import CallContext
 from holdfast.tools import ToolContext, ToolError
@@ -58,12 +59,3 @@ def join_path(folder: str, written: str, home: str) -> str:
     if written == "~" or written.startswith("~/"):
         written = home + written[1:]
     return os.path.join(folder, written)  # noqa: PTH118  # REASON: Path would drop a dot or a slash
-
-
-def is_inside(path: str, folder: str) -> bool:
-    """Whether a resolved path is this folder or lies in it.
-
-    >>> is_inside("/project/a", "/project"), is_inside("/projects", "/project")
-    (True, False)
-    """
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

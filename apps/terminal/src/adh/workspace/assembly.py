@@ -23,6 +23,7 @@ from adh.checks.confinement import find_confinement
 from adh.storage.api_keys import ApiKeys, explain_missing_key, open_keychain
 from adh.storage.audit_log import AuditLog
 from adh.storage.places import Places, find_places
+from adh.storage.search_path import list_folders_outside
 from adh.storage.settings import Settings, load_settings
 from adh.storage.storage_errors import StorageError
 from adh.storage.trust import TrustedFolders
@@ -117,7 +118,9 @@ async def open_workspace(options: WorkspaceOptions) -> AsyncIterator[Workspace]:
         audit=audit,
         switch=switch,
         save_backup=tools.backups.save,
-        confinement=await asyncio.to_thread(find_confinement, options.environ.get("PATH")),
+        confinement=await asyncio.to_thread(
+            find_confinement, list_folders_outside(places.program_folders, str(places.project))
+        ),
     )
     parts = WorkspaceParts(
         places=places,
