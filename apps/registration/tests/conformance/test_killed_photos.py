@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from apps.registration.tests.photos.test_killed_photos import run_killed
 
 if TYPE_CHECKING:
     from tests.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.timeout(900)
 
 MOST_INSTANTS = 80
 

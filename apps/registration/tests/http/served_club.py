@@ -76,8 +76,9 @@ class Served:
 
     async def begin(self) -> None:
         """Begin a conversation."""
-        begun = (await self.call("POST", "/sessions", {})).json
-        self.session, self.token = begun["session_id"], begun["token"]
+        begun = await self.call("POST", "/sessions", {})
+        assert begun.status == 201, begun.json
+        self.session, self.token = begun.json["session_id"], begun.json["token"]
 
     async def say(self, text: str, **body: object) -> Reply:
         """Send a message."""
