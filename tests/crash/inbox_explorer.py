@@ -46,7 +46,7 @@ class InboxState:
         jobs: the jobs that the engine carries.
         turns: what the journal says of each turn: "", "open", "asked", "answered" or "closed".
         leases: who has the lease of a session.
-        faults: how many crashes, pauses, losses and doubles there were.
+        faults: how many crashes, pauses, losses, doubles and lost answers there were.
     """
 
     tables: Tables
@@ -55,7 +55,7 @@ class InboxState:
     gone: frozenset[int] = frozenset()
     jobs: tuple[int, ...] = ()
     leases: tuple[tuple[str, int], ...] = ()
-    faults: tuple[int, int, int, int] = (0, 0, 0, 0)
+    faults: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     submitted: int = 0
 
 
@@ -159,8 +159,10 @@ class InboxExplorer:
             yield move, True
 
     def _find_faults(self, state: InboxState) -> Iterator[Move]:
-        crashes, pauses, losses, doubles = state.faults
+        crashes, pauses, losses, doubles, lost_answers = state.faults
         for worker, phase in enumerate(state.phases):
+            if phase[0] == "hears" and lost_answers < self.story.lost_answers:
+                yield (worker, "does not hear")
             if phase != DEAD and crashes < self.story.crashes:
                 yield (worker, "crash")
             if phase != DEAD and worker not in state.gone and pauses < self.story.pauses:
@@ -180,18 +182,38 @@ class InboxExplorer:
             yield ("beats",)
         if phase != IDLE:
             yield ("goes on",)
+            if phase[0] == "ends":
+                yield ("ends, and takes nothing",)
             return
+        yield from self._find_acts_of_idle(state, worker)
+
+    def _find_acts_of_idle(self, state: InboxState, worker: int) -> Iterator[Move]:
         for job in sorted(set(state.jobs)):
             yield ("takes", job)
-        if self._admit(state)[1] != state.tables:
-            yield ("admits",)
+        # Its slot may be taken for a job that is being fetched.
+        for slots in (0, 1):
+            if self._admit(state, worker, slots)[1] != state.tables:
+                yield ("admits", slots)
+        for entry in self._list_held(state, worker):
+            yield ("finds", entry)
         if self._promote(state) != state.tables:
             yield ("promotes",)
         if self._find_stalled(state):
             yield ("sweeps",)
 
-    def _admit(self, state: InboxState) -> tuple[Any, Tables]:
-        return self.tables.perform(state.tables, "admit", self.acts.admit)
+    def _admit(self, state: InboxState, worker: int, slots: int) -> tuple[Any, Tables]:
+        name = f"w{worker}" if slots else ""
+        return self.tables.perform(
+            state.tables, ("admit", name), lambda: self.acts.admit(name, slots)
+        )
+
+    def _list_held(self, state: InboxState, worker: int) -> Sequence[int]:
+        """What a worker without a turn has, since it did not hear of it."""
+        name = f"w{worker}"
+        rows, _ = self.tables.perform(
+            state.tables, ("held", name), lambda: self.acts.list_held(name)
+        )
+        return [row[0] for row in rows]
 
     def _promote(self, state: InboxState) -> Tables:
         return self.tables.perform(state.tables, "promote", self.acts.promote)[1]
@@ -201,7 +223,7 @@ class InboxExplorer:
         found, _ = self.tables.perform(state.tables, "stalled", self.acts.find_stalled)
         under_way = set(state.jobs)
         for phase in state.phases:
-            under_way.update(phase[1] if phase[0] == "puts" else ())
+            under_way.update(phase[1] if phase[0] in ("puts", "hears") else ())
         return [one for one in found if one.worker or one.id not in under_way]
 
     def _after(self, state: InboxState, move: Move) -> InboxState:
@@ -236,29 +258,40 @@ class InboxExplorer:
             gone = state.gone - {worker} if what == "beats" else state.gone | {worker}
             faults = _add(state.faults, 1) if what == "pauses" else state.faults
             return replace(state, tables=tables, gone=gone, faults=faults)
+        if what == "ends, and takes nothing":
+            return self._end(state, worker, state.phases[worker], 0)
+        if what == "does not hear":
+            return replace(_go(state, worker, IDLE), faults=_add(state.faults, 4))
         if what == "takes":
-            return self._take(state, worker, move[1])
+            jobs = _without(state.jobs, move[1])
+            return self._begin(replace(state, jobs=jobs), worker, move[1])
+        if what == "finds":
+            return self._begin(state, worker, move[1])
         if what == "admits":
-            admission, tables = self._admit(state)
-            return _put_next(replace(state, tables=tables), worker, admission.jobs)
+            admission, tables = self._admit(state, worker, move[1])
+            return _hear_next(replace(state, tables=tables), worker, admission)
         if what == "promotes":
             return replace(state, tables=self._promote(state))
         if what == "sweeps":
             return _go(state, worker, ("again", tuple(self._find_stalled(state))))
         return self._go_on(state, worker, state.phases[worker])
 
-    def _take(self, state: InboxState, worker: int, job: int) -> InboxState:
+    def _begin(self, state: InboxState, worker: int, job: int) -> InboxState:
         name = f"w{worker}"
         entry, tables = self.tables.perform(
             state.tables, ("begin", job, name), lambda: self.acts.begin(job, name)
         )
-        state = replace(state, tables=tables, jobs=_without(state.jobs, job))
+        state = replace(state, tables=tables)
         if entry is None:
             return state
         return _go(state, worker, ("began", job, int(entry.request)))
 
     def _go_on(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
         kind = phase[0]
+        if kind == "hears":
+            return replace(
+                _go(state, worker, phase[2]), jobs=tuple(sorted((*state.jobs, *phase[1])))
+            )
         if kind == "puts":
             return _go(replace(state, jobs=tuple(sorted((*state.jobs, *phase[1])))), worker, IDLE)
         if kind == "again":
@@ -270,11 +303,16 @@ class InboxExplorer:
             return self._open(state, worker, phase)
         if kind == "drives":
             return self._drive(state, worker, phase)
+        return self._end(state, worker, phase, 1)
+
+    def _end(self, state: InboxState, worker: int, phase: Phase, slots: int) -> InboxState:
         name = f"w{worker}"
         admission, tables = self.tables.perform(
-            state.tables, (*phase, name), lambda: self.acts.end(phase[1], name, phase[3])
+            state.tables,
+            (*phase, name, slots),
+            lambda: self.acts.end(phase[1], name, phase[3], slots),
         )
-        return _put_next(replace(state, tables=tables), worker, admission.jobs)
+        return _hear_next(replace(state, tables=tables), worker, admission)
 
     def _open(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
         """Claim the session, and begin or continue the turn as the journal says."""
@@ -388,11 +426,19 @@ def _put_next(state: InboxState, worker: int, jobs: Sequence[Any]) -> InboxState
     return _go(state, worker, ("puts", ids) if ids else IDLE)
 
 
+def _hear_next(state: InboxState, worker: int, admission: Any) -> InboxState:
+    """Let a worker hear what it has admitted: jobs to put, and the turn that it has itself."""
+    ids = tuple(job.id for job in admission.jobs)
+    taken = [("began", entry.id, int(entry.request)) for entry in admission.taken]
+    phase: Phase = ("hears", ids, taken[0] if taken else IDLE)
+    return _go(state, worker, phase if ids or taken else IDLE)
+
+
 def _set(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
     return (*values[:place], value, *values[place + 1 :])
 
 
-def _add(faults: tuple[int, int, int, int], place: int) -> Any:
+def _add(faults: tuple[int, int, int, int, int], place: int) -> Any:
     return _set(faults, place, faults[place] + 1)
 
 

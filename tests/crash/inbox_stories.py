@@ -11,6 +11,7 @@ from unittest.mock import patch
 from tests.crash.inbox_world import InboxActs, InboxStory, Turn
 
 from holdfast.journal.inbox import inbox_statements as sql
+from holdfast.journal.inbox.admitting import Offer
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.sweeping import StalledEntry
 
@@ -21,13 +22,18 @@ LIMITED = InboxStory(
     "one turn of a tenant at once", (Turn("as"), Turn("at"), Turn("bs")), running=1
 )
 
-INBOX_STORIES = (SAME, ASKED, PAUSED, LIMITED)
+UNHEARD = InboxStory(
+    "a worker does not hear what it has", (Turn("as"), Turn("at")), crashes=0, lost_answers=1
+)
+
+INBOX_STORIES = (SAME, ASKED, PAUSED, LIMITED, UNHEARD)
 
 LARGE_INBOX_STORIES = (
     replace(SAME, workers=3, crashes=2),
     replace(ASKED, workers=3, crashes=2, losses=1),
     replace(PAUSED, workers=3, crashes=1, pauses=2),
     replace(LIMITED, turns=(Turn("as"), Turn("at")), workers=3, crashes=2, losses=1),
+    replace(UNHEARD, workers=3, crashes=1, lost_answers=2),
 )
 """Three workers, two of which die; `./run crash explore`."""
 
@@ -56,6 +62,21 @@ class NothingPutAgain(InboxActs):
         return ()
 
 
+class NothingHeldFound(InboxActs):
+    """A worker never looks for what it has and does not drive."""
+
+    def list_held(self, worker: str) -> Transaction[Sequence[Any]]:
+        yield Statement("SELECT 1")
+        return ()
+
+
+class BegunWithoutHaving(InboxActs):
+    """A worker begins what it admits without having it in the inbox."""
+
+    def offer(self, worker: str, slots: int) -> Offer:
+        return super().offer("", slots)
+
+
 class NoIndex(InboxActs):
     """Nothing keeps a second turn of a session from beginning."""
 
@@ -77,6 +98,8 @@ def _cut(name: str, part: str, wrong: str = "") -> tuple[str, str]:
 
 
 INBOX_MUTANTS = (
+    InboxMutant("what was not heard of is not looked for", UNHEARD, NothingHeldFound),
+    InboxMutant("a worker begins what it does not have", SAME, BegunWithoutHaving),
     InboxMutant("nothing is put again", SAME, NothingPutAgain),
     InboxMutant("jobs of dead workers are not put", SAME, NoJobsOfDeadWorkers),
     InboxMutant(

@@ -14,11 +14,12 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from holdfast.journal.inbox.admitting import Admission, admit_turns
+from holdfast.journal.inbox.admitting import Admission, Offer, admit_turns
 from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry
 from holdfast.journal.inbox.entries import EntryState, Submission
+from holdfast.journal.inbox.inbox_statements import HELD_BY
 from holdfast.journal.inbox.sqlite_inbox import perform_all
-from holdfast.journal.inbox.statements import Transaction
+from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import note_answer
 from holdfast.journal.inbox.submitting import submit_turn
 from holdfast.journal.inbox.sweeping import StalledEntry, find_stalled, promote_due, put_again
@@ -58,6 +59,7 @@ class InboxStory:
         pauses: how often a worker that lives counts as gone for a while.
         losses: how many jobs the engine loses.
         doubles: how many jobs it delivers twice.
+        lost_answers: how often a worker does not hear what it has admitted.
         running: how many turns of a tenant may run at once.
     """
 
@@ -68,6 +70,7 @@ class InboxStory:
     pauses: int = 0
     losses: int = 0
     doubles: int = 0
+    lost_answers: int = 0
     running: int | None = None
 
 
@@ -166,15 +169,22 @@ class InboxActs:
             )
         )
 
-    def admit(self) -> Transaction[Admission]:
-        return admit_turns()
+    def offer(self, worker: str, slots: int) -> Offer:
+        return Offer(worker, ("a",), slots)
+
+    def admit(self, worker: str, slots: int) -> Transaction[Admission]:
+        return admit_turns(None, self.offer(worker, slots))
+
+    def list_held(self, worker: str) -> Transaction[Sequence[Any]]:
+        return (yield Statement(HELD_BY, {"worker": worker}))
 
     def begin(self, entry: int, worker: str) -> Transaction[Any]:
         return begin_entry(entry, worker)
 
-    def end(self, entry: int, worker: str, state: EntryState) -> Transaction[Admission]:
+    def end(self, entry: int, worker: str, state: EntryState, slots: int) -> Transaction[Admission]:
         due_at = NOW if state is EntryState.POSTPONED else 0.0
-        return end_entry(entry, worker, EntryOutcome(state=state, turn=1, due_at=due_at), None)
+        outcome = EntryOutcome(state=state, turn=1, due_at=due_at)
+        return end_entry(entry, worker, outcome, None, self.offer(worker, slots))
 
     def answer(self, session: str) -> Transaction[None]:
         return note_answer(session[0], session)

@@ -11,6 +11,7 @@ import asyncio
 import pytest
 from tests.postgres_server import PostgresServer
 
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.worker.engines.postgres_connector import PatientConnector
 from holdfast.worker.engines.postgres_engine import PostgresEngine
@@ -54,7 +55,7 @@ async def test_a_run_that_is_cancelled_as_it_begins_ends(
 
     runs = []
     for turns in range(16):
-        run = asyncio.create_task(engine.run(handle, ["q"], 1))
+        run = asyncio.create_task(engine.run(handle, ["q"], JobSlots(1)))
         await _pass_turns(turns)
         run.cancel()
         runs.append(run)

@@ -12,6 +12,7 @@ import pytest
 from tests.postgres_server import PostgresServer, Proxy
 
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.worker.engines import postgres_connector
 from holdfast.worker.engines.postgres_engine import PostgresEngine
@@ -36,11 +37,11 @@ async def test_runs_end_and_statements_fail(
             PostgresAddress(url.replace(f":{postgres.port}/", f":{proxy.port}/"))
         )
         await engine.open()
-        delivering = asyncio.create_task(engine.run(do_nothing, ["q"], 1))
+        delivering = asyncio.create_task(engine.run(do_nothing, ["q"], JobSlots(1)))
         while not postgres.rows(url, "SELECT 1 FROM procrastinate_workers"):
             await asyncio.sleep(0.01)
         known = proxy.connections
-        beginning = asyncio.create_task(engine.run(do_nothing, ["q"], 1))
+        beginning = asyncio.create_task(engine.run(do_nothing, ["q"], JobSlots(1)))
         while proxy.connections == known:
             await asyncio.sleep(0.001)
         proxy.silence()

@@ -9,6 +9,7 @@ import asyncio
 import sys
 
 from holdfast import PostgresJournal
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.worker.engines.engine_opening import open_engine
 
 
@@ -22,7 +23,7 @@ async def main(url: str, address: str) -> None:
         engine = open_engine(address, journal, stall=1.0)
         await engine.open()
         print("open", flush=True)
-        await engine.run(begin, ["q"], 4)
+        await engine.run(begin, ["q"], JobSlots(4))
 
 
 asyncio.run(main(*sys.argv[1:]))

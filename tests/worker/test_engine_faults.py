@@ -17,6 +17,7 @@ from tests.postgres_server import PostgresServer
 from holdfast import PostgresJournal
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.worker.engines import nats_stream, postgres_connector
 from holdfast.worker.engines.engine_opening import open_engine
 
@@ -70,7 +71,7 @@ async def running(
     engine: DispatchEngine, work: Callable[[int], Awaitable[None]]
 ) -> AsyncIterator[None]:
     await engine.open()
-    task = asyncio.create_task(engine.run(work, ["q"], 4))
+    task = asyncio.create_task(engine.run(work, ["q"], JobSlots(4)))
     try:
         yield
     finally:

@@ -9,10 +9,12 @@ import pytest
 import holdfast.worker.sweep as sweep_module
 from holdfast import Agent, MemoryJournal
 from holdfast.testing import ScriptedModel
-from holdfast.worker import Job, WorkerInfo, open_inbox
-from holdfast.worker.dispatcher import Dispatcher
+from holdfast.worker import Job, JobSlots, WorkerInfo, open_inbox
+from holdfast.worker.dispatcher import DirectTurns, Dispatcher
 from holdfast.worker.engines.asyncio_engine import AsyncioEngine
 from holdfast.worker.sweep import Sweep
+
+NOTHING = DirectTurns("w", (), JobSlots(0), lambda _entry: None)
 
 
 class ForgetfulEngine(AsyncioEngine):
@@ -45,7 +47,7 @@ async def test_a_job_that_nobody_has_begun_is_put_again(
     await inbox.note_worker(worker)
     await inbox.admit()
     engine.lost = [run.id] if says_lost else []
-    sweep = Sweep(inbox, engine, Dispatcher(inbox, engine))
+    sweep = Sweep(inbox, engine, Dispatcher(inbox, engine, NOTHING))
     await sweep._put_lost_again()
     now += after - 0.1
     await sweep._put_lost_again()

@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from msgspec import Struct
 
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job
+from holdfast.journal.inbox.job_slots import JobSlots
 
 _SECONDS = 30.0
 """The longest time in which anything may happen."""
@@ -103,7 +104,7 @@ async def _open(carrier: EngineCarrier) -> AsyncIterator[DispatchEngine]:
 async def _running(
     engine: DispatchEngine, handler: _Handler, queues: Sequence[str] = ("q",), parallel: int = 4
 ) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(engine.run(handler, queues, parallel))
+    task = asyncio.create_task(engine.run(handler, queues, JobSlots(parallel)))
     try:
         yield task
     finally:
@@ -158,6 +159,26 @@ class EngineConformance:
                 await _until(lambda: len(set(handler.ended)) == 30)
         assert handler.most == 3
 
+    async def test_a_job_waits_for_a_slot_that_the_caller_has_taken(
+        self, carrier: EngineCarrier
+    ) -> None:
+        """It is not fetched meanwhile, so that another run may have it; each slot is given back."""
+        first, second, slots = _Handler(), _Handler(), JobSlots(2)
+        async with _open(carrier) as engine, _open(carrier) as other:
+            assert slots.take(2) == 2
+            run = asyncio.create_task(engine.run(first, ["q"], slots))
+            await engine.put([Job(1, "q")])
+            await asyncio.sleep(0.2)
+            async with _running(other, second):
+                await _until(lambda: second.ended == [1])
+            assert not first.begun
+            await engine.put([Job(2, "q")])
+            slots.release(2)
+            await _until(lambda: first.ended == [2])
+            await _until(lambda: slots.free == 2)
+            run.cancel()
+            await asyncio.wait([run])
+
     async def test_queues_are_kept_apart(self, carrier: EngineCarrier) -> None:
         """Names of any text and length differ, and a job of another queue stays where it is."""
         handler, others = _Handler(), _Handler()
@@ -196,7 +217,7 @@ class EngineConformance:
             await handler(entry)
 
         async with _open(carrier) as engine:
-            task = asyncio.create_task(engine.run(cancel_first, ["q"], 1))
+            task = asyncio.create_task(engine.run(cancel_first, ["q"], JobSlots(1)))
             await engine.put([Job(7, "q")])
             await _until(lambda: handler.ended == [7])
             assert not task.done()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.journal.inbox.inbox import Inbox as Inbox
     from holdfast.journal.inbox.inbox import InboxStore as InboxStore
     from holdfast.journal.inbox.inbox import QueueDepth as QueueDepth
+    from holdfast.journal.inbox.job_slots import JobSlots as JobSlots
     from holdfast.journal.inbox.opening_inbox import open_inbox as open_inbox
     from holdfast.journal.inbox.queue_limits import QueueLimits as QueueLimits
     from holdfast.journal.inbox.statements import Statement as Statement
@@ -42,6 +43,7 @@ _HOME: dict[str, str] = {
     "InboxEntry": "holdfast.journal.inbox.entries",
     "InboxStore": "holdfast.journal.inbox.inbox",
     "Job": "holdfast.journal.inbox.dispatch_engine",
+    "JobSlots": "holdfast.journal.inbox.job_slots",
     "QueueDepth": "holdfast.journal.inbox.inbox",
     "QueueLimits": "holdfast.journal.inbox.queue_limits",
     "QueuedRun": "holdfast.runtime.queued_runs.queued_run",

@@ -1,22 +1,44 @@
-"""Admits turns and puts their jobs whenever the inbox may have changed.
+"""Admits turns whenever the inbox may have changed: its worker begins some, and the others get jobs.
 
-An engine in the database of the inbox gets its jobs in the same transaction; any other gets them
-afterwards, and what it loses is put again by the sweep. This module must never drive a turn.
+What the worker has free slots for it begins at once, without a job. An engine in the database of the
+inbox gets the other jobs in the same transaction; any other engine gets them afterwards, and what it
+loses is put again by the sweep. This module must never drive a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from msgspec import Struct
 
 from holdfast.core.errors import HoldfastError
-from holdfast.journal.inbox.admitting import Admission, MakePut
+from holdfast.journal.inbox.admitting import Admission, MakePut, Offer
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job, TransactionalEngine
+from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 
 _log = logging.getLogger("holdfast.worker")
+
+
+class DirectTurns(Struct, frozen=True):
+    """The turns that a worker begins when it has admitted them.
+
+    Args:
+        worker: the id of the worker.
+        queues: the names of its queues.
+        slots: its slots.
+        begin: begins a turn in a slot that is taken for it, and releases the slot when it has ended.
+    """
+
+    worker: str
+    queues: Collection[str]
+    slots: JobSlots
+    begin: Callable[[InboxEntry], None]
 
 
 class Dispatcher:
@@ -25,11 +47,15 @@ class Dispatcher:
     Args:
         inbox: the inbox.
         engine: carries the jobs.
+        direct: what the worker of this process begins itself.
     """
 
-    def __init__(self, inbox: Inbox, engine: DispatchEngine) -> None:
+    def __init__(self, inbox: Inbox, engine: DispatchEngine, direct: DirectTurns) -> None:
         self._inbox = inbox
         self._engine = engine
+        self._direct = direct
+        self.is_stopping = False
+        """Whether the worker begins no more turns."""
         self._changed = asyncio.Event()
         self._seen = asyncio.Event()
         self.make_put: MakePut | None = None
@@ -63,12 +89,40 @@ class Dispatcher:
             await self._changed.wait()
             self._changed.clear()
             try:
-                admission = await self._inbox.admit(self.make_put)
-                await self.note_admission(admission)
+                await self._admit(lambda offer: self._inbox.admit(self.make_put, offer))
             except HoldfastError as error:
                 _log.warning("no turns can be admitted now: %s", error)
 
-    async def note_admission(self, admission: Admission) -> None:
+    async def end(self, entry_id: int, outcome: EntryOutcome) -> None:
+        """Save what became of an entry that the worker has, and admit turns in its place.
+
+        The slot of the entry counts as free: whoever calls releases it next. Raises JournalError.
+        """
+        worker = self._direct.worker
+        await self._admit(
+            lambda offer: self._inbox.end(entry_id, worker, outcome, self.make_put, offer), ended=1
+        )
+
+    async def _admit(self, admit: Callable[[Offer], Awaitable[Admission]], ended: int = 0) -> None:
+        """Perform an admission, begin what it takes, and put its jobs.
+
+        Args:
+            admit: performs it.
+            ended: how many slots are free once it has ended.
+        """
+        direct = self._direct
+        unused = direct.slots.take(direct.slots.count)
+        offered = 0 if self.is_stopping else unused + ended
+        try:
+            admission = await admit(Offer(direct.worker, direct.queues, offered))
+            unused -= len(admission.taken)
+            for entry in admission.taken:
+                direct.begin(entry)
+        finally:
+            direct.slots.release(unused)
+        await self._note(admission)
+
+    async def _note(self, admission: Admission) -> None:
         """Put the jobs of an admission, unless that was done in its transaction."""
         if admission.has_more:
             self.wake()

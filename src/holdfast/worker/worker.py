@@ -12,7 +12,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Annotated, Self
@@ -29,12 +29,13 @@ from holdfast.journal.inbox.driving import EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.inbox.opening_inbox import open_inbox, open_schedules
 from holdfast.journal.inbox.worker_entries import WorkerInfo, find_seconds_to_live
 from holdfast.journal.journal_errors import JournalError, JournalVersionError
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
-from holdfast.worker.dispatcher import Dispatcher
+from holdfast.worker.dispatcher import DirectTurns, Dispatcher
 from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.entry_driver import EntryDriver, is_answered
 from holdfast.worker.live_links import share_link
@@ -170,8 +171,10 @@ class EntryWorker:
         )
         """What the worker tells the others of itself."""
         self.counts = WorkerCounts()
+        self._slots = JobSlots(parallel)
         self._handled: dict[int, InboxEntry] = {}
         self._beginning: set[int] = set()
+        self._turns: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._delivery: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -222,14 +225,15 @@ class EntryWorker:
             self._lifetime.on_stop = self.begin_stop
             await stack.enter_async_context(self._lifetime)
             stack.push_async_callback(self._stop)
-            self._dispatcher = Dispatcher(self._inbox, self._engine)
+            queues = self._name_queues()
+            direct = DirectTurns(self.info.id, queues, self._slots, self._begin_taken)
+            self._dispatcher = Dispatcher(self._inbox, self._engine, direct)
             stack.callback(self._dispatcher.watch())
-            steps = [self._fire_schedules]
+            steps = [self._fire_schedules, self._begin_forgotten]
             self._sweep = Sweep(self._inbox, self._engine, self._dispatcher, steps)
             self._sweep.note_failure = self.counts.note_failed_sweep
-            queues = self._name_queues()
             self._delivery = asyncio.create_task(
-                self._engine.run(self._handle, queues, self.info.slots), name="holdfast-delivery"
+                self._engine.run(self._handle, queues, self._slots), name="holdfast-delivery"
             )
             self._tasks = [
                 asyncio.create_task(self._dispatcher.run(), name="holdfast-dispatcher"),
@@ -259,12 +263,15 @@ class EntryWorker:
             self._stopping = asyncio.create_task(self._say_stopping(), name="holdfast-stopping")
             if self._delivery is not None:
                 self._delivery.cancel()
+                self._dispatcher.is_stopping = True
 
     async def _stop(self) -> None:
         self.begin_stop()
         await self._lifetime.begin_stop()
         if self._delivery is not None:
             await asyncio.wait([self._delivery])  # the handlers hand their entries back
+        while self._turns:
+            await asyncio.wait(self._turns)
         if self._stopping is not None:
             await asyncio.wait([self._stopping])
         for task in self._tasks:
@@ -300,15 +307,45 @@ class EntryWorker:
             entry = await self._inbox.begin(entry_id, self.info.id)
         finally:
             self._beginning.discard(entry_id)
-        if entry is None:
-            return
-        self._handled[entry_id] = entry
+        if entry is not None:
+            self._handled[entry_id] = entry
+            await self._do(entry)
+
+    async def _do(self, entry: InboxEntry) -> None:
+        """Drive an entry, and save what became of it."""
         try:
             outcome = await self._drive(entry)
             await self._save_outcome(entry, outcome)
             self.counts.note_outcome(outcome)
         finally:
-            del self._handled[entry_id]
+            del self._handled[entry.id]
+
+    def _begin_taken(self, entry: InboxEntry) -> None:
+        """Drive an entry that an admission gave to this worker, in a slot that is taken for it."""
+        if entry.id in self._handled or entry.id in self._beginning:  # it was found by a sweep
+            self._slots.release()
+        else:
+            self._handled[entry.id] = entry
+            self._start(self._do(entry))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        """Do work in a slot that is taken for it."""
+        task = asyncio.create_task(work, name="holdfast-entry")
+        self._turns.add(task)
+        task.add_done_callback(self._end_turn)
+
+    def _end_turn(self, task: asyncio.Task[None]) -> None:
+        self._turns.discard(task)
+        self._slots.release()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a turn is begun again by the next sweep: %s", type(error).__name__)
+
+    async def _begin_forgotten(self) -> None:
+        """Begin the entries that this worker has and does not drive: the answer to an admission was lost."""
+        for entry_id in await self._inbox.list_held(self.info.id):
+            is_known = entry_id in self._handled or entry_id in self._beginning
+            if not is_known and not self.is_stopping and self._slots.take(1):
+                self._start(self._handle(entry_id))
 
     async def _drive(self, entry: InboxEntry) -> EntryOutcome | None:
         """Drive an entry; wait for the journal where it cannot be used."""
@@ -342,9 +379,7 @@ class EntryWorker:
                 return
 
     async def _end(self, entry: InboxEntry, outcome: EntryOutcome) -> None:
-        make_put = self._dispatcher.make_put
-        admission = await self._inbox.end(entry.id, self.info.id, outcome, make_put)
-        await self._dispatcher.note_admission(admission)
+        await self._dispatcher.end(entry.id, outcome)
         if outcome.retry_after is not None:
             self._sweep.run_after(outcome.retry_after)
         if outcome.state is EntryState.WAITING:

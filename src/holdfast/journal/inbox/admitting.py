@@ -8,14 +8,15 @@ that was served last. It must be performed under the lock of the inbox.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
 
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.dispatch_engine import Job
-from holdfast.journal.inbox.entry_rows import to_facts, to_float, to_int
+from holdfast.journal.inbox.entries import InboxEntry
+from holdfast.journal.inbox.entry_rows import to_entry, to_facts, to_float, to_int
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
 
@@ -32,32 +33,62 @@ MakePut = Callable[[Sequence[Job]], Statement]
 """Returns the statement that puts jobs, of an engine in the same database."""
 
 
+class Offer(Struct, frozen=True):
+    """What a worker that admits turns can begin itself, without a job of an engine.
+
+    Args:
+        worker: its id.
+        queues: the names of its queues.
+        slots: how many of its slots are free.
+    """
+
+    worker: str
+    queues: Collection[str]
+    slots: int
+
+
+NO_OFFER = Offer("", (), 0)
+
+
 class Admission(Struct, frozen=True):
     """What an admission did.
 
     Args:
         jobs: the jobs of the admitted turns; they are put already if the engine is in the database.
+        taken: the turns that the worker has which admitted them; they have no job.
         has_more: whether more turns may be admitted at once.
     """
 
     jobs: Sequence[Job] = ()
+    taken: Sequence[InboxEntry] = ()
     has_more: bool = False
 
 
-def admit_turns(make_put: MakePut | None = None) -> Transaction[Admission]:
-    """Admit as many turns as there is room for, and put their jobs.
+def admit_turns(make_put: MakePut | None = None, offer: Offer = NO_OFFER) -> Transaction[Admission]:
+    """Admit as many turns as there is room for, take some of them, and put the jobs of the others.
 
     Args:
         make_put: makes the statement that puts jobs; None if the caller puts them afterwards.
+        offer: what the caller begins itself.
     """
     yield sql.LOCK
     facts = to_facts((yield Statement(sql.FACTS)))
     room, jobs = Room(facts), list[Job]()
     if not room.is_full:
         jobs += yield from _admit_into(room, facts.last_served)
-    if jobs and make_put is not None:
-        yield make_put(jobs)
-    return Admission(jobs, has_more=len(jobs) >= MOST_AT_ONCE)
+    mine = [job.id for job in jobs if job.queue in offer.queues][: offer.slots]
+    others = [job for job in jobs if job.id not in mine]
+    if others and make_put is not None:
+        yield make_put(others)
+    taken = (yield from _give(mine, offer.worker)) if mine else ()
+    return Admission(others, taken, has_more=len(jobs) >= MOST_AT_ONCE)
+
+
+def _give(ids: Sequence[int], worker: str) -> Transaction[Sequence[InboxEntry]]:
+    """Give admitted turns to a worker; return them in their order."""
+    rows = yield sql.give(ids, worker)
+    entries = {entry.id: entry for entry in map(to_entry, rows)}
+    return [entries[entry_id] for entry_id in ids]
 
 
 def _admit_into(room: Room, last_served: str) -> Transaction[Sequence[Job]]:

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.inbox.statements import Statement
 from holdfast.journal.live_link import LinkedJournal, OpenLink
 
@@ -66,7 +67,7 @@ class DispatchEngine(Protocol):
         """
         ...
 
-    async def run(self, handle: HandleJob, queues: Sequence[str], parallel: int) -> None:
+    async def run(self, handle: HandleJob, queues: Sequence[str], slots: JobSlots) -> None:
         """Deliver jobs until cancelled; a lost connection is waited for and never raised.
 
         When it is cancelled, no further job is delivered, and calls of `handle` in progress are
@@ -75,7 +76,8 @@ class DispatchEngine(Protocol):
         Args:
             handle: does a job.
             queues: the names of the queues.
-            parallel: the number of jobs at once.
+            slots: bounds the number of jobs at once. A job is fetched only once it has a slot, and
+                whoever calls may take slots for other work.
         """
         ...
 

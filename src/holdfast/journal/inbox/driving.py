@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox import inbox_statements as sql
-from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
+from holdfast.journal.inbox.admitting import NO_OFFER, Admission, MakePut, Offer, admit_turns
 from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.entries import RESTING, EntryState, InboxEntry
 from holdfast.journal.inbox.entry_rows import to_entry, to_facts
@@ -76,7 +76,11 @@ def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
 
 
 def end_entry(
-    entry_id: int, worker: str, outcome: EntryOutcome, make_put: MakePut | None
+    entry_id: int,
+    worker: str,
+    outcome: EntryOutcome,
+    make_put: MakePut | None = None,
+    offer: Offer = NO_OFFER,
 ) -> Transaction[Admission]:
     """Save what became of an entry, let the next one of its session begin, and admit turns."""
     yield sql.LOCK
@@ -91,7 +95,7 @@ def end_entry(
             yield from wake_entry(entry_id)
     if rows:
         yield sql.NOTIFY_END
-    return (yield from admit_turns(make_put))
+    return (yield from admit_turns(make_put, offer))
 
 
 def _describe(outcome: EntryOutcome) -> dict[str, object]:

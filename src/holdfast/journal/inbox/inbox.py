@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.journal.inbox import inbox_statements as sql
-from holdfast.journal.inbox.admitting import Admission, MakePut, admit_turns
+from holdfast.journal.inbox.admitting import NO_OFFER, Admission, MakePut, Offer, admit_turns
 from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry, hand_back_entry
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
@@ -117,26 +117,33 @@ class Inbox:
             refused = error
         raise await self._store.perform(partial(promise_room, refused, submission.tenant))
 
-    async def admit(self, make_put: MakePut | None = None) -> Admission:
+    async def admit(self, make_put: MakePut | None = None, offer: Offer = NO_OFFER) -> Admission:
         """Admit as many turns as there is room for.
 
         Args:
             make_put: puts the jobs in the same transaction; otherwise the caller puts them.
+            offer: which of them the caller begins itself.
         """
-        return await self._store.perform(partial(admit_turns, make_put))
+        return await self._store.perform(partial(admit_turns, make_put, offer))
 
     async def begin(self, entry_id: int, worker: str) -> InboxEntry | None:
         """Give an admitted entry to a worker; None if it is not admitted, or another one has it."""
         return await self._store.perform(partial(begin_entry, entry_id, worker))
 
     async def end(
-        self, entry_id: int, worker: str, outcome: EntryOutcome, make_put: MakePut | None = None
+        self,
+        entry_id: int,
+        worker: str,
+        outcome: EntryOutcome,
+        make_put: MakePut | None = None,
+        offer: Offer = NO_OFFER,
     ) -> Admission:
-        """Save what became of an entry that a worker has, and admit turns in its place.
+        """Save what became of an entry that a worker has, and admit turns in its place, as `admit`.
 
         Nothing is saved if the worker does not have the entry any more.
         """
-        return await self._store.perform(partial(end_entry, entry_id, worker, outcome, make_put))
+        make = partial(end_entry, entry_id, worker, outcome, make_put, offer)
+        return await self._store.perform(make)
 
     async def hand_back(self, entry_id: int, worker: str) -> Sequence[Job]:
         """Let another worker have an entry; returns its job, to be put, if the worker had it."""
@@ -279,6 +286,10 @@ class Inbox:
         """Return which entries of a worker somebody wants cancelled, and who."""
         rows = await self._select(sql.CANCELLED_OF, {"worker": worker})
         return {to_int(entry): str(by) for entry, by in rows}
+
+    async def list_held(self, worker: str) -> Sequence[int]:
+        """Return the numbers of the entries that a worker has."""
+        return [to_int(entry) for (entry,) in await self._select(sql.HELD_BY, {"worker": worker})]
 
     async def remove_worker(self, worker: str) -> None:
         """Forget a worker that has stopped."""

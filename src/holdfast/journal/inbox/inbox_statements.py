@@ -219,6 +219,9 @@ CANCEL: Final = """
 UPDATE holdfast_inbox SET cancelled_by = :by WHERE id = :id AND cancelled_by IS NULL
 """
 
+HELD_BY: Final = "SELECT id FROM holdfast_inbox WHERE state = 'admitted' AND worker = :worker"
+"""The entries that a worker has."""
+
 CANCELLED_OF: Final = """
 SELECT id, cancelled_by FROM holdfast_inbox
 WHERE state = 'admitted' AND worker = :worker AND cancelled_by IS NOT NULL
@@ -289,10 +292,25 @@ WHERE state NOT IN ('done', 'dropped') GROUP BY tenant, state ORDER BY tenant, s
 
 def admit(ids: Sequence[int]) -> Statement:
     """Return the statement that admits entries."""
-    names = {f"id{number}": entry for number, entry in enumerate(ids)}
-    wanted = ", ".join(f":{name}" for name in names)
+    wanted, names = _name_all(ids)
     text = (
         "UPDATE holdfast_inbox SET state = 'admitted', worker = '', changed_at = :now"  # noqa: S608  # REASON: numbered parameters
         f" WHERE id IN ({wanted}) AND state = 'ready'"
     )
     return Statement(text, names)
+
+
+def give(ids: Sequence[int], worker: str) -> Statement:
+    """Return the statement that gives entries, just admitted, to a worker, as BEGIN gives one."""
+    wanted, names = _name_all(ids)
+    text = (
+        "UPDATE holdfast_inbox SET worker = :worker, deliveries = deliveries + 1, is_answered = 0"  # noqa: S608  # REASON: as above
+        f" WHERE id IN ({wanted}) AND state = 'admitted' RETURNING {COLUMNS}, body"
+    )
+    return Statement(text, {**names, "worker": worker})
+
+
+def _name_all(ids: Sequence[int]) -> tuple[str, dict[str, object]]:
+    """Return the parameters of a list of entries, and their values."""
+    names: dict[str, object] = {f"id{number}": entry for number, entry in enumerate(ids)}
+    return ", ".join(f":{name}" for name in names), names

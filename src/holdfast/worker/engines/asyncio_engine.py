@@ -16,6 +16,7 @@ from threading import Lock
 from time import monotonic
 
 from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.worker.engines.handler_waits import await_handlers
 from holdfast.worker.engines.queue_names import redelivery_delay
 
@@ -72,24 +73,28 @@ class AsyncioEngine:
         for waker in self._wakers:
             waker.wake()
 
-    async def run(self, handle: HandleJob, queues: Sequence[str], parallel: int) -> None:
+    async def run(self, handle: HandleJob, queues: Sequence[str], slots: JobSlots) -> None:
         """Deliver jobs until cancelled; see `DispatchEngine.run`."""
         waker = _Waker()
         running: set[asyncio.Task[None]] = set()
 
         def note_end(task: asyncio.Task[None]) -> None:
             running.discard(task)
-            waker.event.set()
+            slots.release()
 
         with self._lock:
             self._wakers.add(waker)
         try:
             while True:
+                await slots.acquire()
                 waker.event.clear()
-                while len(running) < parallel and (job := self._take(queues)) is not None:
+                job = self._take(queues)
+                if job is not None:
                     task = asyncio.create_task(self._handle(handle, job))
                     running.add(task)
                     task.add_done_callback(note_end)
+                    continue
+                slots.release()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._seconds_to_next()):
                         await waker.event.wait()

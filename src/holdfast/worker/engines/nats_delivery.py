@@ -22,6 +22,7 @@ from nats.aio.subscription import Subscription
 
 from holdfast.journal.inbox.dispatch_engine import HandleJob
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.worker.engines.handler_waits import await_handlers
 from holdfast.worker.engines.nats_connection import FAILURES, ApiError, NatsConnection
 from holdfast.worker.engines.nats_stream import JobStream
@@ -29,6 +30,9 @@ from holdfast.worker.engines.queue_names import redelivery_delay
 
 _SECONDS_BETWEEN_POLLS = 1.0
 _SECONDS_TO_ANSWER = 2.0
+_MOST_AT_ONCE = 16
+"""The number of jobs that are asked for at once; their slots are taken meanwhile."""
+
 _SECONDS_BETWEEN_LOOKS = 15.0
 """Seconds after which it is looked again whether the stream and its consumers fit together."""
 
@@ -65,12 +69,12 @@ class NatsDeliverySettings(Struct, frozen=True):
 
     Args:
         queues: the names of the queues.
-        parallel: the number of jobs at once.
+        slots: bounds the number of jobs at once.
         stall: seconds without a sign of life after which a job is delivered to another worker.
     """
 
     queues: Sequence[str]
-    parallel: int
+    slots: JobSlots
     stall: float
 
 
@@ -119,7 +123,7 @@ class NatsDelivery:
                     self._consumers.clear()
                     found = False
                     _log.info("engine nats begins again: %s", type(error).__name__)
-                if not found or len(self._running) >= self._settings.parallel:
+                if not found:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(_SECONDS_BETWEEN_POLLS):
                             await self._wake.wait()
@@ -142,17 +146,26 @@ class NatsDelivery:
                 self._consumers[queue] = await self._stream.create_consumer(client, queue)
         found = False
         for queue in list(self._queues):
-            room = self._settings.parallel - len(self._running)
-            if room <= 0:
-                return True
-            for message in await self._request_jobs(client, self._consumers[queue], room):
+            for message in await self._request_jobs(client, self._consumers[queue]):
                 found = True
                 self._begin(message)
             # The next queue comes first next time, so that none waits for a busy one for ever.
             self._queues.append(self._queues.pop(0))
         return found
 
-    async def _request_jobs(self, client: Client, consumer: str, room: int) -> list[Msg]:
+    async def _request_jobs(self, client: Client, consumer: str) -> list[Msg]:
+        """Return jobs, each with a slot that is taken for it."""
+        slots = self._settings.slots
+        await slots.acquire()
+        room = 1 + slots.take(_MOST_AT_ONCE - 1)
+        messages: list[Msg] = []
+        try:
+            messages = await self._pull_jobs(client, consumer, room)
+        finally:
+            slots.release(room - len(messages))
+        return messages
+
+    async def _pull_jobs(self, client: Client, consumer: str, room: int) -> list[Msg]:
         pull = self._pull = _Pull(room)
         try:
             await client.publish(
@@ -209,7 +222,9 @@ class NatsDelivery:
         is_running = key in self._running
         # The server was away for so long that it delivers again what is being done here.
         self._running[key] = message
-        if not is_running:
+        if is_running:
+            self._settings.slots.release()
+        else:
             task = asyncio.create_task(self._carry(key))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -225,7 +240,7 @@ class NatsDelivery:
         except Exception as error:  # noqa: BLE001  # REASON: it is delivered again whatever it was
             problem = type(error).__name__
         message = self._running.pop(key)
-        self._wake.set()
+        self._settings.slots.release()
         # A receipt that is lost lets the job come again, which does nothing.
         with suppress(*FAILURES):
             if not problem:

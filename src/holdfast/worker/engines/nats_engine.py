@@ -16,6 +16,7 @@ from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.live_link import LinkedJournal, OpenLink
 
 if TYPE_CHECKING:
@@ -88,12 +89,12 @@ class NatsEngine:
             connection, stream = self._get_open()
             await connection.perform(lambda client: stream.put(client, jobs))
 
-    async def run(self, handle: HandleJob, queues: Sequence[str], parallel: int) -> None:
+    async def run(self, handle: HandleJob, queues: Sequence[str], slots: JobSlots) -> None:
         """Deliver jobs until cancelled; see `DispatchEngine.run`."""
         from holdfast.worker.engines.nats_delivery import NatsDelivery, NatsDeliverySettings
 
         connection, stream = self._get_open()
-        settings = NatsDeliverySettings(tuple(queues), parallel, self._stall)
+        settings = NatsDeliverySettings(tuple(queues), slots, self._stall)
         await NatsDelivery(connection, stream, handle, settings).run()
 
     async def find_lost(self, ids: Collection[int]) -> Collection[int]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from procrastinate import PsycopgConnector
 from procrastinate.exceptions import ConnectorException, ProcrastinateException
+from procrastinate.sql import queries
 
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.postgres_failures import PostgresAddress, is_transient
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ _OPTIONS = {
     "keepalives_interval": "5",
     "tcp_user_timeout": "20000",
 }
+_FETCH_JOB = queries["fetch_job"]
+_NO_JOB: dict[str, Any] = {"id": None}
 _JOB_IS_GONE = "P0001"
 """What procrastinate raises when it ends a job that is not there any more."""
 
@@ -113,12 +117,16 @@ class PatientConnector(PsycopgConnector):
     Args:
         address: the address of the server.
         size: the largest number of connections, without the one that listens.
+        slots: a job is fetched only once it has one of these.
     """
 
-    def __init__(self, address: PostgresAddress, size: int) -> None:
+    def __init__(self, address: PostgresAddress, size: int, slots: JobSlots) -> None:
         super().__init__(**_pool_arguments(address, size))
         self._address = address
+        self.slots = slots
+        """Whoever has done a job releases its slot."""
         self._ends_at: float | None = None
+        self._is_stopping = asyncio.Event()
         self._limits: set[asyncio.Timeout] = set()
         self.ending: set[int | None] = set()
         """The jobs of procrastinate whose end is being saved."""
@@ -126,6 +134,7 @@ class PatientConnector(PsycopgConnector):
     def stop_soon(self) -> None:
         """Repeat statements for a few seconds only from now on, as the worker stops."""
         if self._ends_at is None:
+            self._is_stopping.set()
             self._ends_at = ends_at = asyncio.get_running_loop().time() + _SECONDS_TO_STOP
             for limit in self._limits:
                 if not limit.expired():
@@ -147,8 +156,33 @@ class PatientConnector(PsycopgConnector):
             self.ending.discard(job)
 
     async def execute_query_one_async(self, query: Any, **arguments: Any) -> dict[str, Any]:
-        """Execute a statement, and return its row."""
-        return await self._repeat(super().execute_query_one_async, query, arguments)
+        """Execute a statement, and return its row; fetch a job once there is a slot for it."""
+        execute = super().execute_query_one_async
+        if query is not _FETCH_JOB:
+            return await self._repeat(execute, query, arguments)
+        if not await self._take_slot():
+            return _NO_JOB
+        row = _NO_JOB
+        try:
+            row = await self._repeat(execute, query, arguments)
+        finally:
+            if row["id"] is None:
+                self.slots.release()
+        return row
+
+    async def _take_slot(self) -> bool:
+        """Wait for a free slot; return False if the worker stops meanwhile."""
+        if self.slots.take(1):
+            return True
+        taking = asyncio.create_task(self.slots.acquire())
+        stopping = asyncio.create_task(self._is_stopping.wait())
+        try:
+            await asyncio.wait([taking, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            is_taken = taking.done()
+            taking.cancel()
+        return is_taken
 
     async def execute_query_all_async(self, query: Any, **arguments: Any) -> list[dict[str, Any]]:
         """Execute a statement, and return its rows."""

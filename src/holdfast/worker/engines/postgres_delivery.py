@@ -132,6 +132,7 @@ class PostgresDelivery:
     async def _carry(self, context: JobContext, id: int) -> None:  # noqa: A002  # REASON: an argument of the job
         job = context.job.id or 0
         if self._is_stopping.is_set():
+            self._connector.slots.release()
             raise _NotDoneError
         self._handled.add(job)
         problem: str | None = None
@@ -141,6 +142,7 @@ class PostgresDelivery:
             problem = type(error).__name__
         finally:
             self._handled.discard(job)
+            self._connector.slots.release()
         if problem is not None:
             _log.warning("job %s is delivered again: %s", id, problem)
             raise _NotDoneError  # without the context of the handler's error

@@ -18,6 +18,7 @@ from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
+from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.inbox.statements import Statement
 from holdfast.worker.engines import procrastinate_statements as sql
 from holdfast.worker.engines.handler_waits import await_handlers
@@ -147,13 +148,13 @@ class PostgresEngine:
             execute = self._get_connector().execute_query_async
             await self._perform(execute(_PUT_ALONE, jobs=_encode_jobs(jobs)))
 
-    async def run(self, handle: HandleJob, queues: Sequence[str], parallel: int) -> None:
+    async def run(self, handle: HandleJob, queues: Sequence[str], slots: JobSlots) -> None:
         """Deliver jobs until cancelled; see `DispatchEngine.run`."""
         from holdfast.worker.engines.postgres_connector import PatientConnector
         from holdfast.worker.engines.postgres_delivery import DeliverySettings, PostgresDelivery
 
-        settings = DeliverySettings(tuple(queues), parallel, self._stall)
-        connector = PatientConnector(self._address, _CONNECTIONS)
+        settings = DeliverySettings(tuple(queues), slots.count, self._stall)
+        connector = PatientConnector(self._address, _CONNECTIONS, slots)
         delivery = PostgresDelivery(connector, handle, settings)
         task = asyncio.create_task(delivery.run(), name="holdfast-engine")
         try:
