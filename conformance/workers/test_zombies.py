@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -93,10 +92,6 @@ def scene(settings: PayingSettings, postgres: PostgresServer, tmp_path: Path) ->
     return Scene(settings, postgres, tmp_path)
 
 
-@pytest.mark.skipif(
-    not os.environ.get("HOLDFAST_FULL"),
-    reason="a worker that is stopped inside a transaction keeps its locks: --full",
-)
 async def test_a_worker_that_was_stopped_past_its_lease_commits_nothing(scene: Scene) -> None:
     async with scene.cluster as cluster:
         victim = cluster.workers[0]

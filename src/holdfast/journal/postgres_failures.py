@@ -39,8 +39,9 @@ _VERSION = {
     "42P07": ("its tables belong to another program", "Choose another schema or database"),
 }
 _CORRUPT = ("XX001", "XX002")
-# Lost connections, a starting or stopping server, too many connections, a standby, conflicts.
-_PASSING = ("08", "57P", "53300", "25006", "40001", "40P01")
+# Lost connections, a starting or stopping server, too many connections, a standby, a process that was
+# stopped within its transaction, conflicts.
+_PASSING = ("08", "57P", "53300", "25006", "25P03", "40001", "40P01")
 # If the server refuses a connection, the driver reports a message without a code.
 _REFUSED = ("authentication failed", "no pg_hba.conf entry", "does not exist", "not permitted")
 

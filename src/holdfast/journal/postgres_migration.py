@@ -29,12 +29,15 @@ _KEY: Final = f"({LOCK}::bigint << 32 | 'holdfast_journal'::regclass::oid::bigin
 
 _KEEP: Final = f"SELECT pg_advisory_lock_shared({_KEY})"
 _TAKE: Final = f"SELECT pg_advisory_lock({_KEY})"
-_END_OTHERS: Final = f"""
-SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+FIND_CONNECTIONS: Final = f"""
+SELECT pid FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND classid::bigint << 32 | objid::bigint = {_KEY}
 """  # noqa: S608  # REASON: made of constants
+"""The other connections of this journal."""
+
+_END_OTHERS: Final = f"SELECT count(pg_terminate_backend(pid)) FROM ({FIND_CONNECTIONS}) AS other"  # noqa: S608  # REASON: made of constants
 
 
 async def prepare_schema(

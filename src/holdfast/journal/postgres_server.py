@@ -59,6 +59,7 @@ class PostgresServer:
     ) -> None:
         self.address = address
         self.lease_seconds = lease
+        self.statement_seconds = policy.timeout
         self._pool = Pool(address, size, policy)
         # A separate pool: a queue of appends must not delay a renewal until the lease expires.
         self._renewal_pool = Pool(address, MOST_AT_ONCE, policy)

@@ -1,6 +1,7 @@
 """The inbox in the database of a PostgreSQL journal, which any number of processes share.
 
-A transaction that meets another one, or whose connection is lost, is performed again from its beginning.
+A transaction that meets another one, waits too long for a lock, or whose connection is lost, is performed
+again from its beginning.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final, TypeVar
 from psycopg import errors
 
 from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY, NOTIFY_END
+from holdfast.journal.inbox.postgres_transactions import end_silent_transactions, in_transaction
 from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
 from holdfast.journal.inbox.submitting import RepeatError
 from holdfast.journal.loop_thread import Begin
@@ -24,12 +26,15 @@ MESSAGE_OF_END: Final = "inbox end"
 MESSAGE: Final = "inbox"
 """What is sent to the processes of the journal when the inbox may have changed."""
 
-_LOCK: Final = "SELECT set_config('idle_in_transaction_session_timeout', '5000', true), pg_advisory_xact_lock(hashtextextended('holdfast_inbox.' || current_schema(), 0))"
+_LOCK: Final = (
+    "SELECT pg_advisory_xact_lock(hashtextextended('holdfast_inbox.' || current_schema(), 0))"
+)
 _NOTIFY_END: Final = f"SELECT pg_notify('holdfast_' || md5(current_schema()), '{MESSAGE_OF_END}')"  # REASON: made of constants
 _NOTIFY: Final = f"SELECT pg_notify('holdfast_' || md5(current_schema()), '{MESSAGE}')"  # REASON: made of constants
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float8"
 _PARAMETER: Final = re.compile(r":(\w+)")
 _MOST_TRIES: Final = 20
+_LONGEST_WAIT: Final = 5.0  # seconds for a lock, after which its owner may be a stopped process
 
 T = TypeVar("T")
 
@@ -47,6 +52,8 @@ class PostgresInboxStore:
         self._journal = journal
         self._now = now
         self._server = journal._server  # noqa: SLF001  # REASON: one pool for both
+        # Shorter than the time limit of a statement, which ends the work.
+        self._longest_wait = min(_LONGEST_WAIT, self._server.statement_seconds / 2)
 
     async def perform(self, make: Callable[[], Transaction[T]]) -> T:
         """Perform a transaction: all of it or, if it raises, nothing."""
@@ -57,6 +64,8 @@ class PostgresInboxStore:
                     return await self._perform_once(connection, make())
                 except (RepeatError, errors.UniqueViolation, errors.DeadlockDetected):
                     continue  # another transaction was faster, and this one sees it now
+                except errors.LockNotAvailable:
+                    await end_silent_transactions(connection, self._longest_wait)
             return await self._perform_once(connection, make())
 
         async def job(begin: Begin) -> T:
@@ -65,8 +74,7 @@ class PostgresInboxStore:
         return await self._server.thread.submit(job)
 
     async def _perform_once(self, connection: Connection, transaction: Transaction[T]) -> T:
-        # Statements without rows are sent with the next one that has some: half as many round trips.
-        async with connection.pipeline(), connection.transaction():
+        async with in_transaction(connection, self._longest_wait):
             return await self._drive(connection, transaction)
 
     async def _drive(self, connection: Connection, transaction: Transaction[T]) -> T:
