@@ -108,9 +108,10 @@ class MemoryJournal:
 
     async def runs(self, *, turn_open: bool = False) -> Sequence[RunEntry]:
         """Return all runs sorted by name, or only those whose last turn has not ended."""
-        runs = sorted((run, list(saved.values())) for run, saved in list(self._runs.items()))
-        if turn_open:
-            runs = [(run, saved) for run, saved in runs if type(saved[-1][0]) is not TurnClosed]
+        found = list(self._runs.items())
+        if turn_open:  # at first, because few of many are open
+            found = [(run, saved) for run, saved in found if not _has_ended(saved)]
+        runs = sorted((run, list(saved.values())) for run, saved in found)
         entries = (_make_entry(run, [event for event, _ in saved]) for run, saved in runs)
         return [entry for entry in entries if entry.turn_open or not turn_open]
 
@@ -194,6 +195,15 @@ class MemoryJournal:
         """Return the latest acts on a session, the oldest of them first."""
         acts = [act for act in list(self._acts.values()) if act.session == session]
         return sorted(acts, key=attrgetter("at", "id"))[-limit:] if limit > 0 else []
+
+
+def _has_ended(saved: dict[str, _Saved]) -> bool:
+    """Whether the last record of a run ends a turn; no while another thread appends."""
+    try:
+        event, _ = next(reversed(saved.values()))
+    except RuntimeError:
+        return False
+    return type(event) is TurnClosed
 
 
 def _get_digest(effect: Effect | str | None) -> str:
