@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,12 @@ async def wait_for_status(server: LiveServer, status: int, key: str) -> None:
             if reply.status == status:
                 return
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"), [("greeter", "must be a list"), (["nobody"], "Use: greeter")]
+)
+def test_text_is_held_for_a_list_of_known_agents(names: Collection[str], problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem) as raised:
+        create_app(greeter(), hold_text=names)
+    assert raised.value.argument == "hold_text"

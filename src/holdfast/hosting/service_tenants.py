@@ -47,7 +47,6 @@ class ServiceTenants:
     ) -> None:
         self.prepare: list[Callable[[TenantService], None]] = []
         """Called with what each tenant sees, before anybody uses it."""
-        check_value("allow_models", allow_models, Collection[str])
         self.allow_models = frozenset(allow_models)
         self.is_closing = False
         self.drives = True
@@ -168,9 +167,10 @@ def _ignore_link(_is_up: bool) -> None:  # REASON: a callback
 
 def _check_holding(given: Collection[str], agents: Mapping[str, AnyAgent]) -> Collection[str]:
     check_value("hold_text", given, Collection[str])
-    for name in () if isinstance(given, str) else given:
+    for name in given:
         if name not in agents:
-            raise ConfigurationError("hold_text", f"there is no agent {name!r}")
-    if isinstance(given, str):
-        raise ConfigurationError("hold_text", "must be a list of names", fix=f"Write [{given!r}]")
+            known = ", ".join(sorted(agents))
+            raise ConfigurationError(
+                "hold_text", f"there is no agent {name!r}", fix=f"Use: {known}"
+            )
     return given

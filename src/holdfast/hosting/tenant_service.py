@@ -108,15 +108,15 @@ class TenantService:
 
     async def agent_of(self, session: str) -> AnyAgent:
         """Return the agent of the last turn of a session. Raises ConfigurationError."""
-        return self.agent(await self._find_agent(session))
+        return self.agent(await self._read_agent_name(session))
 
-    async def _find_agent(self, session: str) -> str:
+    async def _read_agent_name(self, session: str) -> str:
         for entry in await self.journal.find_runs(session, session):
             return entry.agent
         raise unknown_session(session)
 
-    def put_into(self, inbox: Inbox, *, drives: bool) -> None:
-        """Put turns into the inbox, from where workers take them.
+    def queue_turns(self, inbox: Inbox, *, drives: bool) -> None:
+        """Put turns into an inbox from now on, from where workers take them.
 
         Args:
             inbox: the inbox.
@@ -171,14 +171,11 @@ class TenantService:
             return await self.begin(agent, message, output, **keywords)
         if self.runner.is_closing:
             raise ShuttingDownError
-        bound, request, session = (
-            self.agent(agent),
-            keywords.get("request"),
-            keywords.get("session"),
-        )
+        bound, request = self.agent(agent), keywords.get("request")
         known = await self.find_request(request) if request is not None else None
         if known is not None:
             return known
+        session = keywords.get("session")
         if session is not None:
             last = await self.reader.find_last_turn(session)
             if last is not None and last.status == "waiting":
@@ -309,7 +306,7 @@ class TenantService:
         if (
             self.queue is None
             or self.runner.is_driven(session)
-            or (self.drives and not await self.queue.has(session))
+            or (self.drives and not await self.queue.has_open_turn(session))
         ):
             self.runner.note_answer(session, agent)
         else:
@@ -351,7 +348,7 @@ class TenantService:
 
     async def abandon(self, session: str, *, by: str = "") -> None:
         """Give up the last turn of a session, which waits or that nobody drives."""
-        name = await self._find_agent(session)
+        name = await self._read_agent_name(session)
         agent = self._agents.get(name) or next(iter(self._agents.values()))
         await agent.abandon(session, by=by)
         if self.queue is not None:

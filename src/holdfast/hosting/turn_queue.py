@@ -125,7 +125,7 @@ class TurnQueue:
             finally:
                 self._watch.forget(entry.session, changed)
 
-    async def has(self, session: str) -> bool:
+    async def has_open_turn(self, session: str) -> bool:
         """Whether the open turn of a session is in the inbox."""
         return await self.inbox.find_active(self._tenant, session) is not None
 

@@ -38,7 +38,8 @@ class Service:
 
     A turn belongs to the process and not to whoever started it. At the begin of the block, the turns
     that a crash left open are continued. At its end, or at SIGTERM and SIGINT, no more turns are
-    accepted, streams end, and turns in progress stay open for the next process.
+    accepted, streams end, and turns in progress stay open for the next process. A turn begins at once in
+    this process, with any journal: it passes no queue, and the limits of the queue do not count it.
 
     Args:
         agents: one agent, or several with different names.

@@ -68,8 +68,9 @@ def queue_turns(
     if not given.parallel and not is_shared:
         problem = "leaves every turn to workers, and no other process shares the journal"
         raise ConfigurationError("queue", problem, fix="Use a PostgreSQL journal")
-    inbox, service.drives = open_inbox(service.journal), given.parallel > 0
-    service.prepare.append(lambda tenant: tenant.put_into(inbox, drives=service.drives))
+    inbox, drives = open_inbox(service.journal), given.parallel > 0
+    service.drives = drives
+    service.prepare.append(lambda tenant: tenant.queue_turns(inbox, drives=drives))
     if given.parallel:
         return EntryWorker(service, lifetime, given.engine, parallel=given.parallel)
     return _front(service, open_engine(given.engine, service.journal), lifetime)
