@@ -141,6 +141,7 @@ test("pages: a fresh first page replaces its range and keeps what is older", () 
 test("states: what is in doubt comes before how the turn ended, but not before what it waits for", () => {
   assert.equal(stateOf({ turn_status: "completed", in_doubt: true }), "in_doubt");
   assert.equal(stateOf({ turn_status: "waiting", in_doubt: true }), "waiting");
+  assert.equal(stateOf({ turn_status: "queued", in_doubt: true }), "queued");
   assert.equal(stateOf({ turn_status: "something new" }), "idle");
 });
 

@@ -15,10 +15,17 @@ export const STATES = {
   idle: { name: "Empty", tone: "calm", sign: "\u00b7", about: "There is no turn yet." },
 };
 
-/** The state of a run in the list. What may have happened without anybody knowing comes first. */
+/** The states of an entry of the queue whose turn has not begun, or is tried again. */
+export const QUEUED = ["ready", "blocked", "scheduled", "postponed"];
+
+/** Whether the last turn has ended and no message is queued. */
+export function isAtRest(status) {
+  return !["running", "waiting", "open", "queued"].includes(status);
+}
+
+/** The state of a run in the list. Of one at rest, what may have happened without anybody knowing comes first. */
 export function stateOf(run) {
-  const ended = !["running", "waiting", "open", "queued"].includes(run.turn_status);
-  if (run.in_doubt && ended) return "in_doubt";
+  if (run.in_doubt && isAtRest(run.turn_status)) return "in_doubt";
   return run.turn_status in STATES ? run.turn_status : "idle";
 }
 

@@ -4,11 +4,11 @@ import { pathOf, post } from "../lib/api.js";
 import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
 import { clock, count, duration, plural, visible } from "../lib/format.js";
+import { QUEUED } from "../lib/runs.js";
 import { usePolled } from "../lib/polled.js";
 import { attempt, may, refresh, tell } from "../lib/store.js";
 import { Ago, Button, Fold } from "../parts/basics.js";
 
-const QUEUED = ["ready", "blocked", "scheduled", "postponed"];
 const WORDS = {
   ready: "begins as soon as there is room", blocked: "an earlier turn of its session has not ended", scheduled: "its time has not come",
   admitted: "a worker drives it, or is about to", waiting: "waits for an answer", postponed: "is tried again later", failed: "a dead letter",

@@ -5,7 +5,7 @@ import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
 import { FollowedSession } from "../lib/session_store.js";
 import { textOf } from "../lib/fold.js";
-import { titleOf } from "../lib/runs.js";
+import { QUEUED, isAtRest, titleOf } from "../lib/runs.js";
 import { count, plural, visible } from "../lib/format.js";
 import { usePolled } from "../lib/polled.js";
 import { agents, attempt, may, questions, refresh, runs, tell } from "../lib/store.js";
@@ -16,7 +16,6 @@ import { Turn } from "../parts/turn.js";
 import { Replay } from "./replay.js";
 
 const FIRST_TURNS = 20;
-const ENDED = ["idle", "completed", "failed", "limit", "cancelled", "stopped"];
 const TABS = [["", "Conversation", "1"], ["timeline", "Timeline", "2"], ["replay", "Replay", "3"]];
 
 /** Follow a session while it is shown. */
@@ -41,7 +40,7 @@ export function SessionView({ name, tab, query }) {
   const agent = agentOf(session, known);
   const queue = usePolled("queue/entries", { session: name, limit: 100 });
   const entries = queue.value?.entries ?? [];
-  const queued = entries.filter((one) => !one.turn && ["ready", "blocked", "scheduled"].includes(one.state)).reverse();
+  const queued = entries.filter((one) => !one.turn && QUEUED.includes(one.state)).reverse();
   const acts = makeActs({ name, session, agent, setAsk, setDraft });
   useEffect(() => { refresh(); }, [status, session.last.questions.join()]);
   useKeys("Session", [
@@ -56,7 +55,7 @@ export function SessionView({ name, tab, query }) {
       <p>${visible(connection.message)}</p><p><a class="button" href="#/runs">All runs</a></p></section>`;
   }
   return html`<section class="session" aria-label="Session">
-    <${Head} name=${name} session=${session} known=${known} status=${queued.length && ENDED.includes(status) ? "queued" : status} agent=${agent} connection=${connection} acts=${acts} tab=${tab} />
+    <${Head} name=${name} session=${session} known=${known} status=${queued.length && isAtRest(status) ? "queued" : status} agent=${agent} connection=${connection} acts=${acts} tab=${tab} />
     ${tab === "timeline" ? html`<${Timeline} session=${session} version=${version} now=${now} entries=${entries} />`
       : tab === "replay" ? html`<${Replay} key=${name} session=${session} version=${version} at=${Number(query.at) || 0} name=${name} />`
         : html`<${Conversation} name=${name} session=${session} version=${version} status=${status} open=${open} now=${now} acts=${acts} queued=${queued} onQueue=${queue.again} focus=${Number(query.turn) || 0} />`}
@@ -75,7 +74,7 @@ function Head({ name, session, known, status, agent, connection, acts, tab }) {
   const total = [...session.turns.values()].reduce((sum, turn) => sum + turn.usage.input + turn.usage.output + turn.lost.input + turn.lost.output, 0);
   const first = may("read") ? textOf([...session.turns.values()][0]?.message?.parts) : "";
   const title = known ? titleOf({ ...known, title: known.title || first }) : first || name;
-  const shown = known?.in_doubt && !["running", "waiting", "open", "queued"].includes(status) ? "in_doubt" : status;
+  const shown = known?.in_doubt && isAtRest(status) ? "in_doubt" : status;
   return html`<header class="session-head">
     <div class="top"><a class="back" href="#/runs" aria-label="All runs">\u2190</a>
       <h1><${Words} text=${title} /></h1><${State} name=${shown} />
@@ -105,7 +104,7 @@ function Queued({ entries, onQueue }) {
     onQueue();
     refresh();
   };
-  return html`${entries.map((one) => html`<p key=${one.entry} class="note"><${State} name="queued" /> message ${one.entry}: ${one.state === "blocked" ? "it begins after the turn before it" : one.state === "scheduled" ? "it begins later" : "it begins as soon as a worker has a free place"}
+  return html`${entries.map((one) => html`<p key=${one.entry} class="note"><${State} name="queued" /> message ${one.entry}: ${one.state === "blocked" ? "it begins after the turn before it" : one.state === "scheduled" || one.state === "postponed" ? "it begins later" : "it begins as soon as a worker has a free place"}
     ${may("run") ? html` <${Button} tone="plain" label="Take it out" onClick=${() => takeOut(one)} />` : null}</p>`)}`;
 }
 
