@@ -280,6 +280,7 @@ def test_schedules_are_added_run_and_deleted(url: str, folder: Path) -> None:
             ["queue", "limits", "all", "--queued", f"{2**54}", "--journal", "sqlite:///x.db"],
             "--queued",
         ),
+        (["queue", "list", "--limit", "0", "--journal", "sqlite:///x.db"], "--limit: must"),
         (["queue", "drop", "9", "--journal", "sqlite:///x.db"], "there is no entry 9"),
     ],
 )

@@ -6,6 +6,7 @@ An API key is never an argument: every user of a machine can read the arguments 
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -226,6 +227,14 @@ def _translate_error(error: ConfigurationError) -> ConfigurationError:
             error.argument, error.problem, fix=f"Set it: export {error.argument}=..."
         )
     return error
+
+
+def name_user() -> str:
+    """Return who uses the command line, for what is saved: such as "cli:ann"."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (ImportError, KeyError, OSError):  # a container may run as a number without a name
+        return "cli"
 
 
 @contextmanager

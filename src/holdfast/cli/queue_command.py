@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.counts import format_count
-from holdfast.cli.options import add_inbox, name_options, require_journal
+from holdfast.cli.options import add_inbox, name_options, name_user, require_journal
 from holdfast.cli.queue_words import (
     describe_depth,
     describe_entry,
@@ -22,6 +21,8 @@ from holdfast.cli.queue_words import (
     describe_worker,
     show_tenant,
 )
+from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox.entries import EntryState
 
@@ -144,6 +145,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _list(inbox: Inbox, args: argparse.Namespace) -> int:
+    check_value("--limit", args.limit, Annotated[int, between(1, _PAGE)])
     states = [EntryState(state) for state in args.state]
     if not states:
         for depth in await inbox.count_entries():
@@ -231,24 +233,27 @@ async def _change_scope(inbox: Inbox, scope: str, **changes: bool) -> int:
 
 async def _wait_until_empty(inbox: Inbox, scope: str) -> None:
     """Return once nothing of a scope is queued or runs."""
-    while count := await _count_of_scope(inbox, scope, _UNDER_WAY):
+    while count := await count_of_scope(inbox, scope, _UNDER_WAY):
         print(f"\r{format_count(count, 'turn')} left ", end="", file=sys.stderr, flush=True)
         await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
-    left = await _count_of_scope(inbox, scope, _LEFT)
+    left = await count_of_scope(inbox, scope, _LEFT)
     print(f"\rempty{f'; {left} scheduled or waiting' if left else ''}    ", file=sys.stderr)
 
 
-async def _count_of_scope(inbox: Inbox, scope: str, states: tuple[EntryState, ...]) -> int:
+async def count_of_scope(inbox: Inbox, scope: str, states: tuple[EntryState, ...]) -> int:
     """Return how many turns of a scope are in one of some states."""
+    from holdfast.journal.inbox.queue_limits import ALL, EACH_TENANT, tenant_scope
+
     kind, _, name = scope.partition(":")
     if kind != "agent":
-        depths = await inbox.count_entries()
-        counted = [one for one in depths if one.state in states and name in ("", one.tenant)]
-        return sum(one.count for one in counted)
+        depths = [one for one in await inbox.count_entries() if one.state in states]
+        return sum(
+            one.count for one in depths if scope in (ALL, EACH_TENANT, tenant_scope(one.tenant))
+        )
     count, before = 0, None
     while True:
-        page = await inbox.list_entries(states=states, before=before, limit=_PAGE)
-        count += sum(entry.agent == name for entry in page)
+        page = await inbox.list_entries(agent=name, states=states, before=before, limit=_PAGE)
+        count += len(page)
         if len(page) < _PAGE:
             return count
         before = page[-1].id
@@ -262,7 +267,7 @@ async def _change_entries(inbox: Inbox, args: argparse.Namespace) -> int:
         if entry is None:
             raise ConfigurationError("NUMBER", f"there is no entry {number}", fix="See `list`")
         if args.word == "cancel":
-            state = await inbox.cancel(number, f"cli:{getpass.getuser()}")
+            state = await inbox.cancel(number, name_user())
             done = not entry.state.is_over
         else:
             change = inbox.retry if args.word == "retry" else inbox.drop

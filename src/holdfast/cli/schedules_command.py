@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
-from holdfast.cli.options import add_inbox, name_options, require_journal, to_address
+from holdfast.cli.options import add_inbox, name_options, name_user, require_journal, to_address
 from holdfast.cli.queue_words import show_tenant
 from holdfast.cli.run_printer import shorten
 from holdfast.cli.times import format_duration, format_time, parse_duration
@@ -109,7 +108,7 @@ async def _add(schedules: Schedules, args: argparse.Namespace) -> int:
     from holdfast.journal.inbox.schedules.schedule import CatchUp, Overlap, Schedule
     from holdfast.runtime.queued_runs.queued_turn import encode_message_turn
 
-    made_by = f"cli:{getpass.getuser()}"
+    made_by = name_user()
     schedule = Schedule(
         name=args.name,
         tenant=args.tenant,

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.options import add_inbox, name_options, to_address
+from holdfast.cli.options import add_inbox, name_options, name_user, to_address
 from holdfast.cli.run_printer import make_printable, shorten
 from holdfast.cli.times import parse_duration
 from holdfast.core.errors import ConfigurationError
@@ -75,10 +75,16 @@ def main(args: argparse.Namespace) -> int:
 async def _submit(
     journal: Journal, agent: str, message: str, not_before: float, args: argparse.Namespace
 ) -> int:
+    from holdfast.core.turn_options import TurnOptions
     from holdfast.runtime.queued_runs.submit_turn import submit_named_turn
     from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
 
-    turn = TurnInput(message=to_message(message), session=args.session, request=args.request)
+    turn = TurnInput(
+        message=to_message(message),
+        session=args.session,
+        request=args.request,
+        options=TurnOptions(by=name_user()),
+    )
     run = await submit_named_turn(
         agent, journal, turn, priority=args.priority, not_before=not_before
     )

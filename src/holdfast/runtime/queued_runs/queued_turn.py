@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
@@ -116,13 +117,16 @@ def decode_turn(body: bytes) -> QueuedTurn:
         ) from error
 
 
-def digest_submission(agent: str, session: str | None, body: bytes) -> str:
-    """Return what tells whether two submissions with one request are equal.
+def digest_submission(agent: str, turn: TurnInput) -> str:
+    """Return what tells whether two submissions with one request are equal; who makes them does not count.
 
     Args:
         agent: the name of the agent.
-        session: the session that the caller named, if any.
-        body: the turn as JSON.
+        turn: the arguments of the turn.
+
+    Raises:
+        ConfigurationError: as for `encode_turn`.
     """
-    parts = _encode([agent, session]) + body
+    options = replace(turn.options or NO_OPTIONS, by="")
+    parts = _encode([agent, turn.session]) + encode_turn(replace(turn, options=options))
     return sha256(parts).hexdigest()

@@ -77,7 +77,8 @@ async def submit_named_turn(
         ConfigurationError: an argument is wrong.
         InboxError: as for `Agent.submit`.
     """
-    order = _read_order({"priority": priority, "not_before": not_before})
+    by = "" if turn.options is None else turn.options.by
+    order = _read_order({"priority": priority, "not_before": not_before, "by": by})
     submission = _make_submission(check_name("agent", agent), journal.tenant, turn, order)
     inbox = open_inbox(journal)
     return QueuedRun(await inbox.submit(submission), inbox, journal, _read_nothing)
@@ -100,14 +101,13 @@ def _read_order(given: dict[str, Any]) -> _QueueOrder:
 
 
 def _make_submission(agent: str, tenant: str, turn: TurnInput, order: _QueueOrder) -> Submission:
-    body = encode_turn(turn)
     return Submission(
         tenant=tenant,
         agent=agent,
         session=turn.session or new_run_id(),
         request=turn.request or new_run_id(),
-        body=body,
-        digest=digest_submission(agent, turn.session, body),
+        body=encode_turn(turn),
+        digest=digest_submission(agent, turn),
         priority=order.priority,
         not_before=order.not_before,
         made_by=order.by,
