@@ -1,7 +1,7 @@
 """Shares the limits of endpoints among processes: "paused until", and the number of calls at once.
 
-Each process tells what it uses, and takes its part of the whole: there is no lock and no leader. A
-process that hears nobody keeps to its own limits. This module must never show a key: an endpoint is
+Each process sends what it uses, and takes its part of the whole: there is no lock and no leader. A
+process that receives nothing keeps to its own limits. This module must never show a key: an endpoint is
 named by a digest.
 """
 
@@ -25,7 +25,7 @@ from holdfast.resilience.limiter.strategy import RateLimiter
 SECONDS_BETWEEN_LOOKS = 0.25
 """Seconds after which a process looks again at what it uses."""
 
-_SECONDS_BETWEEN_WORDS = 2.0
+_SECONDS_BETWEEN_MESSAGES = 2.0
 _SECONDS_ALIVE = 6.0
 
 
@@ -68,10 +68,10 @@ class LimitsExchange(Protocol):
 
 
 class _Peer:
-    """What another process said last."""
+    """What the last message of another process had."""
 
     def __init__(self) -> None:
-        self.heard_at = 0.0
+        self.received_at = 0.0
         self.uses: dict[str, EndpointUse] = {}
         self.pauses: dict[str, tuple[float, float]] = {}
         """Endpoint -> the moments until which it pauses, by the clock of this process."""
@@ -91,7 +91,7 @@ class SharedLimits:
     """Shares the limits of this process with the others, until it is closed; make it on the event loop.
 
     Args:
-        exchange: carries what processes tell.
+        exchange: carries the messages.
         states: the limiters of this process.
     """
 
@@ -100,10 +100,11 @@ class SharedLimits:
         self._exchange = exchange
         self._states = states
         self._peers: dict[str, _Peer] = {}
-        self._own: dict[str, RateLimiter] = {}
-        self._told: dict[str, EndpointUse] = {}
-        self._told_at = 0.0
-        exchange.note_limits = self._hear
+        self._paused: dict[str, RateLimiter] = {}
+        """The limiters that a provider has told this process to pause, by their digests."""
+        self._sent: dict[str, EndpointUse] = {}
+        self._sent_at = 0.0
+        exchange.note_limits = self._receive_uses
         states.observers.add(self)
         self._task = self._loop.create_task(self._look_regularly(), name="holdfast-shared-limits")
 
@@ -124,11 +125,11 @@ class SharedLimits:
         """Tell the others at once that a provider has told this process to pause."""
         name = digest_endpoint(endpoint, account)
         with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(self._tell_pause, name, limiter)
+            self._loop.call_soon_threadsafe(self._send_pause, name, limiter)
 
-    def _tell_pause(self, name: str, limiter: RateLimiter) -> None:
-        self._own[name] = limiter
-        self._tell()
+    def _send_pause(self, name: str, limiter: RateLimiter) -> None:
+        self._paused[name] = limiter
+        self._send_uses()
 
     async def _look_regularly(self) -> None:
         was_up = False
@@ -139,16 +140,16 @@ class SharedLimits:
                 self._exchange.tell_limits([])  # the others answer with what they use
             was_up = self._exchange.is_up
             for sender, peer in list(self._peers.items()):
-                if now - peer.heard_at > _SECONDS_ALIVE or not self._exchange.is_up:
+                if now - peer.received_at > _SECONDS_ALIVE or not self._exchange.is_up:
                     del self._peers[sender]
             uses = self._measure_uses()
-            is_due = now - self._told_at >= _SECONDS_BETWEEN_WORDS
-            if uses != self._told or (is_due and any(use.wanted for use in uses.values())):
-                self._tell(uses)
+            is_due = now - self._sent_at >= _SECONDS_BETWEEN_MESSAGES
+            if uses != self._sent or (is_due and any(use.wanted for use in uses.values())):
+                self._send_uses(uses)
             self._divide(uses)
 
     def _measure_uses(self) -> Mapping[str, EndpointUse]:
-        """Return what this process uses, and what it was told to pause; nothing of what it heard."""
+        """Return what this process uses, and how long a provider lets it pause; nothing of other processes."""
         now = monotonic()
         found: dict[str, EndpointUse] = {}
         for name, limiter in self._name_limiters():
@@ -157,10 +158,10 @@ class SharedLimits:
             running = before.running + load.running
             wanted = before.wanted + load.running + load.waiting
             found[name] = EndpointUse(name, running, wanted)
-        for name, limiter in list(self._own.items()):
+        for name, limiter in list(self._paused.items()):
             paused, refused = limiter.measure_pause(now)
             if not paused:
-                del self._own[name]
+                del self._paused[name]
             elif name in found:
                 use = found[name]
                 found[name] = EndpointUse(
@@ -172,17 +173,17 @@ class SharedLimits:
         for endpoint, account, limiter in self._states.find_limiters():
             yield digest_endpoint(endpoint, account), limiter
 
-    def _tell(self, uses: Mapping[str, EndpointUse] | None = None) -> None:
+    def _send_uses(self, uses: Mapping[str, EndpointUse] | None = None) -> None:
         uses = self._measure_uses() if uses is None else uses
-        said = [use for name, use in uses.items() if use.wanted or use.paused or name in self._told]
-        self._told, self._told_at = dict(uses), monotonic()
-        if said and self._exchange.has_peers:
-            self._exchange.tell_limits([Raw(to_json(use)) for use in said])
+        sent = [use for name, use in uses.items() if use.wanted or use.paused or name in self._sent]
+        self._sent, self._sent_at = dict(uses), monotonic()
+        if sent and self._exchange.has_peers:
+            self._exchange.tell_limits([Raw(to_json(use)) for use in sent])
 
-    def _hear(self, sender: str, uses: Sequence[Raw]) -> None:
+    def _receive_uses(self, sender: str, uses: Sequence[Raw]) -> None:
         is_new = sender not in self._peers
         peer = self._peers.setdefault(sender, _Peer())
-        peer.heard_at = now = monotonic()
+        peer.received_at = now = monotonic()
         limiters = list(self._name_limiters())
         for raw in uses:
             with suppress(msgspec.DecodeError):  # of another version
@@ -194,7 +195,7 @@ class SharedLimits:
                         if name == use.endpoint:
                             _apply_pause(limiter, until)
         if is_new:
-            self._tell()  # it knows nothing of this process
+            self._send_uses()  # it knows nothing of this process
         self._divide(self._measure_uses())
 
     def _divide(self, uses: Mapping[str, EndpointUse]) -> None:
