@@ -162,6 +162,11 @@ async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> Non
             assert answered.accepted
             assert (await client.turns.wait("ada", 2)).text.startswith("You said")
             assert (await client.sessions.info("ada")).turn_status == "completed"
+        await client.turns.start("desk", "hello", session="ada")
+        assert (await client.sessions.info("ada")).turn_status == "queued"
+        (listed,) = (await client.sessions.list(status="queued")).sessions
+        assert (listed.session, listed.turns) == ("ada", 2)
+        assert not (await client.sessions.list(status="completed")).sessions
 
 
 async def test_a_front_does_not_continue_an_open_turn(url: str, desk: Desk) -> None:

@@ -299,10 +299,7 @@ class TenantService:
         return receipts
 
     async def _continue_answered(self, session: str, agent: AnyAgent) -> None:
-        """Let a turn go on after an answer.
-
-        A database makes the entry of the turn ready when it saves the answer; the journal in memory does not.
-        """
+        """Let a turn go on after an answer: the journal has made its entry in the queue ready with it."""
         if (
             self.queue is None
             or self.runner.is_driven(session)
@@ -310,7 +307,6 @@ class TenantService:
         ):
             self.runner.note_answer(session, agent)
         else:
-            await self.queue.wake(session)
             self.runner.tell_accepted()
 
     async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
@@ -336,6 +332,7 @@ class TenantService:
 
         Raises:
             ConflictError: the turn is not in the queue, and this process drives none.
+            SessionBusyError: a worker is about to save that the turn has ended.
             ConfigurationError: there is no such session.
         """
         agent = await self.agent_of(session)
@@ -351,8 +348,6 @@ class TenantService:
         name = await self._read_agent_name(session)
         agent = self._agents.get(name) or next(iter(self._agents.values()))
         await agent.abandon(session, by=by)
-        if self.queue is not None:
-            await self.queue.wake(session)
         self.watch.wake(session)
 
     async def cancel(self, session: str, *, by: str = "", turn: int = 0) -> None:

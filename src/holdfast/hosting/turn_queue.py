@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from holdfast.core.effects import turn_key
-from holdfast.core.errors import ConflictError
+from holdfast.core.errors import ConflictError, SessionBusyError
 from holdfast.core.events import TurnOpened
 from holdfast.core.json_schema import JsonSchema
 from holdfast.event_log.live.last_turn import LastTurn
@@ -19,7 +19,7 @@ from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.hosting.turns.turn_runner import AcceptedTurn, find_accepted
-from holdfast.journal.inbox.entries import QUEUED, RESTING, EntryState, InboxEntry
+from holdfast.journal.inbox.entries import QUEUED, EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -129,12 +129,6 @@ class TurnQueue:
         """Whether the open turn of a session is in the inbox."""
         return await self.inbox.find_active(self._tenant, session) is not None
 
-    async def wake(self, session: str) -> None:
-        """Let the turn of a session that waits be looked at by a worker: it was answered or closed."""
-        entry = await self.inbox.find_active(self._tenant, session)
-        if entry is not None and entry.state in RESTING:
-            await self.inbox.wake(entry.id)
-
     async def find_unbegun(self, session: str) -> InboxEntry | None:
         """Return the turn of a session that begins next, and has not begun; None if there is none."""
         async for entry in self._list_unbegun(session):
@@ -170,6 +164,9 @@ class TurnQueue:
         Args:
             session: the session.
             last: its last turn; one that has not failed stays as it is.
+
+        Raises:
+            SessionBusyError: its worker is about to save that it has ended.
         """
         entry = await self._find_entry(session, last.turn)
         if entry is None or last.status not in ("failed", "limit"):
@@ -179,9 +176,9 @@ class TurnQueue:
             if entry.state is EntryState.FAILED:
                 await self.inbox.retry(entry.id)
             if entry.state is not EntryState.ADMITTED:
-                break
-            await asyncio.sleep(_PAUSE)  # its worker is about to save that it has ended
-        return True
+                return True
+            await asyncio.sleep(_PAUSE)
+        raise SessionBusyError(session, "the end of its turn is being saved")
 
     async def _find_entry(self, session: str, turn: int) -> InboxEntry | None:
         """Return the entry of a turn that has begun; None if the inbox does not have it."""
