@@ -152,6 +152,7 @@ async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> Non
         assert queued.status == "queued"
         (listed,) = (await client.sessions.list()).sessions
         assert (listed.session, listed.turn_status, listed.title) == ("ada", "queued", "hello")
+        assert not (await client.sessions.list(agent="another")).sessions
         assert (await client.queue.overview()).workers == 0
         async with working(url, desk):
             begun = await begin(client, "hello", session="ada", request="r1")
