@@ -149,3 +149,18 @@ def test_the_history_before_the_first_turn_stays() -> None:
     talk(machine, "a")
     rewind(machine, 0)
     assert users(machine) == ["before"]
+
+
+@pytest.mark.parametrize("kind", ["compaction", "rewind that brought turns back"])
+def test_a_rewind_to_a_change_restores_what_that_change_left(kind: str) -> None:
+    machine = talked("a", "b")
+    if kind == "compaction":
+        compact(machine, (2, 4), summary="a")
+    else:
+        rewind(machine, 1)
+        rewind(machine, 2)
+    changed, left = machine.turn, users(machine)
+    talk(machine, "c")
+    rewind(machine, 0)
+    rewind(machine, changed)
+    assert users(machine) == left

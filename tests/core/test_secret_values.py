@@ -31,6 +31,12 @@ def test_a_part_of_a_secret_at_a_cut_is_removed() -> None:
     assert SecretValues([KEY]).remove_from("key 012345 ends") == "key 012345 ends"
 
 
+@pytest.mark.parametrize("at", range(len(KEY) - 11))
+def test_twelve_characters_of_a_secret_are_removed_wherever_they_begin(at: int) -> None:
+    part = KEY[at : at + 12]
+    assert SecretValues([KEY]).remove_from(f"<{part}>") == "<[redacted]>"
+
+
 def test_two_secrets_are_found_beside_each_other() -> None:
     secrets = SecretValues([KEY]) | SecretValues(["another-secret"])
     assert secrets.remove_from(f"{KEY},another-secret;{KEY}") == "[redacted],[redacted];[redacted]"
