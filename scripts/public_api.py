@@ -30,6 +30,7 @@ NAMESPACES = (
     "holdfast.journal",
     "holdfast.middleware",
     "holdfast.models",
+    "holdfast.outbox",
     "holdfast.resilience",
     "holdfast.server",
     "holdfast.sessions",

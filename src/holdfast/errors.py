@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from holdfast.journal.journal_errors import JournalVersionError as JournalVersionError
     from holdfast.journal.journal_errors import LeaseLostError as LeaseLostError
     from holdfast.journal.journal_errors import RequestExistsError as RequestExistsError
+    from holdfast.outbox.outbox_worker import OutboxUnavailableError as OutboxUnavailableError
     from holdfast.resilience.breaker.strategy import BreakerOpenError as BreakerOpenError
     from holdfast.resilience.limiter.strategy import LimiterError as LimiterError
     from holdfast.runtime.streams.shown_text import TextWithdrawn as TextWithdrawn
@@ -104,6 +105,7 @@ _HOME: dict[str, str] = {
     "NoCandidatesError": "holdfast.core.errors",
     "NoTextError": "holdfast.core.errors",
     "NoToolActivityError": "holdfast.core.errors",
+    "OutboxUnavailableError": "holdfast.outbox.outbox_worker",
     "OutputError": "holdfast.core.errors",
     "OutputRejected": "holdfast.core.output",
     "Problem": "holdfast.core.problems",

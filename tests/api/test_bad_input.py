@@ -139,6 +139,9 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "IterationLogging": {},
     "LimiterOptions": {},
     "Limits": {},
+    "JobDone": {},
+    "JobFailed": {"reason": "refused"},
+    "JobRetry": {"reason": "busy"},
     "ModelAt": {"model": "ollama:qwen3"},
     "ModelSettings": {},
     "PIIProtection": {},
@@ -218,6 +221,7 @@ MADE_BY_RUNS = {
     *("StalledEntry", "Statement", "Submission", "WorkerEntry", "WorkerInfo"),
     *("DepthView", "EntryPage", "EntryView", "LimitsView", "QueueView", "ScheduleView"),
     *("TickView", "WorkerView"),
+    *("OutboxJob", "OutboxStatement"),
 }
 """Records of runs, for users to read: nothing looks at them, for their speed."""
 
@@ -254,6 +258,7 @@ ELSEWHERE = {
     *("JournalCopy", "PruneResult"),
     "Retention",
     *("Worker", "open_engine", "open_inbox", "Inbox"),  # tests/worker, tests/journal/inbox
+    *("Outbox", "JobHandler", "OutboxWorker", "DbapiOutboxStore"),  # tests/outbox/test_outbox.py
     "NewSchedule",  # the service checks what it decodes: tests/server/test_every_route_keeps_tenants_apart.py
     "Agent",
     "AgentResponse",
