@@ -120,7 +120,7 @@ class Deadly:
     def _counting(self, write: bool, works: list[Any]) -> Iterator[None]:
         # The worker and the webhooks are not part of the turn, and come at any time.
         names = [work.__qualname__ for work in works]
-        of_turn = [name for name in names if not name.startswith(("Worker.", "receive"))]
+        of_turn = [name for name in names if not name.startswith(("DatabaseJobs.", "receive"))]
         self._thread.is_of_turn = write and bool(of_turn)
         try:
             yield

@@ -6,7 +6,8 @@ import pytest
 from apps.registration.tests.outbox.fakes import Service
 from apps.registration.tests.store.samples import NOON, new_registration, register
 
-from registration.outbox import Failed, Retry, kinds, read_failure, resend_link, retry_failed_job
+from holdfast.outbox import JobFailed, JobRetry
+from registration.outbox import kinds, read_failure, resend_link, retry_failed_job
 from registration.outbox.texts import make_link, make_link_token
 from registration.providers import ProviderFailure, Refused, Unanswered
 from registration.store import Database
@@ -18,14 +19,14 @@ from registration.store.registrations import find_by_link, save_registration
 @pytest.mark.parametrize(
     ("failure", "outcome"),
     [
-        (Refused("sms", "unreachable"), Retry("sms: unreachable")),
-        (Refused("sms", "busy", 9.0), Retry("sms: busy", 9.0)),
-        (Refused("sms", "bad_number"), Failed("sms: bad_number")),
-        (Unanswered("sms", "timeout"), Retry("sms: timeout", in_doubt=True)),
+        (Refused("sms", "unreachable"), JobRetry("sms: unreachable")),
+        (Refused("sms", "busy", 9.0), JobRetry("sms: busy", 9.0)),
+        (Refused("sms", "bad_number"), JobFailed("sms: bad_number")),
+        (Unanswered("sms", "timeout"), JobRetry("sms: timeout", in_doubt=True)),
     ],
 )
 def test_a_failure_of_a_provider_is_an_outcome(
-    failure: ProviderFailure, outcome: Retry | Failed
+    failure: ProviderFailure, outcome: JobRetry | JobFailed
 ) -> None:
     assert read_failure(failure) == outcome
 

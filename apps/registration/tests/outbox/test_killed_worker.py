@@ -10,7 +10,8 @@ from pathlib import Path
 
 from apps.registration.tests.outbox.fakes import Clock
 
-from registration.outbox import Done, Handler, Outcome, Worker
+from holdfast.outbox import JobOutcome
+from registration.outbox import Done, Handler, Worker
 from registration.store import Database
 from registration.store.outbox import Job, NewJob, enqueue, find_job
 
@@ -47,7 +48,7 @@ async def test_a_killed_process_loses_no_job(database: Database, url: str, tmp_p
     await database.transact(lambda tx: enqueue(tx, NewJob("r/paid", "sms", {}), 0.0))
     await asyncio.to_thread(work_until_killed, url, place)
 
-    async def perform(job: Job) -> Outcome:
+    async def perform(job: Job) -> JobOutcome:
         sent = await asyncio.to_thread(place.read_text)
         assert sent == f"{job.key}\n"  # the provider knows the key, and makes nothing new
         return Done({"id": "SM1"})

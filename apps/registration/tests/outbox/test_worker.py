@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from apps.registration.tests.outbox.fakes import Clock
 
-from registration.outbox import Done, Failed, Handler, Outcome, Retry, Worker
+from holdfast.outbox import JobFailed, JobOutcome, JobRetry
+from registration.outbox import Done, Handler, Worker
 from registration.store import ConstraintViolated, Database, DatabaseUnavailable
 from registration.store.outbox import Job, NewJob, claim_job, enqueue, find_job
 from registration.store.tasks import list_tasks
@@ -19,11 +20,11 @@ from registration.store.tasks import list_tasks
 class Script:
     """A handler that gives one outcome after the other."""
 
-    def __init__(self, *outcomes: Outcome | Exception) -> None:
+    def __init__(self, *outcomes: JobOutcome | Exception) -> None:
         self.outcomes = list(outcomes)
         self.seen: list[str] = []
 
-    async def __call__(self, job: Job) -> Outcome:
+    async def __call__(self, job: Job) -> JobOutcome:
         self.seen.append(job.key)
         outcome = self.outcomes.pop(0) if self.outcomes else Done({"id": "1"})
         if isinstance(outcome, Exception):
@@ -57,7 +58,7 @@ async def test_a_job_is_done_with_its_key(database: Database) -> None:
 async def test_three_retries_wait_longer_each_time_and_then_the_office_is_told(
     database: Database,
 ) -> None:
-    script = Script(*[Retry("sms: busy")] * 9)
+    script = Script(*[JobRetry("sms: busy")] * 9)
     await put(database, "r/paid")
     clock = Clock(0)
     worker = Worker(database, {"sms": Handler(script, waits=(60, 300, 1800))}, clock)
@@ -77,16 +78,16 @@ async def test_three_retries_wait_longer_each_time_and_then_the_office_is_told(
 async def test_a_provider_may_ask_to_wait_longer(database: Database) -> None:
     await put(database, "a")
     clock = Clock(0)
-    worker = Worker(database, {"sms": Handler(Script(Retry("busy", after=500)))}, clock)
+    worker = Worker(database, {"sms": Handler(Script(JobRetry("busy", after=500)))}, clock)
     await worker.drain()
     assert (await look_up(database, "a")).due_at == 500
 
 
 @pytest.mark.parametrize(
     ("outcome", "kind"),
-    [(Failed("refused"), "refused"), (Failed("no answer", in_doubt=True), "in_doubt")],
+    [(JobFailed("refused"), "refused"), (JobFailed("no answer", in_doubt=True), "in_doubt")],
 )
-async def test_a_failure_is_a_task(database: Database, outcome: Failed, kind: str) -> None:
+async def test_a_failure_is_a_task(database: Database, outcome: JobFailed, kind: str) -> None:
     await put(database, "a")
     await Worker(database, {"sms": Handler(Script(outcome))}, Clock(0)).drain()
     (task,) = await database.read(list_tasks)
@@ -121,11 +122,11 @@ async def test_a_worker_that_lost_its_job_saves_nothing(database: Database) -> N
     await put(database, "a")
     clock = Clock(0)
 
-    async def perform(job: Job) -> Outcome:
+    async def perform(job: Job) -> JobOutcome:
         if clock.now == 0:
             clock.now = 61  # this process was paused; meanwhile another does the job
             await other.drain()
-            return Failed("too late")
+            return JobFailed("too late")
         return Done({"by": "other"})
 
     other = Worker(database, {"sms": Handler(perform)}, clock)
@@ -154,7 +155,7 @@ async def test_a_mistake_in_a_handler_is_retried_and_quotes_nothing(
 async def test_a_mistake_in_what_follows_is_a_task_and_stops_no_worker(
     database: Database, error: Exception
 ) -> None:
-    def finish(tx: Any, job: Job, outcome: Outcome, now: float) -> None:
+    def finish(tx: Any, job: Job, outcome: JobOutcome, now: float) -> None:
         tx.execute("UPDATE outbox SET kind = 'half done'")
         raise error
 
@@ -171,7 +172,7 @@ async def test_a_mistake_in_what_follows_is_a_task_and_stops_no_worker(
 
 
 async def test_a_slow_handler_is_given_up(database: Database) -> None:
-    async def perform(job: Job) -> Outcome:
+    async def perform(job: Job) -> JobOutcome:
         await asyncio.Event().wait()
         return Done()
 
@@ -185,7 +186,7 @@ async def test_a_job_that_takes_longer_than_its_lease_is_not_taken_by_another(
 ) -> None:
     seen: list[str] = []
 
-    async def perform(job: Job) -> Outcome:
+    async def perform(job: Job) -> JobOutcome:
         seen.append(job.key)
         await asyncio.sleep(1.0)
         return Done()

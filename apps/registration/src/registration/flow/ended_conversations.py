@@ -12,12 +12,13 @@ import msgspec
 
 from holdfast import Sessions
 from holdfast.errors import ConfigurationError
+from holdfast.outbox import JobOutcome, JobRetry
 from registration.club.progress import Progress
 from registration.flow.conversations import read_conversation
 from registration.flow.parts import Parts
 from registration.flow.transcript import Line, list_lines
 from registration.outbox.kinds import KEEP_CONVERSATION
-from registration.outbox.outcomes import Done, Handler, Outcome, Retry
+from registration.outbox.outcomes import Done, Handler
 from registration.store import Transaction
 from registration.store.outbox import Job
 from registration.store.photo_jobs import find_latest_photo
@@ -35,14 +36,14 @@ def make_conversation_handler(parts: Parts, sessions: Sessions) -> dict[str, Han
         sessions: the conversations, in the journal.
     """
 
-    async def perform(job: Job) -> Outcome:
+    async def perform(job: Job) -> JobOutcome:
         session = job.session_id or ""
         try:
             history = await sessions.read(session)
         except ConfigurationError:
             return Done()  # the conversation was deleted
         if history.open:
-            return Retry("a turn is in progress")
+            return JobRetry("a turn is in progress")
         lines, now = list_lines(history.messages), parts.now()
 
         def work(tx: Transaction) -> None:

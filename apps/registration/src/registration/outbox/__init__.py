@@ -7,7 +7,7 @@ key, and must never log what belongs to a person.
 from registration.outbox.chasing import chase
 from registration.outbox.handlers import Desk, make_handlers, read_failure
 from registration.outbox.office_acts import resend_link, retry_failed_job
-from registration.outbox.outcomes import Done, Failed, Handler, Outcome, Retry, tell_office
+from registration.outbox.outcomes import Done, Handler, tell_office
 from registration.outbox.payment_events import receive_events
 from registration.outbox.reconciling import reconcile
 from registration.outbox.upkeep import Upkeep
@@ -16,10 +16,7 @@ from registration.outbox.worker import Worker
 __all__ = [
     "Desk",
     "Done",
-    "Failed",
     "Handler",
-    "Outcome",
-    "Retry",
     "Upkeep",
     "Worker",
     "chase",

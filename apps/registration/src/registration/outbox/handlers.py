@@ -14,10 +14,11 @@ from typing import Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.outbox import JobDone, JobFailed, JobOutcome, JobRetry
 from registration.club.payment_days import plan_payments
 from registration.outbox import kinds
 from registration.outbox.keys import make_link_key
-from registration.outbox.outcomes import WAITS, Done, Failed, Handler, Outcome, Retry, tell_office
+from registration.outbox.outcomes import WAITS, Done, Handler, tell_office
 from registration.outbox.payment_events import make_event_handler
 from registration.outbox.texts import (
     MAIL,
@@ -114,7 +115,7 @@ class Desk(Struct, frozen=True, kw_only=True):
     now: Callable[[], float]
 
 
-Act = Callable[[Job, Registration], Awaitable[Outcome]]
+Act = Callable[[Job, Registration], Awaitable[JobOutcome]]
 
 
 def make_handlers(desk: Desk, waits: tuple[float, ...] = WAITS) -> dict[str, Handler]:
@@ -136,29 +137,29 @@ def make_handlers(desk: Desk, waits: tuple[float, ...] = WAITS) -> dict[str, Han
     }
 
 
-def read_failure(failure: ProviderFailure) -> Outcome:
+def read_failure(failure: ProviderFailure) -> JobOutcome:
     """Return what a job makes of a provider that refuses or does not answer."""
     wait = failure.retry_after or 0.0
     if isinstance(failure, Unanswered):
-        return Retry(str(failure), wait, in_doubt=True)
+        return JobRetry(str(failure), wait, in_doubt=True)
     if isinstance(failure, Refused) and failure.temporary:
-        return Retry(str(failure), wait)
-    return Failed(str(failure))
+        return JobRetry(str(failure), wait)
+    return JobFailed(str(failure))
 
 
 def _make_payment_handler(desk: Desk) -> Handler:
     settings = desk.settings
 
-    async def request(job: Job, registration: Registration) -> Outcome:
+    async def request(job: Job, registration: Registration) -> JobOutcome:
         metadata = {"registration": registration.id}
         amount, description = settings.signing_fee, describe_payment(settings)
         asked = desk.payments.request(job.key, amount, description, metadata)
         made = await _make_once(asked, lambda: desk.payments.find(job.key))
         return Done({"billing_request": made.id}, "delivered")
 
-    def finish(tx: Transaction, job: Job, outcome: Done | Failed, now: float) -> None:
+    def finish(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
         tell_office(tx, job, outcome, now)
-        if isinstance(outcome, Done) and job.registration_id is not None:
+        if isinstance(outcome, JobDone) and job.registration_id is not None:
             owner = job.registration_id
             of = EffectOf(job.session_id, owner)
             held = save_effect(tx, job.key, outcome.result, of, now)
@@ -179,22 +180,22 @@ def _write_sms(desk: Desk, job: Job, registration: Registration) -> str:
 
 
 def _make_sms_handler(desk: Desk, write: Callable[[Desk, Job, Registration], str]) -> Handler:
-    async def send(job: Job, registration: Registration) -> Outcome:
+    async def send(job: Job, registration: Registration) -> JobOutcome:
         phone = to_international(str(registration.answers.get("parent_phone") or ""))
         sending = desk.sms.send(job.key, phone, write(desk, job, registration))
         return Done({"id": await _send_once(sending, lambda: desk.sms.find(job.key))})
 
-    def finish(tx: Transaction, job: Job, outcome: Done | Failed, now: float) -> None:
+    def finish(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
         tell_office(tx, job, outcome, now)
         if job.registration_id is not None:
-            status = "sent" if isinstance(outcome, Done) else "failed"
+            status = "sent" if isinstance(outcome, JobDone) else "failed"
             update_registration(tx, job.registration_id, now, sms_status=status)
 
     return Handler(_for_registration(desk, send), finish)
 
 
 def _make_mail_handler(desk: Desk) -> Handler:
-    async def send(job: Job, registration: Registration) -> Outcome:
+    async def send(job: Job, registration: Registration) -> JobOutcome:
         template = str(job.payload["template"])
         subject, text = (fill_text(part, desk.settings, registration) for part in MAIL[template])
         parent = str(registration.answers.get("parent_email") or "")
@@ -206,12 +207,12 @@ def _make_mail_handler(desk: Desk) -> Handler:
 
 
 def _make_subscription_handler(desk: Desk) -> Handler:
-    async def subscribe(job: Job, registration: Registration) -> Outcome:
+    async def subscribe(job: Job, registration: Registration) -> JobOutcome:
         authorised = date.fromisoformat(str(job.payload["authorised_on"]))
         day = registration.payment_day or 1
         plan = plan_payments(day, authorised, registration.season)
         if plan is None:
-            return Failed("no payment day is left in the season")
+            return JobFailed("no payment day is left in the season")
         asked = desk.payments.subscribe(
             job.key,
             str(job.payload["mandate"]),
@@ -223,9 +224,9 @@ def _make_subscription_handler(desk: Desk) -> Handler:
         made = await _make_once(asked, lambda: desk.payments.find_subscription(job.key))
         return Done({"id": made.id}, "delivered")
 
-    def finish(tx: Transaction, job: Job, outcome: Done | Failed, now: float) -> None:
+    def finish(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
         tell_office(tx, job, outcome, now)
-        if isinstance(outcome, Done) and job.registration_id is not None:
+        if isinstance(outcome, JobDone) and job.registration_id is not None:
             save_subscription(tx, job.registration_id, str(outcome.result["id"]), now)
 
     return Handler(_for_registration(desk, subscribe), finish)
@@ -254,13 +255,13 @@ async def _send_once(
     return await _make_once(sending, find_id)
 
 
-def _for_registration(desk: Desk, act: Act) -> Callable[[Job], Awaitable[Outcome]]:
-    async def perform(job: Job) -> Outcome:
+def _for_registration(desk: Desk, act: Act) -> Callable[[Job], Awaitable[JobOutcome]]:
+    async def perform(job: Job) -> JobOutcome:
         owner = job.registration_id or ""
         registration = await desk.database.read(lambda tx: load_registration(tx, owner))
         if registration is None:
             # A turn saves it soon; one that is deleted takes its jobs with it.
-            return Retry("the registration does not exist")
+            return JobRetry("the registration does not exist")
         try:
             return await act(job, registration)
         except ProviderFailure as failure:

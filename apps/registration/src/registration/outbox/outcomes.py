@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Final, Literal
 
-from msgspec import Struct
-
+from holdfast.outbox import JobDone, JobFailed, JobHandler
 from registration.store import Transaction
 from registration.store.outbox import Job
 from registration.store.tasks import NewTask, open_task
@@ -30,50 +29,19 @@ def make_waits(first: float) -> tuple[float, ...]:
 WAITS: Final = make_waits(60.0)
 
 
-class Done(Struct, frozen=True):
-    """The job was done.
+class Done(JobDone, frozen=True):
+    """The job was done; its result is what the provider answered: ids only, no personal data.
 
     Args:
-        result: what the provider answered: ids only, no personal data.
         state: `delivered` if it is known to have arrived.
     """
 
-    result: Mapping[str, object] = {}
     state: Literal["sent", "delivered"] = "sent"
 
 
-class Retry(Struct, frozen=True):
-    """The job was not done, or nobody knows, and trying again later may help.
-
-    Args:
-        reason: why, in a few words without personal data.
-        after: the least number of seconds to wait.
-        in_doubt: whether it may have been done.
-    """
-
-    reason: str
-    after: float = 0.0
-    in_doubt: bool = False
-
-
-class Failed(Struct, frozen=True):
-    """The job cannot be done; a person has to look at it.
-
-    Args:
-        reason: why, in a few words without personal data.
-        in_doubt: whether it may have been done.
-    """
-
-    reason: str
-    in_doubt: bool = False
-
-
-Outcome: TypeAlias = Done | Retry | Failed
-
-
-def tell_office(tx: Transaction, job: Job, outcome: Done | Failed, now: float) -> None:
+def tell_office(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
     """Open a task for the office if a job failed."""
-    if isinstance(outcome, Done):
+    if isinstance(outcome, JobDone):
         return
     attempts = "1 attempt" if job.attempts == 1 else f"{job.attempts} attempts"
     told = "may or may not have happened" if outcome.in_doubt else "did not happen"
@@ -87,19 +55,9 @@ def tell_office(tx: Transaction, job: Job, outcome: Done | Failed, now: float) -
     open_task(tx, task, now)
 
 
-class Handler(Struct, frozen=True):
-    """How jobs of one kind are done.
+class Handler(JobHandler[Job, Transaction], frozen=True):
+    """How jobs of one kind are done; by default, the office is told of one that failed."""
 
-    Args:
-        perform: does the job with `job.key` as idempotency key. It may be called again for a job
-            that was done, by another process, too.
-        finish: writes what follows, in the transaction that ends the job; usually at least a task
-            for the office if it failed.
-        waits: seconds before each further attempt; one attempt more than there are waits.
-        time_limit: seconds for one attempt.
-    """
-
-    perform: Callable[[Job], Awaitable[Outcome]]
-    finish: Callable[[Transaction, Job, Done | Failed, float], None] = tell_office
+    finish: Callable[[Transaction, Job, JobDone | JobFailed, float], None] = tell_office
     waits: tuple[float, ...] = WAITS
     time_limit: float = 20.0

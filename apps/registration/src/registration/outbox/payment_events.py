@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
+from holdfast.outbox import JobDone, JobFailed, JobOutcome, JobRetry
 from registration.club.time_zone import LONDON
 from registration.outbox.kinds import CREATE_SUBSCRIPTION, SEND_SMS
-from registration.outbox.outcomes import Done, Failed, Handler, Outcome, Retry
+from registration.outbox.outcomes import Done, Handler
 from registration.providers import PaymentEvent
 from registration.store import Database, Transaction
 from registration.store.outbox import Job, NewJob, enqueue
@@ -74,14 +75,14 @@ def read_event(event: PaymentEvent) -> StoredEvent:
 def make_event_handler(database: Database, clock: Callable[[], float]) -> Handler:
     """Return the handler that applies events."""
 
-    async def apply(job: Job) -> Outcome:
+    async def apply(job: Job) -> JobOutcome:
         event, now = str(job.payload["event"]), clock()
         return await database.transact(lambda tx: apply_event(tx, event, now))
 
     return Handler(apply, finish=_explain_failure, waits=EVENT_WAITS)
 
 
-def apply_event(tx: Transaction, event_id: str, now: float) -> Outcome:
+def apply_event(tx: Transaction, event_id: str, now: float) -> JobOutcome:
     """Apply an event with all others of its registration."""
     event = find_event(tx, event_id)
     if event is None:
@@ -90,12 +91,12 @@ def apply_event(tx: Transaction, event_id: str, now: float) -> Outcome:
         return Done({"applied": False}, "delivered")  # such as a payout to the club
     owner = find_owner(tx, event)
     if owner is None:
-        return Retry("no registration is known for this event")
+        return JobRetry("no registration is known for this event")
     tx.lock_row("registrations", "id", owner)
     state = fold_events(claim_events(tx, owner, event))
     registration = save_payment_state(tx, owner, state, now)
     if registration is None:
-        return Retry("the registration was deleted meanwhile")
+        return JobRetry("the registration was deleted meanwhile")
     save_payments(tx, owner, state.payments)
     mark_applied(tx, owner, now)
     _enqueue_what_follows(tx, registration, state, now)
@@ -137,9 +138,9 @@ def _open_tasks(
         withdraw_task(tx, mandate)
 
 
-def _explain_failure(tx: Transaction, job: Job, outcome: Done | Failed, now: float) -> None:
+def _explain_failure(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
     event = find_event(tx, str(job.payload["event"]))
-    if isinstance(outcome, Done) or event is None:
+    if isinstance(outcome, JobDone) or event is None:
         return
     subject = event.billing_request or event.subject or event.event_id
     reason = (

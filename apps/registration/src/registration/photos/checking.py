@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from registration.outbox.outcomes import Done, Failed, Handler, Outcome, Retry
+from holdfast.outbox import JobDone, JobFailed, JobOutcome, JobRetry
+from registration.outbox.outcomes import Done, Handler
 from registration.photos.converter import ConversionFailed, Converter, RefusedPicture
 from registration.photos.naming import PHOTOS, name_photo
 from registration.photos.object_store import ObjectMissing, ObjectStore, ObjectStoreError
@@ -105,7 +106,7 @@ class PhotoCheck:
     def __init__(self, desk: PhotoDesk) -> None:
         self._desk = desk
 
-    async def perform(self, job: Job) -> Outcome:
+    async def perform(self, job: Job) -> JobOutcome:
         """Do a job, or what is left of it."""
         name = str(job.payload["job"])
         photo = await self._desk.database.read(lambda tx: find_photo_job(tx, name))
@@ -117,7 +118,7 @@ class PhotoCheck:
             await self._desk.objects.remove([photo.upload_file])
         except ObjectMissing:
             await self._end(photo, "failed", LOST)
-            return Failed("the uploaded file is not there")
+            return JobFailed("the uploaded file is not there")
         except (NoVerdict, ConversionFailed, ObjectStoreError) as problem:
             return await self._postpone(photo, problem)
         return Done()
@@ -209,11 +210,11 @@ class PhotoCheck:
 
     async def _postpone(
         self, photo: PhotoJob, problem: NoVerdict | ConversionFailed | ObjectStoreError
-    ) -> Retry:
+    ) -> JobRetry:
         """Queue the job again, and tell the parent."""
         await self._end(photo, "queued", POSTPONED)
         after = problem.retry_after if isinstance(problem, NoVerdict) else 0.0
-        return Retry(str(problem), after)
+        return JobRetry(str(problem), after)
 
     async def _end(self, photo: PhotoJob, state: PhotoState, message: str) -> None:
         now = self._desk.now()
@@ -234,9 +235,9 @@ def describe_photo(photo: PhotoJob, registration: Registration, now: float) -> d
     }
 
 
-def _give_up(tx: Transaction, job: Job, outcome: Done | Failed, now: float) -> None:
+def _give_up(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
     """Tell the parent and the office that a photo could not be checked."""
-    if isinstance(outcome, Done):
+    if isinstance(outcome, JobDone):
         return
     set_photo_state(tx, str(job.payload["job"]), "failed", LOST, now)
     task = NewTask(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from holdfast.outbox import OutboxJob
 from registration.store.rows import describe, read_row, write_json
 from registration.store.transaction import Transaction
 
@@ -37,20 +38,15 @@ class NewJob(Struct, frozen=True):
         return describe(self, ("key", "kind"))
 
 
-class Job(Struct, frozen=True):
+class Job(OutboxJob, frozen=True, kw_only=True):
     """A row of the outbox."""
 
-    key: str
-    kind: str
-    payload: dict[str, Any]
     state: JobState
-    attempts: int
     due_at: float
     created_at: float
     updated_at: float
     registration_id: str | None = None
     session_id: str | None = None
-    lease: str | None = None
     lease_until: float | None = None
     result: dict[str, Any] | None = None
     reason: str | None = None
