@@ -28,7 +28,7 @@ async def _pass_turns(turns: int) -> None:
 async def test_a_statement_that_is_cancelled_as_it_gets_a_connection_is_cancelled(
     postgres: PostgresServer, url: str
 ) -> None:
-    connector = PatientConnector(PostgresAddress(url), 1)
+    connector = PatientConnector(PostgresAddress(url), 1, JobSlots(1))
     await connector.open_async()
     cancelled = 0
     for turns in range(16):

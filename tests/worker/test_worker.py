@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from holdfast.core.errors import (
     HoldfastError,
     ProviderError,
 )
-from holdfast.core.events import Status
+from holdfast.core.events import ModelReplied, Status, TurnOpened
+from holdfast.core.messages import Reply, Text, Usage, user
 from holdfast.core.turn_options import InterruptedRun
 from holdfast.journal import Journal, MemoryJournal, SqliteJournal
 from holdfast.journal.inbox.entries import EntryState
@@ -34,6 +36,7 @@ from holdfast.testing.emulator import call
 from holdfast.worker import Worker
 
 SECONDS = 20.0
+HELLO = Reply((Text("Hello."),), usage=Usage(input=1_000, output=1_000))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -227,7 +230,33 @@ async def test_a_tenant_that_has_used_up_its_tokens_stops_and_goes_on_when_they_
         await inbox.set_limits("tenant", QueueLimits(tokens_per_day=1_000_000))
         assert (await run.wait(SECONDS)).text == "Done."
         assert (await later.wait(SECONDS)).text == "Next."
-    assert await inbox.add_tokens("", 0) is not None
+    assert (await inbox.add_tokens("", 0)).left is not None
+
+
+async def test_tokens_of_the_day_count_that_were_used_before_there_was_a_quota(
+    journal: Journal,
+) -> None:
+    """Those of turns that no worker drove, too; not those of another tenant or day."""
+    agent = greeter(journal, "one", "two", "three", "four", "five")
+    used = 0
+    for session in ("ada", "ada", "bob"):
+        used += (await agent.run("Hi.", session=session)).usage.total
+    other = greeter(journal.for_tenant("other"), "Hello.")
+    await other.run("Hi.")
+    yesterday = time.time() - 86_400
+    await journal.append("old", TurnOpened("t1", yesterday, user("Hi.")))
+    await journal.append("old", ModelReplied("t1.i0.model", yesterday, HELLO))
+    inbox = open_inbox(journal)
+    await inbox.set_limits("tenant", QueueLimits(tokens_per_day=used))
+    run = await agent.submit("Hi.", session="eve")
+    async with Worker(agent):
+        while (await run.read_state()) is not EntryState.POSTPONED:
+            await asyncio.sleep(0.01)
+        with pytest.raises(QuotaReachedError, match=f"{used} tokens"):
+            await agent.submit("Hi.", session="kim")
+        assert await inbox.read_usage("") == (1, used)
+        await inbox.set_limits("tenant", QueueLimits(tokens_per_day=used + 1))
+        assert (await run.wait(SECONDS)).text == "four"
 
 
 async def test_a_worker_gives_its_tools_the_deps_of_the_agent(journal: Journal) -> None:

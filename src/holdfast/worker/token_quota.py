@@ -1,8 +1,8 @@
 """Quotas of tokens: counts what the turns of a tenant use, and stops them when the day's are used up.
 
 A turn that is stopped stays open in the journal, as when a worker stops. It goes on when the day ends or
-the quota is raised. What the replies cost that were in progress then is counted too. This module must
-never close a turn.
+the quota is raised. What the replies cost that were in progress then is counted too. What was used on the
+day before its tenant had a quota is read from the journal, once a day. This module must never close a turn.
 """
 
 from __future__ import annotations
@@ -13,10 +13,16 @@ import logging
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
 from holdfast.core.notices import Notice
+from holdfast.event_log.text_fold import is_event
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import DrivenTurn
+from holdfast.journal.inbox.driving import NEVER
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.queue_limits import LimitTable
+from holdfast.journal.inbox.submitting import SECONDS_OF_A_DAY
+from holdfast.sessions.session_index import SessionIndex
+
+_RUNS_OF_A_PAGE = 100
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -33,6 +39,7 @@ class TokenQuota:
         self._inbox = inbox
         self._grace = grace
         self._limits = LimitTable({})
+        self._journals: dict[str, SessionIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read_limits(self) -> None:
@@ -43,28 +50,65 @@ class TokenQuota:
         """Count the tokens of the turns of a tenant that this process drives."""
 
         def note(turn: DrivenTurn, item: Event | Notice) -> None:
-            if self._is_limited(tenant.tenant) and (tokens := count_tokens(item)):
-                task = asyncio.create_task(self._add(tenant, turn, tokens))
+            if (
+                is_event(item)
+                and self._is_limited(tenant.tenant)
+                and (tokens := count_tokens(item))
+            ):
+                task = asyncio.create_task(self._add(tenant, turn, tokens, item.at))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
         tenant.runner.note_item = note
+        self._journals[tenant.tenant] = tenant.journal
 
     def _is_limited(self, tenant: str) -> bool:
         return self._limits.of_tenant(tenant).tokens_per_day is not None
 
     async def is_used_up(self, tenant: str) -> bool:
         """Whether a tenant may use no more tokens on this day. Raises JournalError."""
-        return self._is_limited(tenant) and await self._inbox.add_tokens(tenant, 0) == 0
+        return self._is_limited(tenant) and await self._count(tenant, 0) == 0
 
-    async def _add(self, tenant: TenantService, turn: DrivenTurn, tokens: int) -> None:
+    async def _count(self, tenant: str, tokens: int, at: float = NEVER) -> int | None:
+        """Count tokens; return how many the tenant may still use, or None for any number."""
+        use = await self._inbox.add_tokens(tenant, tokens, at)
+        since = use.uncounted_before
+        if since is None:
+            return use.left
+        earlier = await read_tokens_of_day(self._journals[tenant], since)
+        await self._inbox.set_earlier_tokens(tenant, since, earlier)
+        return (await self._inbox.add_tokens(tenant, 0)).left
+
+    async def _add(self, tenant: TenantService, turn: DrivenTurn, tokens: int, at: float) -> None:
         try:
-            left = await self._inbox.add_tokens(tenant.tenant, tokens)
+            left = await self._count(tenant.tenant, tokens, at)
         except HoldfastError as error:
             _log.warning("tokens of a turn cannot be counted now: %s", error)
             return
         if left == 0 and tenant.runner.find(turn.session) is turn:
             await turn.leave(self._grace)
+
+
+async def read_tokens_of_day(journal: SessionIndex, until: float) -> int:
+    """Return the tokens that the turns of a tenant used on a day, by its journal.
+
+    It reads every session that has changed on this day, one after another.
+
+    Args:
+        journal: the journal of the tenant.
+        until: a time of the day, in seconds since the epoch; tokens that were used later do not count.
+    """
+    midnight = until - until % SECONDS_OF_A_DAY
+    total, last = 0, None
+    while page := await journal.recent_runs(_RUNS_OF_A_PAGE, last):
+        for entry in page:
+            if entry.changed_at < midnight:
+                return total
+            for record in await journal.read(entry.run):
+                if midnight <= record.event.at < until:
+                    total += count_tokens(record.event)
+        last = page[-1].changed_at, page[-1].run
+    return total
 
 
 def count_tokens(item: Event | Notice) -> int:

@@ -10,6 +10,7 @@ from tests.journal.inbox.queued_turns import InboxUnderTest, make_submission
 
 from holdfast.errors import ConfigurationError, ConflictError
 from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.inbox import TokenUse
 from holdfast.journal.inbox.inbox_errors import QueueFullError, QuotaReachedError, SubmissionError
 from holdfast.journal.inbox.queue_limits import QueueLimits
 
@@ -151,17 +152,36 @@ async def test_turns_of_a_day_are_counted_until_midnight_utc(box: InboxUnderTest
 
 
 async def test_tokens_of_a_day_end_with_the_quota(box: InboxUnderTest) -> None:
-    assert await box.inbox.add_tokens("acme", 5) is None
+    assert await box.inbox.add_tokens("acme", 5) == TokenUse()
     await box.inbox.set_limits("tenant", QueueLimits(tokens_per_day=100))
     await box.submit()
-    assert await box.inbox.add_tokens("acme", 60) == 40
+    assert (await box.inbox.add_tokens("acme", 60)).left == 40
     await box.submit()
-    assert await box.inbox.add_tokens("acme", 60) == 0
+    assert (await box.inbox.add_tokens("acme", 60)).left == 0
     with pytest.raises(QuotaReachedError, match="100 tokens"):
         await box.submit()
     box.clock.at += DAY / 2
     await box.submit()
-    assert await box.inbox.add_tokens("acme", 1) == 99
+    assert (await box.inbox.add_tokens("acme", 1)).left == 99
+
+
+async def test_tokens_from_before_the_counting_are_added_once(box: InboxUnderTest) -> None:
+    await box.inbox.set_limits("tenant", QueueLimits(tokens_per_day=100))
+    begin = box.clock.at
+    assert await box.inbox.add_tokens("acme", 10, at=begin - 1) == TokenUse(100, begin)
+    box.clock.at += 5
+    assert await box.inbox.add_tokens("acme", 10, at=begin + 1) == TokenUse(90, begin)
+    assert await box.inbox.add_tokens("acme", 10, at=begin - 1) == TokenUse(90, begin)
+    await box.inbox.set_earlier_tokens("acme", begin, 70)
+    await box.inbox.set_earlier_tokens("acme", begin, 80)  # by another worker
+    assert await box.inbox.add_tokens("acme", 0) == TokenUse(20)
+    assert await box.inbox.read_usage("acme") == (0, 80)
+    await box.submit()
+    await box.inbox.add_tokens("acme", 20, at=begin + 2)
+    with pytest.raises(QuotaReachedError, match="100 tokens"):
+        await box.submit()
+    box.clock.at += DAY / 2
+    assert await box.inbox.add_tokens("acme", 0) == TokenUse(100, box.clock.at)
 
 
 async def test_submissions_at_once_with_one_request_are_one_turn(box: InboxUnderTest) -> None:

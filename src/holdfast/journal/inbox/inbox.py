@@ -16,7 +16,13 @@ from msgspec.structs import replace
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import NO_OFFER, Admission, MakePut, Offer, admit_turns
 from holdfast.journal.inbox.dispatch_engine import Job
-from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry, hand_back_entry
+from holdfast.journal.inbox.driving import (
+    NEVER,
+    EntryOutcome,
+    begin_entry,
+    end_entry,
+    hand_back_entry,
+)
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits, to_worker
 from holdfast.journal.inbox.inbox_errors import QueueFullError
@@ -63,6 +69,19 @@ class QueueDepth(Struct, frozen=True):
     state: EntryState
     count: int
     oldest_seconds: float
+
+
+class TokenUse(Struct, frozen=True):
+    """What is known of the tokens of a tenant on this day.
+
+    Args:
+        left: how many it may still use; None for any number.
+        uncounted_before: the time from which they are counted, in seconds since the epoch, if the tokens
+            of the day before it are not known yet; else None.
+    """
+
+    left: int | None = None
+    uncounted_before: float | None = None
 
 
 class InboxStore(Protocol):
@@ -272,9 +291,27 @@ class Inbox:
         """Return how many turns and tokens of this day were counted for a tenant."""
         return await self._store.perform(partial(_read_usage, tenant))
 
-    async def add_tokens(self, tenant: str, tokens: int) -> int | None:
-        """Count tokens of this day; return how many the tenant may still use, or None for any number."""
-        return await self._store.perform(partial(_add_tokens, tenant, tokens))
+    async def add_tokens(self, tenant: str, tokens: int, at: float = NEVER) -> TokenUse:
+        """Count tokens of this day, if the tenant has a quota of them.
+
+        Args:
+            tenant: the tenant.
+            tokens: how many.
+            at: when they were used, in seconds since the epoch: those from before the counting began
+                are not added, since the journal has them.
+        """
+        return await self._store.perform(partial(_add_tokens, tenant, tokens, at))
+
+    async def set_earlier_tokens(self, tenant: str, since: float, tokens: int) -> None:
+        """Save the tokens of a day that were used before they were counted, unless that was done.
+
+        Args:
+            tenant: the tenant.
+            since: `TokenUse.uncounted_before`.
+            tokens: how many.
+        """
+        values = {"tenant": tenant, "day": name_day(since), "tokens": tokens}
+        await self._store.perform(partial(_change, sql.SET_EARLIER_TOKENS, values))
 
     # --- workers
 
@@ -380,12 +417,13 @@ def _read_usage(tenant: str) -> Transaction[tuple[int, int]]:
     return (to_int(rows[0][0]), to_int(rows[0][1])) if rows else (0, 0)
 
 
-def _add_tokens(tenant: str, tokens: int) -> Transaction[int | None]:
+def _add_tokens(tenant: str, tokens: int, at: float) -> Transaction[TokenUse]:
     limits = LimitTable(to_limits((yield Statement(sql.ALL_LIMITS))))
     most = limits.of_tenant(tenant).tokens_per_day
     if most is None:
-        return None
+        return TokenUse()
     now = to_float((yield sql.NOW)[0][0])
-    values = {"tenant": tenant, "day": name_day(now), "turns": 0, "tokens": tokens}
-    rows = yield Statement(sql.ADD_USAGE, values)
-    return max(0, most - to_int(rows[0][1]))
+    values = {"tenant": tenant, "day": name_day(now), "tokens": tokens, "at": at}
+    counted, earlier, since = (yield Statement(sql.ADD_TOKENS, values))[0]
+    left = max(0, most - to_int(counted) - to_int(earlier or 0))
+    return TokenUse(left, to_float(since) if earlier is None else None)

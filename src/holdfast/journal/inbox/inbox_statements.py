@@ -53,16 +53,31 @@ WHERE scope IN ('all', 'tenant', :tenant_scope, :agent_scope)
 LOCK_QUEUE_OF_ALL: Final = "UPDATE holdfast_inbox_limits SET limits = limits WHERE scope = 'all'"
 """Lets one transaction at a time count the queue of all tenants, while that has a limit."""
 
-USAGE: Final = (
-    "SELECT turns, tokens FROM holdfast_inbox_usage WHERE tenant = :tenant AND day = :day"
-)
+USAGE: Final = """
+SELECT turns, tokens + coalesce(earlier_tokens, 0) FROM holdfast_inbox_usage
+WHERE tenant = :tenant AND day = :day
+"""
 
-ADD_USAGE: Final = """
-INSERT INTO holdfast_inbox_usage AS known (tenant, day, turns, tokens)
-VALUES (:tenant, :day, :turns, :tokens)
-ON CONFLICT (tenant, day) DO UPDATE
-SET turns = known.turns + excluded.turns, tokens = known.tokens + excluded.tokens
-RETURNING turns, tokens
+ADD_TURN: Final = """
+INSERT INTO holdfast_inbox_usage AS known (tenant, day, turns) VALUES (:tenant, :day, 1)
+ON CONFLICT (tenant, day) DO UPDATE SET turns = known.turns + 1
+RETURNING turns, tokens + coalesce(earlier_tokens, 0)
+"""
+
+ADD_TOKENS: Final = """
+INSERT INTO holdfast_inbox_usage AS known (tenant, day, tokens, counted_from)
+VALUES (:tenant, :day, CASE WHEN :at >= :now THEN :tokens ELSE 0 END, :now)
+ON CONFLICT (tenant, day) DO UPDATE SET
+  tokens = known.tokens + CASE WHEN :at >= coalesce(known.counted_from, excluded.counted_from)
+    THEN :tokens ELSE 0 END,
+  counted_from = coalesce(known.counted_from, excluded.counted_from)
+RETURNING tokens, earlier_tokens, counted_from
+"""
+"""Counts tokens that were used after the counting began; what was used before is among the earlier ones."""
+
+SET_EARLIER_TOKENS: Final = """
+UPDATE holdfast_inbox_usage SET earlier_tokens = :tokens
+WHERE tenant = :tenant AND day = :day AND earlier_tokens IS NULL
 """
 
 COUNT_QUEUED: Final = """

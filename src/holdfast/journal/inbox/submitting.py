@@ -135,8 +135,7 @@ def promise_room(refused: QueueFullError, tenant: str) -> Transaction[QueueFullE
 def _check_quota(tenant: str, turns: int | None, tokens: int | None) -> Transaction[None]:
     """Count a turn of this day, and raise QuotaReachedError if it is one too many."""
     now = to_float((yield sql.NOW)[0][0])
-    values = {"tenant": tenant, "day": name_day(now), "turns": 1, "tokens": 0}
-    rows = yield Statement(sql.ADD_USAGE, values)
+    rows = yield Statement(sql.ADD_TURN, {"tenant": tenant, "day": name_day(now)})
     used_turns, used_tokens = (to_int(value) for value in rows[0])
     left = round(SECONDS_OF_A_DAY - now % SECONDS_OF_A_DAY, 1)
     if turns is not None and used_turns > turns:
