@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import Agent, PostgresJournal, Resilience, RetryOptions, tool
+from holdfast.middleware import ToolPermission
 from holdfast.testing.emulator import Delay, EmulatedRequest, Emulator, Pace, call
 from holdfast.tools.context import ToolContext
 from holdfast.worker import Worker
@@ -43,6 +44,7 @@ class PayingSettings(Struct, frozen=True, kw_only=True):
         look_seconds: how long looking takes.
         pay_seconds: how long paying takes, after the row was added.
         clock: a file with the seconds by which its clock is ahead; "" if it is right.
+        asks: whether somebody is asked before it pays.
     """
 
     journal: str
@@ -55,6 +57,7 @@ class PayingSettings(Struct, frozen=True, kw_only=True):
     look_seconds: float = 0.02
     pay_seconds: float = 0.05
     clock: str = ""
+    asks: bool = False
 
 
 class Deed(Struct, frozen=True):
@@ -149,6 +152,7 @@ def make_agent(settings: PayingSettings) -> Agent[str]:
         api_key="none",
         name="payer",
         tools=[look, pay],
+        middleware=[ToolPermission(allow=["look"], ask=["pay"])] if settings.asks else [],
         retry=RetryOptions(max_retries=20, retry_delay=0.01, max_retry_delay=0.1),
         resilience=Resilience(budget=None, breaker=None),
         journal=PostgresJournal(settings.journal, lease=settings.lease),
