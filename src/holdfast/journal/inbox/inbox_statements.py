@@ -32,10 +32,7 @@ COLUMNS: Final = (
 
 SELECT: Final = f"SELECT {COLUMNS}, body FROM holdfast_inbox WHERE "  # noqa: S608  # REASON: made of constants
 
-FIND_BY_REQUEST: Final = (
-    f"SELECT {COLUMNS}, body, digest FROM holdfast_inbox"  # noqa: S608  # REASON: as above
-    " WHERE tenant = :tenant AND request = :request"
-)
+FIND_BY_REQUEST: Final = f"{SELECT}tenant = :tenant AND request = :request"
 
 FIND_ACTIVE: Final = (
     f"{SELECT}tenant = :tenant AND session_name = :name"

@@ -24,6 +24,7 @@ from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError
 from holdfast.journal.port import Journal
 from holdfast.runtime.result import Result
+from holdfast.sessions.session_index import to_index
 
 T = TypeVar("T", default=str)
 
@@ -186,8 +187,8 @@ class QueuedRun(Generic[T]):
         found = await self._journal.find_request(self.request)
         if found is None:
             return None
-        keys = [record.event.key for record in await self._journal.read(self.session)]
-        return turn_of_key(found[1]), Position(keys.index(found[1]))
+        keys = await to_index(self._journal).keys(self.session)
+        return turn_of_key(found[1]), Position(list(keys).index(found[1]))
 
     async def cancel(self, *, by: str = "") -> None:
         """Cancel the turn, wherever it is driven; a turn that has not begun is dropped.
