@@ -10,20 +10,41 @@ import pytest
 from tests.nats_server import NatsServer
 from tests.postgres_server import PostgresServer
 
-from holdfast import Agent, PostgresJournal
+from holdfast import Agent, PostgresJournal, Reply, Text
+from holdfast.core.deltas import TextDelta
+from holdfast.core.notices import AttemptStarted
 from holdfast.event_log.live.reading import ReadingEnd
 from holdfast.event_log.stream_items import EventItem, TextItem
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.live_link import DriverAct, LiveLink
-from holdfast.testing.emulator import Emulator, Pace
+from holdfast.models import ModelRequest
+from holdfast.resilience import CallContext, Done, Outcome
+from holdfast.testing import ScriptedModel
 from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.engines.nats_engine import NatsEngine
 
 pytestmark = pytest.mark.anyio
 
-SAID = " ".join(f"word-{number}" for number in range(40))
+PARTS = ("Over the link, ", "over whatever is there, ", "and over the link again.")
+
+
+class GuidedModel(ScriptedModel):
+    """Says one part after another, each when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(name="guided:model")
+        self.turns_to_speak = asyncio.Semaphore(0)
+
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
+        """Say the parts, and end when it is told to once more."""
+        call.execution.emit(AttemptStarted(call.key, call.attempt, self.name))
+        for part in PARTS:
+            await self.turns_to_speak.acquire()
+            call.execution.emit(TextDelta(part))
+        await self.turns_to_speak.acquire()
+        return Done(Reply((Text("".join(PARTS)),)))
 
 
 class Hearing:
@@ -132,43 +153,75 @@ async def test_acts_stay_in_the_journal(nats_server: NatsServer, url: str) -> No
 
 @asynccontextmanager
 async def serving(
-    url: str, server: NatsServer, model_url: str
+    url: str, server: NatsServer, model: GuidedModel
 ) -> AsyncIterator[tuple[ServiceTenants, TenantService]]:
     async with AsyncExitStack() as stack:
         journal = stack.enter_context(PostgresJournal(url))
         engine = await stack.enter_async_context(opened(journal, server))
-        agent = Agent("openai:emulated", base_url=model_url, api_key="none", name="talker")
-        service = ServiceTenants(agent, journal)
+        service = ServiceTenants(Agent(model, name="talker"), journal)
         service.open_link = engine.make_open_link(journal)
         await stack.enter_async_context(ServiceLifetime(service, 5.0))
         yield service, service.for_tenant()
+
+
+class TextReader:
+    """Reads the text of the first turn of a session.
+
+    Args:
+        service: the service of the reading process.
+    """
+
+    def __init__(self, service: TenantService) -> None:
+        self._service = service
+        self.shown = ""
+        self.has_ended = False
+
+    async def read(self) -> None:
+        """Read to the end of the turn."""
+        async for entry in self._service.reader.follow("ada", end=ReadingEnd(1)):
+            if isinstance(entry.item, TextItem):
+                self.shown = self.shown[: entry.item.offset] + entry.item.text
+            self.has_ended |= isinstance(entry.item, EventItem) and "turn_closed" in str(
+                entry.encoded
+            )
+
+    async def wait_for(self, text: str) -> None:
+        """Return when so much was shown, and no more."""
+        await until(lambda: self.shown == text)
+        assert not self.has_ended
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["up", "killed"])
 async def test_a_reader_sees_the_live_text_of_a_turn_in_another_process(
     nats_server: NatsServer, url: str, is_killed: bool
 ) -> None:
-    """Whole and in order, also when the server is killed and started while the text is written."""
-    with Emulator(lambda _: SAID, faults=lambda _: Pace(0.05)) as emulator:
-        async with (
-            serving(url, nats_server, emulator.base_url) as (driving, driver),
-            serving(url, nats_server, emulator.base_url) as (watching, other),
-        ):
-            await until(lambda: driving.is_connected and watching.is_connected)
-            await driver.start("talker", "Talk", session="ada")
-            texts, shown, has_ended = 0, "", False
-            async with asyncio.timeout(60):
-                async for entry in other.reader.follow("ada", end=ReadingEnd(1)):
-                    if isinstance(entry.item, TextItem):
-                        texts += 1
-                        shown = shown[: entry.item.offset] + entry.item.text
-                        if is_killed and texts == 5:
-                            nats_server.kill()
-                            await asyncio.to_thread(nats_server.start)
-                    has_ended |= isinstance(entry.item, EventItem) and "turn_closed" in str(
-                        entry.encoded
-                    )
-    assert shown == SAID
-    assert has_ended
-    # A busy machine sends what came meanwhile as one piece.
-    assert texts > (5 if is_killed else 1)
+    """Each part before the model says the next one, also while the server is down and when it is up again."""
+    model = GuidedModel()
+    async with (
+        serving(url, nats_server, model) as (driving, driver),
+        serving(url, nats_server, model) as (watching, other),
+        asyncio.timeout(60),
+        asyncio.TaskGroup() as group,
+    ):
+        services = (driving, watching)
+        await until(lambda: all(service.is_connected for service in services))
+        await driver.start("talker", "Talk", session="ada")
+        reader = TextReader(other)
+        group.create_task(reader.read())
+        model.turns_to_speak.release()
+        await reader.wait_for(PARTS[0])
+        if is_killed:
+            nats_server.kill()
+            await until(lambda: not any(service.is_connected for service in services))
+        try:
+            model.turns_to_speak.release()
+            await reader.wait_for("".join(PARTS[:2]))
+        finally:
+            if is_killed:
+                await asyncio.to_thread(nats_server.start)
+        await until(lambda: all(service.is_connected for service in services))
+        model.turns_to_speak.release()
+        await reader.wait_for("".join(PARTS))
+        model.turns_to_speak.release()
+    assert reader.shown == "".join(PARTS)
+    assert reader.has_ended
