@@ -33,6 +33,7 @@ from holdfast.server.protocols.openai_errors import OpenAIErrors
 from holdfast.server.protocols.openai_routes import make_openai_api
 from holdfast.server.protocols.vercel import routes as vercel
 from holdfast.server.queued_turns import QueueOptions, queue_turns
+from holdfast.worker.worker import EntryWorker
 
 
 def create_app(
@@ -67,6 +68,8 @@ def create_app(
     service = ServiceTenants(agents, journal, hold_text, allow_models)
     control = _control_access(service, access)
     serving = queue_turns(service, ServiceLifetime(service, grace), queue)
+    if isinstance(serving, EntryWorker):
+        control.readiness.add_check("worker", serving.check)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
