@@ -148,16 +148,17 @@ async def test_what_is_cancelled_is_the_turn_in_progress_and_not_the_next(
 
 async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
-        queued = await client.turns.start("desk", "hello", session="ada", request="r1")
+        queued = await client.turns.start("desk", "hello\n", session="ada", request="r1")
         assert queued.status == "queued"
         (listed,) = (await client.sessions.list()).sessions
         assert (listed.session, listed.turn_status, listed.title) == ("ada", "queued", "hello")
         assert not (await client.sessions.list(agent="another")).sessions
         assert (await client.queue.overview()).workers == 0
         async with working(url, desk):
-            begun = await begin(client, "hello", session="ada", request="r1")
+            begun = await begin(client, "hello\n", session="ada", request="r1")
             turn = await client.turns.wait("ada", begun.turn)
-            assert turn.text == "You said hello."
+            assert turn.text == "You said hello\n."
+            assert (await client.sessions.info("ada")).title == listed.title
             (question,) = (await client.run("desk", "pay", session="ada")).questions
             answered = await client.questions.approve(question)
             assert answered.accepted

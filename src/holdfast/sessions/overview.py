@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.core.effects import closed_key, turn_key
 from holdfast.core.events import SessionRewound, SessionTitled, TurnOpened
+from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
 from holdfast.journal.port import RunEntry
 from holdfast.sessions.names import (
@@ -183,7 +184,16 @@ async def _find_title(journal: SessionIndex, session: str, turns: Sequence[int])
         return last.title
     for record in await journal.read_by_keys(session, [turn_key(turns[0])] if turns else ()):
         if isinstance(record.event, TurnOpened) and record.event.message is not None:
-            line = " ".join(record.event.message.text[: _LONGEST_TITLE * 4].split())
-            short = line[: _LONGEST_TITLE - 1] + "…"
-            return short if len(line) > _LONGEST_TITLE else line
+            return make_title(record.event.message)
     return ""
+
+
+def make_title(message: Message) -> str:
+    r"""Return the title of a session that begins with a message: one line of at most 80 characters.
+
+    >>> from holdfast.core.messages import user
+    >>> make_title(user("Two\nlines."))
+    'Two lines.'
+    """
+    line = " ".join(message.text[: _LONGEST_TITLE * 4].split())
+    return f"{line[: _LONGEST_TITLE - 1]}…" if len(line) > _LONGEST_TITLE else line

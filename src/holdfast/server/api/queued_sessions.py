@@ -15,14 +15,13 @@ from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.inbox.entries import QUEUED, EntryState, InboxEntry
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
 from holdfast.server.api.views import SessionSummary
+from holdfast.sessions.overview import make_title
 
 _MOST = 500
 """How many queued turns one answer looks at."""
 
 _MOST_NEW = 50
 """How many sessions without a turn are listed."""
-
-_TITLE = 80
 
 
 async def find_queued(tenant: TenantService) -> Mapping[str, InboxEntry]:
@@ -72,7 +71,7 @@ async def find_new(tenant: TenantService, session: str) -> SessionSummary | None
 def _summarize(entry: InboxEntry) -> SessionSummary:
     return SessionSummary(
         session=entry.session,
-        title=decode_turn(entry.body).message.text[:_TITLE] if entry.body else "",
+        title=make_title(decode_turn(entry.body).message) if entry.body else "",
         agent=entry.agent,
         turns=0,
         messages=0,
