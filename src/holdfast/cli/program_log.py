@@ -14,7 +14,7 @@ class _LogFormatter(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
 
-def write_log() -> None:
+def configure_log() -> None:
     """Write a line for each warning and error to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.cli.listening import listen, make_address
 from holdfast.cli.options import name_options
-from holdfast.cli.program_log import write_log
+from holdfast.cli.program_log import configure_log
 from holdfast.cli.serve_targets import AnyAgent, describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
@@ -108,7 +108,7 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
         notify_ready()
 
     raise_file_limit()
-    _write_log(logs_requests=options.logs_requests)
+    _configure_log(logs_requests=options.logs_requests)
     config = make_server_config(shown)
     config.lifespan = "on"
     # A client that does not read would otherwise hold the process without end.
@@ -139,7 +139,7 @@ def _check_bind(app: Starlette, host: str) -> None:
         asyncio.run(app.state.access.check_bind(host))
 
 
-def _write_log(*, logs_requests: bool) -> None:
+def _configure_log(*, logs_requests: bool) -> None:
     """Write a line for each warning and error, and for each request if wanted."""
-    write_log()
+    configure_log()
     access_log.setLevel(logging.INFO if logs_requests else logging.WARNING)

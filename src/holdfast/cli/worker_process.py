@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.cli.listening import listen, make_address, split_address
 from holdfast.cli.options import name_options
-from holdfast.cli.program_log import write_log
+from holdfast.cli.program_log import configure_log
 from holdfast.cli.serve_targets import AnyAgent, describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
@@ -68,7 +68,7 @@ def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
     if listener is not None:
         print(f"health   {make_address(listener.getsockname()[0], listener)}")
     print(f"worker   {worker.info.id}", flush=True)
-    write_log()
+    configure_log()
     with _handle_signals():
         asyncio.run(_work(worker, listener))
     print("stopped", flush=True)

@@ -96,7 +96,8 @@ async def answer_once(call: AnyCall, operation: AnyOperation) -> Response:
 async def check_key(request: Request, tenant: str, store: ServiceStore) -> None:
     """Check that the idempotency key of a request, if it has one, names no other request.
 
-    It is enough where the body itself names what is done once: a message by its id, or an answer by its question.
+    It is enough where something else makes the request happen once: the turn that carries the key, the id
+    of a message, or the question of an answer.
 
     Args:
         request: the request.
