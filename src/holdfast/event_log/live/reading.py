@@ -88,8 +88,8 @@ class QuietTime:
         self._monotonic = asyncio.get_running_loop().time
         self._since = self._monotonic()
 
-    def end(self) -> None:
-        """Note that something was told."""
+    def restart(self) -> None:
+        """Begin again: something was told."""
         self._since = self._monotonic()
 
     def take_due(self) -> bool:
@@ -194,7 +194,7 @@ class SessionReader:
                         position = found[-1].position if found else position
                         status, found = _tell_new_turn(status, found)
                         yield found
-                        quiet.end()
+                        quiet.restart()
                         if is_last:
                             return
                 ended = self._find_end(latest, end, position)

@@ -48,10 +48,11 @@ class SessionFollower:
 
     def _make_reader(self, journal: Journal) -> SessionReader:
         index, is_shared = to_index(journal), isinstance(journal, SharedJournal)
-        runs = VisibleRuns(journal.tenant, _NoRuns(), is_shared=True)
+        nothing = _NoRuns()
+        runs = VisibleRuns(journal.tenant, nothing, is_shared=True)
         if is_shared and isinstance(journal, LinkedJournal):
             runs.exchange = self._exchange = LiveExchange(journal.open_link, _ignore_link)
-            here = TenantRuns(journal.tenant, index, self._watch, _find_nothing, _do_nothing)
+            here = TenantRuns(journal.tenant, index, self._watch, nothing.find_live, _do_nothing)
             self._exchange.add_tenant(here)
             self._task = asyncio.create_task(self._tidy_regularly(self._exchange))
         return SessionReader(index, runs, self._watch)
@@ -96,10 +97,6 @@ class _NoRuns:
 
     def find_live(self, _session: str) -> LiveRun | None:
         return None
-
-
-def _find_nothing(_session: str) -> LiveRun | None:
-    return None
 
 
 def _do_nothing(_session: str) -> None:
