@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
 
+import msgspec
 import pytest
 from msgspec import Raw
 from tests.postgres_server import PostgresServer
@@ -16,7 +17,7 @@ from tests.server.processes import Client, ServedProcess
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
 from holdfast.hosting import shared_limits
-from holdfast.hosting.shared_limits import SharedLimits
+from holdfast.hosting.shared_limits import EndpointUse, SharedLimits, digest_endpoint
 from holdfast.resilience.endpoint_states import EndpointStates
 from holdfast.resilience.limiter.decision import FREE, EndpointPause
 from holdfast.resilience.limiter.options import LimiterOptions
@@ -181,6 +182,27 @@ async def test_calls_at_once_are_divided_by_what_each_wants() -> None:
         assert 3 <= one.calls <= 8
         assert 3 <= other.calls <= 8
         assert third.calls == 2
+
+
+async def test_a_process_leaves_the_places_that_others_still_use() -> None:
+    network = Network()
+    async with processes(network, 1, concurrency=12) as (one,):
+        one.call_while_free(6)
+        ((endpoint, account, _),) = one.states.find_limiters()
+        name = digest_endpoint(endpoint, account)
+        for running, limit in [(12, 1), (9, 3), (2, 6)]:
+            use = EndpointUse(name, running, 12)
+            network.ends[0].note_limits("other", [Raw(msgspec.json.encode(use))])
+            assert one.limiter.load().limit == limit
+
+
+async def test_limits_that_are_no_longer_shared_are_its_own() -> None:
+    network = Network()
+    async with processes(network, 2, concurrency=12) as (one, other):
+        one.call_while_free(6)
+        other.limiter.try_enter()
+        await until(lambda: one.limiter.load().limit < 12)
+    assert one.limiter.load().limit == 12
 
 
 async def test_a_process_alone_or_without_a_link_keeps_its_own_limit() -> None:
