@@ -254,6 +254,35 @@ async def test_its_questions_are_asked_by_the_caller_and_kept_in_its_journal() -
     assert results_in_request(scout) == ["paid"]
 
 
+async def test_the_usage_of_a_call_that_goes_on_after_an_answer_counts_once() -> None:
+    answered = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait for the answer to be saved."""
+        await answered.wait()
+        return "waited"
+
+    child, _ = payer()
+    model = ScriptedModel((asks("payer"), ToolCall("c2", "wait", "{}")), "done")
+    journal = MemoryJournal()
+    tools = [child.as_tool(), wait]
+    boss = Agent(model, name="boss", tools=tools, journal=journal, on_wait="suspend")
+    work = asyncio.create_task(boss.run("Go", session="s"))
+    turns = boss._engine.answering.active_turns
+    while not ((run := turns.get("s")) and run.effects.suspended_count):
+        await asyncio.sleep(0)
+    (question,) = await boss.questions("s")
+    assert await boss.answer("s", question.approve())
+    answered.set()
+    result = await work
+    assert result.output == "done"
+    records = [record for one in await journal.runs() for record in await journal.read(one.run)]
+    replies = [one.event.reply for one in records if isinstance(one.event, ModelReplied)]
+    assert len(replies) == 4
+    assert result.usage.total == sum(reply.usage.total for reply in replies)
+
+
 async def test_its_own_handler_is_asked_before_those_of_the_caller() -> None:
     async def mine(request: AnyQuestion) -> object:
         return Approved()
