@@ -11,6 +11,7 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.journal.inbox.admitting import Admission as Admission
+    from holdfast.journal.inbox.admitting import Offer as Offer
     from holdfast.journal.inbox.dispatch_engine import DispatchEngine as DispatchEngine
     from holdfast.journal.inbox.dispatch_engine import HandleJob as HandleJob
     from holdfast.journal.inbox.dispatch_engine import Job as Job
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.journal.inbox.inbox import Inbox as Inbox
     from holdfast.journal.inbox.inbox import InboxStore as InboxStore
     from holdfast.journal.inbox.inbox import QueueDepth as QueueDepth
+    from holdfast.journal.inbox.inbox import TokenUse as TokenUse
     from holdfast.journal.inbox.job_slots import JobSlots as JobSlots
     from holdfast.journal.inbox.opening_inbox import open_inbox as open_inbox
     from holdfast.journal.inbox.queue_limits import QueueLimits as QueueLimits
@@ -44,12 +46,14 @@ _HOME: dict[str, str] = {
     "InboxStore": "holdfast.journal.inbox.inbox",
     "Job": "holdfast.journal.inbox.dispatch_engine",
     "JobSlots": "holdfast.journal.inbox.job_slots",
+    "Offer": "holdfast.journal.inbox.admitting",
     "QueueDepth": "holdfast.journal.inbox.inbox",
     "QueueLimits": "holdfast.journal.inbox.queue_limits",
     "QueuedRun": "holdfast.runtime.queued_runs.queued_run",
     "StalledEntry": "holdfast.journal.inbox.sweeping",
     "Statement": "holdfast.journal.inbox.statements",
     "Submission": "holdfast.journal.inbox.entries",
+    "TokenUse": "holdfast.journal.inbox.inbox",
     "TransactionalEngine": "holdfast.journal.inbox.dispatch_engine",
     "Worker": "holdfast.worker.worker",
     "WorkerEntry": "holdfast.journal.inbox.worker_entries",
