@@ -327,6 +327,20 @@ def find_waits(
     return [wait for entry, wait in waits.items() if orders[entry] not in writing]
 
 
+def find_durations(changes: Sequence[Change]) -> list[float]:
+    """Return how long the turns took that one worker alone had, from their begin to their end."""
+    began: dict[int, Change] = {}
+    found: list[float] = []
+    for change in changes:
+        if change.owner and change.owner != change.owner_before:
+            began[change.entry] = change
+        elif change.after == "done" and change.entry in began:
+            begin = began.pop(change.entry)
+            if begin.owner == change.owner_before:
+                found.append(change.at - begin.at)
+    return found
+
+
 class Findings(Struct):
     """What was found after a load.
 
