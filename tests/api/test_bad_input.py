@@ -127,6 +127,8 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "ErrorHandling": {},
     "QueueLimits": {},
     "QueueOptions": {},
+    "ServiceOptions": {},
+    "TokenPrices": {"input": 1, "output": 2},
     "RetryOptions": {},
     "ErrorTracking": {},
     "FunctionRetryExecutor": {},

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { alignTurns, diffWords } from "../../src/holdfast/console/static/lib/diff.js";
 import { foldItems } from "../../src/holdfast/console/static/lib/fold.js";
-import { briefArguments, duration, visible, waitText } from "../../src/holdfast/console/static/lib/format.js";
+import { briefArguments, duration, money, visible, waitText } from "../../src/holdfast/console/static/lib/format.js";
 import { parseInline, parseMarkdown } from "../../src/holdfast/console/static/lib/markdown.js";
 import { address, parseRoute } from "../../src/holdfast/console/static/lib/routes.js";
 import { mergePages, stateOf, traceOf } from "../../src/holdfast/console/static/lib/runs.js";
@@ -158,4 +158,8 @@ test("words: durations, arguments, waits", () => {
   assert.equal(briefArguments("{cut"), "{cut");
   assert.equal(waitText({ delay: 12, error: { retry_after: 12 } }), "waits 12 s, told 12 s by Retry-After");
   assert.equal(waitText({ delay: 2, error: {} }), "waits 2 s");
+});
+
+test("money has two digits that count, or two decimals", () => {
+  assert.deepEqual([0, 0.003412, 0.5, 1, 12.345, 1234.5].map(money), ["0", "0.0034", "0.5", "1", "12.35", "1234.5"]);
 });

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.timeline import Prices, build_timeline, state_at
+from holdfast.cli.timeline import build_timeline, state_at
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import (
     Event,
@@ -19,6 +19,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage, user
 from holdfast.journal.port import Record
+from holdfast.telemetry.token_prices import TokenPrices
 
 OPENED = TurnOpened("t1", 0.0, user("hi"))
 INFO = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="It is overloaded.")
@@ -55,6 +56,6 @@ def test_the_timeline_has_the_usage_of_the_run(
     records = [Record(event) for event in (OPENED, *events, ended)]
     found = state_at(records, ended.key)
     assert found is not None
-    (turn,) = build_timeline(records, Prices(1e6, 1e6, 1e6))
+    (turn,) = build_timeline(records, TokenPrices(input=1e6, output=1e6))
     assert turn.usage == found[0].usage == wanted
     assert turn.cost == wanted.total

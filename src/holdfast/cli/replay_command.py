@@ -19,8 +19,9 @@ from holdfast.core.errors import ConfigurationError, ErrorInfo
 from holdfast.core.question_log import ASKED
 
 if TYPE_CHECKING:
-    from holdfast.cli.timeline import Prices, TimelineEntry, TurnLine
+    from holdfast.cli.timeline import TimelineEntry, TurnLine
     from holdfast.core.messages import Message, Usage
+    from holdfast.telemetry.token_prices import TokenPrices
     from holdfast.testing.recording import Recording
 
 
@@ -179,8 +180,8 @@ def _render_message(message: Message) -> str:
     return " | ".join([message.text, *results, *calls]).strip(" |")
 
 
-def _parse_prices(text: str | None) -> Prices | None:
-    from holdfast.cli.timeline import Prices
+def _parse_prices(text: str | None) -> TokenPrices | None:
+    from holdfast.telemetry.token_prices import TokenPrices
 
     if text is None:
         return None
@@ -194,7 +195,8 @@ def _parse_prices(text: str | None) -> Prices | None:
         raise ConfigurationError(
             "price", f"must be two or three prices, got {text!r}", fix="Write --price 3,15"
         )
-    return Prices(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else numbers[0])
+    cached = numbers[2] if len(numbers) == 3 else None
+    return TokenPrices(input=numbers[0], output=numbers[1], cached_input=cached)
 
 
 def _encode_json(value: object) -> str:

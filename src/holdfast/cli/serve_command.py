@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -59,6 +60,12 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         "--port", type=int, default=8000, help="port; 0 takes a free one; default: 8000"
     )
     _add_deployment(sub)
+    sub.add_argument(
+        "--prices",
+        type=Path,
+        metavar="FILE",
+        help="TOML file with the prices of a million tokens by model, to show and filter by cost",
+    )
     sub.add_argument("--open", action="store_true", help="open the console in a browser")
     sub.add_argument(
         "--demo",
@@ -118,9 +125,11 @@ def main(args: argparse.Namespace) -> int:
         problem = "is given with --demo" if args.demo else "is missing"
         raise ConfigurationError("TARGET", problem, fix=f"{FIX}, or --demo")
     queue = _read_queue(args)
+    from holdfast.cli.price_file import read_prices
     from holdfast.cli.serve_http import ServeOptions, serve
 
     journal = to_address(args.journal) if args.journal else None
+    prices = read_prices(args.prices) if args.prices else {}
     with _find_served(args, journal) as served:
         serve(
             served.agents,
@@ -133,6 +142,7 @@ def main(args: argparse.Namespace) -> int:
                 allowed_hosts=tuple(args.allowed_host),
                 grace=args.grace,
                 queue=queue,
+                prices=prices,
                 opens_browser=args.open,
                 logs_requests=not args.demo,
             ),

@@ -18,6 +18,8 @@ from holdfast.cli.program_log import configure_log
 from holdfast.cli.serve_targets import AnyAgent, describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
+from holdfast.hosting.service_options import ServiceOptions
+from holdfast.telemetry.token_prices import TokenPrices
 
 try:
     import uvicorn
@@ -54,6 +56,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         allowed_hosts: the names under which the service is reached; none allows every name.
         grace: how long a process that is told to stop waits for writing tools, in seconds.
         queue: the fields of `QueueOptions`; None for the default.
+        prices: the prices of tokens, by model.
         opens_browser: whether the console is opened in a browser.
         logs_requests: whether each request is a line on standard error.
     """
@@ -65,6 +68,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     grace: float = 60.0
     queue: dict[str, Any] | None = None
+    prices: dict[str, TokenPrices] = {}
     opens_browser: bool = False
     logs_requests: bool = True
 
@@ -124,7 +128,14 @@ def _create_app(agents: list[AnyAgent], journal: str, options: ServeOptions) -> 
         )
     with name_options({"queue": "--no-worker", "engine": "--engine"}):
         queue = None if options.queue is None else QueueOptions(**options.queue)
-        return create_app(agents, journal=journal, access=access, grace=options.grace, queue=queue)
+        return create_app(
+            agents,
+            journal=journal,
+            access=access,
+            grace=options.grace,
+            options=ServiceOptions(prices=options.prices),
+            queue=queue,
+        )
 
 
 def _show_below(app: Starlette, path: str) -> RootPath:

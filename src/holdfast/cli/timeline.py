@@ -17,6 +17,7 @@ from holdfast.core.question_log import ASKED
 from holdfast.core.session_state import SessionState
 from holdfast.journal.port import Record
 from holdfast.sessions.session_history import Kind, Replay, list_surviving_turns
+from holdfast.telemetry.token_prices import TokenPrices
 from holdfast.testing.event_text import describe_event
 
 
@@ -88,25 +89,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
     counts: bool = True
 
 
-class Prices(Struct, frozen=True):
-    """Prices of a million tokens of input, output and cached input."""
-
-    input: float
-    output: float
-    cached: float
-
-    def cost_of(self, usage: Usage) -> float:
-        """Compute the cost of these tokens.
-
-        >>> Prices(3.0, 15.0, 0.3).cost_of(Usage(1_000_000, 100_000, cached_input=500_000))
-        3.15
-        """
-        fresh = usage.input - usage.cached_input
-        paid = fresh * self.input + usage.cached_input * self.cached + usage.output * self.output
-        return round(paid / 1_000_000, 8)
-
-
-def build_timeline(records: Sequence[Record], prices: Prices | None = None) -> list[TurnLine]:
+def build_timeline(records: Sequence[Record], prices: TokenPrices | None = None) -> list[TurnLine]:
     """Build the turns of a run and the changes of its history, in order.
 
     Args:
@@ -171,7 +154,11 @@ def _begin_turn(
 
 
 def _add_event(
-    turn: TurnLine, event: ev.Event, took: float | None, replay: _TimedReplay, prices: Prices | None
+    turn: TurnLine,
+    event: ev.Event,
+    took: float | None,
+    replay: _TimedReplay,
+    prices: TokenPrices | None,
 ) -> TurnLine:
     """Return the turn with one more event."""
     turn = replace(turn, seconds=max(turn.seconds, event.at - turn.at))

@@ -74,6 +74,7 @@ class SessionCalls:
         agent: str | None = None,
         status: SessionState | None = None,
         text: str | None = None,
+        min_cost: float | None = None,
     ) -> SessionPage:
         """List or search sessions, the latest change first.
 
@@ -83,8 +84,16 @@ class SessionCalls:
             agent: only sessions whose last turn had this agent.
             status: only sessions whose last turn is in this state.
             text: only sessions that contain this text.
+            min_cost: only sessions whose last turn cost at least so much.
         """
-        query = {"limit": limit, "before": before, "agent": agent, "status": status, "q": text}
+        query = {
+            "limit": limit,
+            "before": before,
+            "agent": agent,
+            "status": status,
+            "q": text,
+            "min_cost": min_cost,
+        }
         return await call(self._connection, get("/sessions", query), SessionPage)
 
     async def info(self, session: str) -> SessionSummary:

@@ -111,10 +111,11 @@ class SyncSessionCalls:
         agent: str | None = None,
         status: SessionState | None = None,
         text: str | None = None,
+        min_cost: float | None = None,
     ) -> SessionPage:
         """List or search sessions, the latest change first."""
         found = self._sessions.list(
-            limit=limit, before=before, agent=agent, status=status, text=text
+            limit=limit, before=before, agent=agent, status=status, text=text, min_cost=min_cost
         )
         return run_blocking(found)
 

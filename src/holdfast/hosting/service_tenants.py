@@ -6,12 +6,13 @@ This module must never speak HTTP, and must never decide who may do something.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.event_log.live.process_exchange import LiveExchange, NoteLink
 from holdfast.hosting.bound_agents import AnyAgent, journal_of, name_agents
+from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.shared_limits import SharedLimits
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import Observe
@@ -31,7 +32,7 @@ class ServiceTenants:
     Args:
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent, or memory.
-        hold_text: the names of agents whose text is held until its reply is accepted.
+        options: how it tells of its turns.
         allow_models: the names of models that a request may ask for.
 
     Raises:
@@ -42,7 +43,7 @@ class ServiceTenants:
         self,
         agents: AnyAgent | Iterable[AnyAgent],
         journal: Journal | str | None = None,
-        hold_text: Collection[str] = (),
+        options: ServiceOptions | None = None,
         allow_models: Collection[str] = (),
     ) -> None:
         self.prepare: list[Callable[[TenantService], None]] = []
@@ -62,12 +63,21 @@ class ServiceTenants:
         self._exchange: LiveExchange | None = None
         self._limits: SharedLimits | None = None
         self.agents = name_agents(agents)
-        self._holding = _check_holding(hold_text, self.agents)
+        self._options = options or ServiceOptions()
+        self._check_holding()
         first = next(iter(self.agents.values()))
         self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
         self.store = open_service_store(self.journal)
         """What is stored besides runs: keys, answered requests, acts."""
         self._tenants: dict[str, TenantService] = {}
+
+    def _check_holding(self) -> None:
+        for name in self._options.hold_text:
+            if name not in self.agents:
+                known = ", ".join(sorted(self.agents))
+                raise ConfigurationError(
+                    "hold_text", f"there is no agent {name!r}", fix=f"Use: {known}"
+                )
 
     def for_tenant(self, tenant: str = DEFAULT_TENANT) -> TenantService:
         """Return what a tenant sees of the service."""
@@ -75,7 +85,7 @@ class ServiceTenants:
         if found is None:
             journal = self.journal.for_tenant(tenant)
             found = self._tenants[tenant] = TenantService(
-                tenant, self.agents, journal, self._holding
+                tenant, self.agents, journal, self._options
             )
             for prepare in self.prepare:
                 prepare(found)
@@ -163,14 +173,3 @@ class ServiceTenants:
 
 def _ignore_link(_is_up: bool) -> None:  # REASON: a callback
     """Nobody wants to know."""
-
-
-def _check_holding(given: Collection[str], agents: Mapping[str, AnyAgent]) -> Collection[str]:
-    check_value("hold_text", given, Collection[str])
-    for name in given:
-        if name not in agents:
-            known = ", ".join(sorted(agents))
-            raise ConfigurationError(
-                "hold_text", f"there is no agent {name!r}", fix=f"Use: {known}"
-            )
-    return given

@@ -6,7 +6,7 @@ must never decide who may do something.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import msgspec
@@ -23,6 +23,7 @@ from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.event_log.live.visible_runs import VisibleRuns
 from holdfast.hosting.bound_agents import AnyAgent, bind_agent, plan_of
 from holdfast.hosting.new_acts import new_act
+from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.turn_queue import TurnQueue, refuse_resume
 from holdfast.hosting.turns.act_relay import ActRelay
 from holdfast.hosting.turns.open_turns import OpenTurns
@@ -37,6 +38,7 @@ from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
+from holdfast.telemetry.token_prices import PriceList
 
 _MOST_LOOKED_AT = 100
 
@@ -48,7 +50,7 @@ class TenantService:
         tenant: the tenant.
         agents: the agents by name.
         journal: the journal of the tenant.
-        holding: the names of agents whose text is held until its reply is accepted.
+        options: how the service tells of its turns.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class TenantService:
         tenant: str,
         agents: dict[str, AnyAgent],
         journal: Journal,
-        holding: Collection[str] = (),
+        options: ServiceOptions | None = None,
     ) -> None:
         self.tenant = tenant
-        self.holding = frozenset(holding)
+        options = options or ServiceOptions()
+        self.holding = frozenset(options.hold_text)
         """The agents whose text is told once its reply is accepted, where it cannot be withdrawn."""
+        self.prices = PriceList(options.prices)
         self.journal = to_index(journal)
         self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
         self.watch = SessionWatch()

@@ -11,6 +11,7 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.console.page_files import PageFiles as PageFiles
+    from holdfast.hosting.service_options import ServiceOptions as ServiceOptions
     from holdfast.hosting.turns.turn_runner import AcceptedTurn as AcceptedTurn
     from holdfast.server.access.connections import ConnectionBounds as ConnectionBounds
     from holdfast.server.access.connections import make_server_config as make_server_config
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.server.app import create_app as create_app
     from holdfast.server.background_service import Service as Service
     from holdfast.server.queued_turns import QueueOptions as QueueOptions
+    from holdfast.telemetry.token_prices import TokenPrices as TokenPrices
 
 _HOME: dict[str, str] = {
     "AcceptedTurn": "holdfast.hosting.turns.turn_runner",
@@ -31,6 +33,8 @@ _HOME: dict[str, str] = {
     "Principal": "holdfast.server.access.principals",
     "QueueOptions": "holdfast.server.queued_turns",
     "Service": "holdfast.server.background_service",
+    "ServiceOptions": "holdfast.hosting.service_options",
+    "TokenPrices": "holdfast.telemetry.token_prices",
     "create_app": "holdfast.server.app",
     "keep_alive": "holdfast.server.api.event_stream",
     "make_server_config": "holdfast.server.access.connections",

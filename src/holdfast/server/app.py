@@ -6,7 +6,7 @@ This module must never run a turn: it connects routes with the service.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from holdfast.console.console_routes import console_routes, redirect_to_console
 from holdfast.core.errors import HoldfastError
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
+from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.port import Journal
 from holdfast.server.access.options import AccessOptions
@@ -42,7 +43,7 @@ def create_app(
     journal: Journal | str | None = None,
     access: AccessOptions | None = None,
     grace: float = 60.0,
-    hold_text: Collection[str] = (),
+    options: ServiceOptions | None = None,
     queue: QueueOptions | None = None,
 ) -> Starlette:
     """Return an ASGI application that serves agents.
@@ -52,8 +53,7 @@ def create_app(
         journal: the journal or its address; by default that of the first agent, or memory.
         access: who may call, and how much.
         grace: how long a process that is told to stop waits for writing tools, in seconds.
-        hold_text: the names of agents whose text OpenAI's protocols send once its reply is accepted.
-            These protocols cannot withdraw text that was sent.
+        options: how it tells of its turns: whose text it holds, and what tokens cost.
         queue: how turns are driven; with a PostgreSQL journal they are queued, and this process is one
             of the workers. With any other journal a turn begins at once.
 
@@ -65,7 +65,7 @@ def create_app(
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
     allow_models = access.allow_models if access is not None else ()
-    service = ServiceTenants(agents, journal, hold_text, allow_models)
+    service = ServiceTenants(agents, journal, options, allow_models)
     control = _control_access(service, access)
     serving = queue_turns(service, ServiceLifetime(service, grace), queue)
     if isinstance(serving, EntryWorker):

@@ -20,7 +20,7 @@ from holdfast.core.questions import ClarificationQuestion
 from holdfast.journal import MemoryJournal
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.middleware import ToolPermission
-from holdfast.server import AccessOptions, create_app
+from holdfast.server import AccessOptions, ServiceOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.server.protocols.segments import SegmentCut, SegmentEvent
 from holdfast.server.protocols.turn_reading import TurnReading
@@ -88,9 +88,7 @@ class Client:
 
 @asynccontextmanager
 async def client_of(*script: Any, **keywords: Any) -> AsyncIterator[Client]:
-    app_keywords = {
-        name: keywords.pop(name) for name in ("journal", "hold_text") if name in keywords
-    }
+    app_keywords = {name: keywords.pop(name) for name in ("journal", "options") if name in keywords}
     model = script[0] if script[0] == ANTHROPIC or isinstance(script[0], ScriptedModel) else None
     if model is None:
         model = ScriptedModel(*script)
@@ -360,7 +358,7 @@ async def test_withdrawn_text_ends_the_stream_and_the_run_ends_well() -> None:
 
 async def test_held_text_is_sent_once_it_is_accepted() -> None:
     async with Emulator(["One two three."], faults=[DropAfter(6), None]) as provider:
-        keywords = {**access(provider), "hold_text": ["greeter"]}
+        keywords = {**access(provider), "options": ServiceOptions(hold_text=["greeter"])}
         async with client_of(ANTHROPIC, **keywords) as client:
             body = {"model": "greeter", "input": "Hi", "stream": True}
             async with client.stream("/responses", body) as events:

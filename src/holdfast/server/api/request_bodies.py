@@ -247,6 +247,7 @@ class SessionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         agent: only sessions whose last turn had this agent.
         status: only sessions whose last turn is in this state.
         q: only sessions that contain this text.
+        min_cost: only sessions whose last turn cost at least so much; the service needs prices.
     """
 
     limit: PageSize = 50
@@ -254,6 +255,7 @@ class SessionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     agent: NonEmpty | UnsetType = UNSET
     status: SessionState | UnsetType = UNSET
     q: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
+    min_cost: Annotated[float, Meta(ge=0, le=1e12)] | UnsetType = UNSET
 
 
 class QuestionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -28,7 +28,8 @@ async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> Ses
     """Return sessions, the latest change first; those that do not fit the query are left out."""
     found: list[SessionSummary] = []
     before = _read_mark(query.before) if query.before is not UNSET else None
-    is_filtered = query.agent is not UNSET or query.status is not UNSET
+    _check_prices(tenant, query)
+    is_filtered = any(one is not UNSET for one in (query.agent, query.status, query.min_cost))
     queued = await find_queued(tenant)
     if before is None:  # sessions whose first turn is queued stand before all others
         found = [one for one in await summarize_new(tenant, queued) if _fits(one, query)]
@@ -53,13 +54,24 @@ async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> Ses
 
 def _fits(summary: SessionSummary, query: SessionsQuery) -> bool:
     """Whether a session fits the filters of a query."""
-    return query.agent in (UNSET, summary.agent) and query.status in (UNSET, summary.turn_status)
+    is_dear = query.min_cost is UNSET or (
+        summary.turn_cost is not UNSET and summary.turn_cost >= query.min_cost
+    )
+    is_chosen = query.agent in (UNSET, summary.agent)
+    return is_dear and is_chosen and query.status in (UNSET, summary.turn_status)
+
+
+def _check_prices(tenant: TenantService, query: SessionsQuery) -> None:
+    if query.min_cost is not UNSET and not tenant.prices:
+        fix = "Pass --prices to holdfast serve, or ServiceOptions(prices=...) to create_app"
+        raise ConfigurationError("min_cost", "the service has no prices", fix=fix)
 
 
 async def find_sessions(tenant: TenantService, query: SessionsQuery, text: str) -> SessionPage:
     """Return the sessions that contain a text, the latest place first."""
     if not text.strip():
         raise ConfigurationError("q", "is blank", fix="Leave it out, or pass a text")
+    _check_prices(tenant, query)
     hits = await tenant.sessions.search(text, limit=MOST_HITS)
     first: dict[str, SearchHit] = {}
     for hit in hits:
@@ -81,7 +93,7 @@ async def _pick(
             continue  # it was deleted meanwhile
         if query.agent is UNSET or query.agent == info.agent:
             summary = await summarize_session(tenant, info)
-            if query.status is UNSET or query.status == summary.turn_status:
+            if _fits(summary, query):
                 found.append(replace(summary, found=hit.text))
         if len(found) == query.limit and at < len(hits):
             return SessionPage(tuple(found), _write_mark(info))

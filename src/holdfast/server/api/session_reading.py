@@ -23,7 +23,7 @@ from holdfast.hosting.tenant_service import TenantService, unknown_session
 from holdfast.journal.port import RunEntry
 from holdfast.runtime.output.structured_output import Output, compile_output
 from holdfast.server.api.turn_fold import TurnFold
-from holdfast.server.api.views import QuestionView, SessionSummary, TurnView
+from holdfast.server.api.views import QuestionView, SessionSummary, TurnView, to_field
 from holdfast.sessions.names import title_run
 from holdfast.sessions.overview import SessionInfo
 
@@ -46,6 +46,7 @@ async def summarize_session(tenant: TenantService, info: SessionInfo) -> Session
         turn_status=last.status,
         in_doubt=fold.in_doubt,
         questions=last.questions,
+        turn_cost=to_field(tenant.prices.cost_of(fold.used)),
         position=str(last.records),
     )
 
@@ -77,6 +78,7 @@ async def read_turn(tenant: TenantService, session: str, number: int) -> TurnVie
         text=fold.text,
         output=_read_output(tenant, fold),
         usage=fold.usage,
+        cost=to_field(tenant.prices.cost_of(fold.used)),
         iterations=fold.iterations,
         error=fold.error,
         questions=tuple(one for one in questions if one.turn == number),

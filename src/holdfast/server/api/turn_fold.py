@@ -5,7 +5,7 @@ This module is pure. It must never read a journal or parse an output.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.events import (
@@ -34,8 +34,8 @@ class TurnFold:
         self.closed: TurnClosed | None = None
         self.text = ""
         """The text of the last reply; what arrived of it, if the turn did not complete."""
-        self.usage = Usage()
-        """The tokens of all attempts, also of failed ones."""
+        self.used: dict[str, Usage] = {}
+        """The tokens of all attempts by model, also of failed ones; "" for those of other agents."""
         self.iterations = 0
         self.reply: Reply | None = None
         """The last reply that was accepted."""
@@ -49,11 +49,18 @@ class TurnFold:
             self._add(event)
 
     @property
+    def usage(self) -> Usage:
+        """The tokens of all attempts, also of failed ones."""
+        return sum(self.used.values(), Usage())
+
+    @property
     def error(self) -> ErrorInfo | None:
         """Why the turn did not complete."""
         return None if self.closed is None else self.closed.error
 
     def _add(self, event: Event) -> None:
+        for model, usage in list_usage(event):
+            self.used[model] = self.used.get(model, Usage()) + usage
         match event:
             case TurnOpened():
                 self.opened = event
@@ -78,27 +85,33 @@ class TurnFold:
         self.reply, self.text = event.reply, event.reply.text
         self.iterations += 1
         self.is_checked, self.function_result = False, None
-        self._add_usage(event.reply.usage)
-        self._add_usage(event.lost)
 
     def _add_failure(self, event: ModelFailed) -> None:
         self.iterations += 1
         self.text = event.partial.text if event.partial is not None else ""
-        self._add_usage(event.partial.usage if event.partial is not None else None)
-        self._add_usage(event.lost)
 
     def _add_result(self, event: ToolFinished) -> None:
-        self._add_usage(event.usage)
         self.in_doubt = self.in_doubt or event.result.in_doubt
         if self.is_checked and not event.result.is_error:
             self.function_result = event.result
 
     def _add_interruption(self, event: TurnInterrupted) -> None:
-        self._add_usage(event.usage)
         self.in_doubt = self.in_doubt or any(".tool." in key for key in event.started)
         if event.partial is not None:
             self.text = event.partial.text
 
-    def _add_usage(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.usage = self.usage + usage
+
+def list_usage(event: Event) -> Iterator[tuple[str, Usage]]:
+    """Yield the models and tokens of an event; "" for tokens whose model is not known."""
+    if isinstance(event, ModelReplied):
+        yield event.reply.model, event.reply.usage
+        if event.lost is not None:
+            yield event.reply.model, event.lost
+    elif isinstance(event, ModelFailed):
+        model = event.partial.model if event.partial is not None else ""
+        if event.partial is not None:
+            yield model, event.partial.usage
+        if event.lost is not None:
+            yield model, event.lost
+    elif isinstance(event, ToolFinished | TurnInterrupted) and event.usage != Usage():
+        yield "", event.usage

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from msgspec import UNSET
 from starlette.responses import Response
 
-from holdfast.core.events import (
-    Event,
-    ModelFailed,
-    ModelReplied,
-    ToolFinished,
-    TurnInterrupted,
-    TurnOpened,
-)
+from holdfast.core.events import Event, TurnOpened
 from holdfast.core.messages import Usage
 from holdfast.event_log.text_fold import turn_of_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, UsageQuery
-from holdfast.server.api.views import UsageTotal, UsageView
+from holdfast.server.api.turn_fold import list_usage
+from holdfast.server.api.views import UsageTotal, UsageView, to_field
 from holdfast.sessions.overview import SessionInfo
+from holdfast.telemetry.token_prices import PriceList
 
 MOST_SESSIONS = 1000
 """How many sessions are read for one answer, the latest change first."""
@@ -36,12 +31,14 @@ class UsageTotals:
     Args:
         by: "agent", "model" or "day".
         since: turns that were opened before this time do not count.
+        prices: what tokens cost.
     """
 
-    def __init__(self, by: str, since: float) -> None:
+    def __init__(self, by: str, since: float, prices: PriceList) -> None:
         self._by = by
         self._since = since
-        self._usage: dict[str, Usage] = defaultdict(Usage)
+        self._prices = prices
+        self._used: dict[str, dict[str, Usage]] = defaultdict(dict)
         self._turns: dict[str, set[tuple[str, int]]] = defaultdict(set)
 
     def add_session(self, session: str, events: Iterable[Event]) -> None:
@@ -52,9 +49,10 @@ class UsageTotals:
                 opened = event
             if opened is None or opened.at < self._since:
                 continue
-            for model, usage in _list_usage(event):
+            for model, usage in list_usage(event):
                 name = self._name(opened, model)
-                self._usage[name] += usage
+                used = self._used[name]
+                used[model] = used.get(model, Usage()) + usage
                 self._turns[name].add((session, turn_of_key(event.key)))
 
     def _name(self, opened: TurnOpened, model: str) -> str:
@@ -67,7 +65,13 @@ class UsageTotals:
     def view(self) -> tuple[UsageTotal, ...]:
         """Return the totals, the largest first; of days, the latest first."""
         totals = [
-            UsageTotal(name, len(self._turns[name]), usage) for name, usage in self._usage.items()
+            UsageTotal(
+                name,
+                len(self._turns[name]),
+                sum(used.values(), Usage()),
+                to_field(self._prices.cost_of(used)),
+            )
+            for name, used in self._used.items()
         ]
         if self._by == "day":
             totals.sort(key=lambda total: total.name, reverse=True)
@@ -76,26 +80,10 @@ class UsageTotals:
         return tuple(totals)
 
 
-def _list_usage(event: Event) -> Iterator[tuple[str, Usage]]:
-    """Yield the models and tokens of an event; "" for tokens whose model is not known."""
-    if isinstance(event, ModelReplied):
-        yield event.reply.model, event.reply.usage
-        if event.lost is not None:
-            yield event.reply.model, event.lost
-    elif isinstance(event, ModelFailed):
-        model = event.partial.model if event.partial is not None else ""
-        if event.partial is not None:
-            yield model, event.partial.usage
-        if event.lost is not None:
-            yield model, event.lost
-    elif isinstance(event, ToolFinished | TurnInterrupted) and event.usage != Usage():
-        yield "", event.usage
-
-
 async def read_usage(call: Call[UsageQuery, NoBody]) -> Response:
     """Add up the usage of the latest sessions."""
     since = 0.0 if call.query.since is UNSET else call.query.since
-    totals = UsageTotals(call.query.by, since)
+    totals = UsageTotals(call.query.by, since, call.tenant.prices)
     before: SessionInfo | None = None
     for _ in range(0, MOST_SESSIONS, _PAGE):
         page = await call.tenant.sessions.list(limit=_PAGE, before=before)

@@ -64,6 +64,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         turn_status: the state of that turn.
         in_doubt: whether a tool of that turn may have taken effect, and nobody knows.
         questions: the keys of the open questions.
+        turn_cost: what that turn cost so far; absent if the price of a model is not known.
         position: the place in the event log after everything so far.
         found: with a search: the text that was found, with some words around it.
     """
@@ -79,6 +80,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     turn_status: SessionState
     in_doubt: bool = False
     questions: tuple[str, ...] = ()
+    turn_cost: float | UnsetType = UNSET
     position: str = "0"
     found: str | UnsetType = UNSET
 
@@ -162,6 +164,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
         text: the text of the last reply; what arrived of it, if the turn did not complete.
         output: the output as JSON, of a turn that completed with one that is not text.
         usage: the tokens of all attempts, also of failed ones, and of agents in its tools.
+        cost: what these cost; absent if the price of a model is not known.
         iterations: the number of model calls with an outcome.
         error: why it did not complete.
         questions: the open questions.
@@ -181,6 +184,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     text: str = ""
     output: Any = None
     usage: Usage = Usage()
+    cost: float | UnsetType = UNSET
     iterations: int = 0
     error: ErrorInfo | None = None
     questions: tuple[QuestionView, ...] = ()
@@ -278,11 +282,13 @@ class UsageTotal(Struct, frozen=True):
         name: the agent, the model, or the day as "2026-11-22" in UTC.
         turns: how many turns.
         usage: their tokens, also of failed attempts.
+        cost: what these cost; absent if the price of a model is not known.
     """
 
     name: str
     turns: int
     usage: Usage
+    cost: float | UnsetType = UNSET
 
 
 class UsageView(Struct, frozen=True):
@@ -318,3 +324,8 @@ class ActView(Struct, frozen=True):
 ActList: TypeAlias = tuple[ActView, ...]
 AgentList: TypeAlias = tuple[AgentView, ...]
 QuestionList: TypeAlias = tuple[QuestionView, ...]
+
+
+def to_field(value: float | None) -> float | UnsetType:
+    """Return a value as a field that is absent without it."""
+    return UNSET if value is None else value

@@ -48,6 +48,11 @@ export function clock(at, now = at) {
   return `${date.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
 }
 
+/** An amount of money in the unit of the service's prices: "0", "0.0034", "12.35". */
+export function money(amount) {
+  return String(Number(amount >= 1 ? amount.toFixed(2) : amount.toPrecision(2)));
+}
+
 /** A number of tokens: "840", "12.3k", "4.1M". */
 export function count(number) {
   if (number < 1000) return String(number);

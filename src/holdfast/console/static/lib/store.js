@@ -15,7 +15,9 @@ export const questions = signal([]);
 /** Whether more questions are open than were read. */
 export const hasMoreQuestions = signal(false);
 export const runs = signal({ entries: [], next: "", loading: true, loaded: false });
-export const filter = signal({ q: "", agent: "", state: "" });
+export const filter = signal({ q: "", agent: "", state: "", cost: "" });
+/** Whether the service knows what tokens cost. */
+export const hasCosts = computed(() => runs.value.entries.some((one) => one.turn_cost !== undefined));
 export const messages = signal([]);
 export const reachable = signal(true);
 export const theme = signal(localStorage.getItem("holdfast-theme") ?? "");
@@ -69,7 +71,7 @@ export async function begin() {
 let generation = 0;
 
 function queryOf(wanted) {
-  return { limit: PAGE, q: wanted.q, agent: wanted.agent, status: wanted.state === "in_doubt" ? "" : wanted.state };
+  return { limit: PAGE, q: wanted.q, agent: wanted.agent, status: wanted.state === "in_doubt" ? "" : wanted.state, min_cost: wanted.cost };
 }
 
 /** Read the first page of the runs and the open questions again. */

@@ -1,6 +1,6 @@
 // The health of the service: whether it is ready, and the breakers, limiters and retry budgets of each endpoint.
 import { html } from "../lib/dom.js";
-import { count, duration, plural, visible } from "../lib/format.js";
+import { count, duration, money, plural, visible } from "../lib/format.js";
 import { usePolled } from "../lib/polled.js";
 
 export function Health() {
@@ -13,9 +13,14 @@ export function Health() {
     <div class="cards">${(endpoints.value ?? []).map((one, at) => html`<${Endpoint} key=${at} endpoint=${one} />`)}</div>
     <h2>Usage by agent</h2>
     ${usage.error ? html`<p class="quiet">${visible(usage.error)}</p>` : null}
-    ${usage.value ? html`<div class="table" tabindex="0" role="region" aria-label="Usage by agent"><table><thead><tr><th scope="col">agent</th><th scope="col">turns</th><th scope="col">tokens in</th><th scope="col">tokens out</th></tr></thead>
-      <tbody>${usage.value.totals.map((one) => html`<tr key=${one.name}><td>${visible(one.name)}</td><td>${one.turns}</td><td>${count(one.usage.input ?? 0)}</td><td>${count(one.usage.output ?? 0)}</td></tr>`)}</tbody></table></div>` : null}
+    ${usage.value ? html`<div class="table" tabindex="0" role="region" aria-label="Usage by agent"><table><thead><tr><th scope="col">agent</th><th scope="col">turns</th><th scope="col">tokens in</th><th scope="col">tokens out</th>${hasCost(usage.value) ? html`<th scope="col">cost</th>` : null}</tr></thead>
+      <tbody>${usage.value.totals.map((one) => html`<tr key=${one.name}><td>${visible(one.name)}</td><td>${one.turns}</td><td>${count(one.usage.input ?? 0)}</td><td>${count(one.usage.output ?? 0)}</td>${hasCost(usage.value) ? html`<td>${one.cost === undefined ? "unknown" : money(one.cost)}</td>` : null}</tr>`)}</tbody></table></div>` : null}
   </section>`;
+}
+
+/** Whether the service knows what the tokens of an agent cost. */
+function hasCost(usage) {
+  return usage.totals.some((one) => one.cost !== undefined);
 }
 
 const BREAKERS = { closed: ["good", "closed", "requests are sent"], open: ["bad", "open", "requests are refused"], half_open: ["warn", "half open", "single requests test it"], isolated: ["bad", "isolated", "opened by hand"] };

@@ -3,8 +3,8 @@ import { classes, html, useEffect, useNow, useRef, useSignal, useState } from ".
 import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
 import { STATES, stateOf, titleOf } from "../lib/runs.js";
-import { oneLine, plural, visible } from "../lib/format.js";
-import { agents, filter, may, questions, readMore, runs, setFilter, shownRuns } from "../lib/store.js";
+import { money, oneLine, plural, visible } from "../lib/format.js";
+import { agents, filter, hasCosts, may, questions, readMore, runs, setFilter, shownRuns } from "../lib/store.js";
 import { Ago, Rows, State, Words } from "../parts/basics.js";
 
 const HEIGHT = 52;
@@ -38,13 +38,14 @@ export function RunList({ chosen }) {
     <${Filters} wanted=${wanted} field=${search} />
     <p class="summary" aria-live="polite">${page.loading ? "Loading" : page.error ? visible(page.error) : `${plural(list.length, "run")}${page.next ? " so far" : ""}`}</p>
     <${Rows} rows=${list} height=${HEIGHT} className="runlist" label="Runs" selected=${at} onEnd=${readMore} render=${(run, index) => html`<${Run} key=${run.session} run=${run} now=${now} isChosen=${run.session === chosen} isSelected=${index === at} />`} />
-    ${!list.length && page.loaded ? html`<p class="quiet pad">${wanted.q || wanted.state || wanted.agent ? "No run fits this filter." : "There are no runs yet."} ${may("run") ? html`<a href="#/new">Start a chat</a>` : ""}</p>` : null}
+    ${!list.length && page.loaded ? html`<p class="quiet pad">${wanted.q || wanted.state || wanted.agent || wanted.cost ? "No run fits this filter." : "There are no runs yet."} ${may("run") ? html`<a href="#/new">Start a chat</a>` : ""}</p>` : null}
   </section>`;
 }
 
 function Filters({ wanted, field }) {
   const known = useSignal(agents);
   const waiting = useSignal(questions).length;
+  const priced = useSignal(hasCosts);
   const [text, setText] = useState(wanted.q);
   const timer = useRef(0);
   const change = (value) => {
@@ -58,6 +59,7 @@ function Filters({ wanted, field }) {
     <select aria-label="Agent" value=${wanted.agent} onChange=${(event) => setFilter({ agent: event.target.value })}>
       <option value="">all agents</option>${known.map((one) => html`<option key=${one.name} value=${one.name}>${visible(one.name)}</option>`)}
     </select>
+    ${priced || wanted.cost ? html`<input type="number" class="cost" min="0" step="any" value=${wanted.cost} placeholder="cost from" aria-label="Cost of the last turn, at least" onChange=${(event) => setFilter({ cost: event.target.value })} />` : null}
     <div class="states" role="group" aria-label="State">${CHOICES.map((name) => html`<button key=${name} type="button" class=${classes("chip", name && `tone-${STATES[name].tone}`)} aria-pressed=${wanted.state === name} onClick=${() => setFilter({ state: wanted.state === name ? "" : name })}>
       ${name ? BRIEF[name] ?? STATES[name].name : "All"}${name === "waiting" && waiting ? html` <b>${waiting}</b>` : null}</button>`)}</div>
   </div>`;
@@ -66,6 +68,6 @@ function Filters({ wanted, field }) {
 function Run({ run, now, isChosen, isSelected }) {
   return html`<div role="listitem" style=${{ height: `${HEIGHT}px` }}><a class=${classes("run", isChosen && "chosen", isSelected && "selected")} href=${address(["runs", run.session])} aria-current=${isChosen ? "page" : null}>
     <span class="line"><span class="title"><${Words} text=${oneLine(titleOf(run), 140)} /></span><${Ago} at=${run.changed_at} now=${now} /></span>
-    <span class="line"><${State} name=${stateOf(run)} /><span class="quiet brief">${visible(run.agent)}${run.turns > 1 ? `, ${run.turns} turns` : ""}${typeof run.found === "string" ? html` \u2014 <${Words} text=${oneLine(run.found, 100)} />` : ""}</span></span>
+    <span class="line"><${State} name=${stateOf(run)} /><span class="quiet brief">${visible(run.agent)}${run.turns > 1 ? `, ${run.turns} turns` : ""}${run.turn_cost ? html`, <span title="cost of the last turn">${money(run.turn_cost)}</span>` : ""}${typeof run.found === "string" ? html` \u2014 <${Words} text=${oneLine(run.found, 100)} />` : ""}</span></span>
   </a></div>`;
 }
