@@ -91,13 +91,18 @@ class KillableService:
         self.journal = f"sqlite:///{folder}/talk.db"
         self.port = "0"
         self.console = ""
+        self.options: tuple[str, ...] = ()
+        """More arguments of `holdfast serve`, from the next start on."""
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start the process; return when it answers."""
         words = ["serve", "shop:agents", "--journal", self.journal, "--port", self.port]
         self._process = subprocess.Popen(
-            [HOLDFAST, *words], stdout=subprocess.PIPE, text=True, cwd=self.folder
+            [HOLDFAST, *words, *self.options],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
         )
         assert self._process.stdout is not None
         for line in self._process.stdout:

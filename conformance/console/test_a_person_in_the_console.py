@@ -158,6 +158,27 @@ def test_a_run_is_found_by_its_words(page, service) -> None:
     page.get_by_text("No run fits this filter.").wait_for()
 
 
+def test_dear_runs_are_found_by_their_cost(page, service) -> None:
+    service.kill()
+    (service.folder / "prices.toml").write_text('["*"]\ninput = 1000\noutput = 10000\n')
+    service.options = ("--prices", "prices.toml")
+    service.start()
+    start_chat(page, service, "support", "Refund A-1 for Grace.")
+    status_of(page, "Waiting for you").wait_for()
+    start_chat(page, service, "writer", "Write a long report.")
+    status_of(page, "Done").wait_for()
+    page.locator(".summary", has_text="2 runs").wait_for()
+    cost = page.get_by_label("Cost of the last turn, at least")
+    cost.fill("3")
+    cost.blur()
+    page.locator(".summary", has_text="1 run").wait_for()
+    (run,) = page.locator(".run").all()
+    assert "writer" in run.inner_text()
+    assert float(run.get_by_title("cost of the last turn").inner_text()) > 3
+    page.goto(f"{service.console}#/health")
+    page.get_by_role("columnheader", name="cost").wait_for()
+
+
 def test_the_journal_is_replayed_event_by_event(page, service) -> None:
     start_chat(page, service, "support", "Refund A-1.")
     page.get_by_role("button", name="Approve", exact=True).click()
