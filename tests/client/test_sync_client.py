@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from tests.server.serving import serve
@@ -61,4 +62,37 @@ def test_both_clients_have_the_same_calls() -> None:
         for name in names:
             expected = inspect.signature(getattr(wanted, name)).parameters
             assert inspect.signature(getattr(given, name)).parameters == expected, name
+    other.close()
+
+
+class Calls:
+    """The calls of a part of a client, which are noted and do nothing."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, list[object]]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[None]]:
+        async def call(*given: object, **named: object) -> None:
+            self.made.append((name, sorted(map(str, [*given, *named.values()]))))
+
+        return call
+
+
+def test_each_call_is_that_of_the_other_client_with_its_arguments() -> None:
+    one, other = Client("http://127.0.0.1:1"), SyncClient("http://127.0.0.1:1")
+    calls, wanted = Calls(), []
+    parts = [name for name in vars(one) if not name.startswith("_")]
+    fake = SimpleNamespace(**dict.fromkeys(parts, calls))
+    for part in parts:
+        given = type(getattr(other, part))(fake)
+        kind = type(getattr(one, part))
+        members = inspect.getmembers(kind, inspect.iscoroutinefunction)
+        for name, call in [pair for pair in members if not pair[0].startswith("_")]:
+            _, *parameters = inspect.signature(call).parameters.values()
+            plain = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+            named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+            getattr(given, name)(*plain, **{word: word for word in named})
+            wanted.append((name, sorted([*plain, *named])))
+    assert calls.made == wanted
+    assert len(wanted) > 30
     other.close()

@@ -228,6 +228,7 @@ async def test_what_the_queue_refuses_is_said_with_its_reason(url: str, desk: De
             await client.queue.retry(1)
         assert (await client.queue.drop(1)).state == "dropped"
         assert (await client.queue.retry(1)).state == "ready"
+        assert (await client.queue.cancel(1)).state == "dropped"
         paused = await client.queue.pause()
         assert paused.limits.is_paused
         assert (await client.queue.drain()).limits.is_draining
