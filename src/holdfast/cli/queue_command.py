@@ -82,9 +82,9 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tenant", metavar="NAME", help="of this tenant only")
     states = [state.value for state in EntryState]
-    about = "list the turns in this state instead; may be repeated"
+    about = "list the entries in this state instead; may be repeated"
     parser.add_argument("--state", action="append", default=[], choices=states, help=about)
-    about = "list at most so many turns, the latest first; default: 20"
+    about = "list at most N entries, the latest first; default: 20"
     parser.add_argument("--limit", type=int, default=20, metavar="N", help=about)
 
 

@@ -106,7 +106,7 @@ def _add_queue(sub: argparse.ArgumentParser) -> None:
         "--parallel",
         type=int,
         metavar="N",
-        help="queue turns, and drive so many at once; default: 16 with a PostgreSQL journal, and "
+        help="queue turns, and drive at most N at once; default: 16 with a PostgreSQL journal, and "
         "otherwise no queue",
     )
     sub.add_argument(

@@ -1,4 +1,4 @@
-"""Runs a worker until the process is told to end, and answers whoever asks whether it is well."""
+"""Runs a worker until the process is told to end, and serves its health if that is wanted."""
 
 from __future__ import annotations
 

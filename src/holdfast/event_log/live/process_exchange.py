@@ -149,7 +149,7 @@ class LiveExchange:
         self._send(ActDone(self._me, tenant, session, act))
 
     def tell_limits(self, uses: Sequence[Raw]) -> None:
-        """Tell the other processes how this one uses endpoints; whoever is new to them is answered."""
+        """Tell the other processes how this one uses endpoints. An empty list asks them for their uses."""
         for first in range(0, max(len(uses), 1), _USES_AT_ONCE):
             self._send(LimitsTold(self._me, "", "", tuple(uses[first : first + _USES_AT_ONCE])))
 

@@ -173,7 +173,7 @@ class SessionReader:
             session: the session.
             position: the place of the reader.
             end: when the stream ends.
-            idle: yield an empty list after so many seconds without an entry.
+            idle: yield an empty list after this many seconds without an entry.
         """
         status: LastTurn | None = None
         quiet = QuietTime(idle)

@@ -89,7 +89,7 @@ class EntryView(Struct, frozen=True, kw_only=True):
         turn: the number of the turn in its session; 0 while it has not begun.
         error: why it failed.
         by: who submitted it.
-        cancelled_by: who wants it cancelled.
+        cancelled_by: who asked to cancel it; null if nobody did.
     """
 
     entry: int
@@ -165,7 +165,7 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
         cron: its cron expression; "" if it has an interval.
         every: its interval in seconds; 0 if it has a cron expression.
         zone: the time zone of `cron`.
-        jitter: a tick begins up to so many seconds later.
+        jitter: its turns begin up to this many seconds later, differently for each tick.
         overlap: what a tick does while an earlier turn has not ended.
         catch_up: what becomes of ticks that were missed.
         priority: a greater number goes before a smaller one.
@@ -198,7 +198,7 @@ class TickView(Struct, frozen=True, kw_only=True):
         entry: the number of the turn in the queue; null if none was submitted.
         missed: how many ticks were missed.
         at: when that was.
-        state: the state of that turn now; null if the queue has it no more.
+        state: the state of that turn now; null if it is no longer in the queue.
     """
 
     tick: int

@@ -346,7 +346,7 @@ class NewSchedule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         cron: a cron expression of five fields, such as "0 9 * * MON-FRI".
         every: seconds between two turns.
         zone: the time zone of `cron`, such as "Europe/Berlin".
-        jitter: a turn begins up to so many seconds later.
+        jitter: a turn begins up to this many seconds later, differently for each tick.
         overlap: what is done while an earlier turn has not ended: "skip" or "queue".
         catch_up: which turns that were missed are made up for: "none", "last" or "all".
         priority: a greater number goes before a smaller one.
