@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Generic
 
 from typing_extensions import TypeVar
@@ -137,9 +137,9 @@ class QueuedRun(Generic[T]):
             while True:
                 changed.clear()
                 yield
-                waiting = asyncio.create_task(changed.wait())
-                await asyncio.wait([waiting], timeout=_POLL_SECONDS)
-                waiting.cancel()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await changed.wait()
         finally:
             end_watching()
 
