@@ -85,8 +85,9 @@ class Following:
                 await waits.wait_after(error)
 
     async def _read_once(self, waits: Waits) -> AsyncIterator[StreamItem]:
-        async with self._connection.stream(self._make_request()) as (response, items):
-            if self._start is not None:
+        request = self._make_request()
+        async with self._connection.stream(request) as (response, items):
+            if request is self._start:
                 for name in ("content-location", "location"):
                     self._take_location(response.headers.get(name, ""))
             async for item in items:
@@ -115,7 +116,9 @@ class Following:
         if isinstance(item, NoticeItem | ReasoningItem):
             return True
         if isinstance(item, StatusItem) and item.status == "queued":
-            return not self._is_queued_known()
+            # It is no position: when the connection is lost, the request is sent again and finds the turn.
+            is_new, self._is_queued = not self._is_queued, True
+            return is_new
         self.position = item.position
         if isinstance(item, EndItem):
             self._is_over = item.reason == "turn_ended"
@@ -136,15 +139,6 @@ class Following:
             is_end = isinstance(item.event, TurnClosed) and item.turn == self._turn
             self._is_over = self._is_over or is_end
         return True
-
-    def _is_queued_known(self) -> bool:
-        """Whether the reader knows that its turn is queued; from now on it does.
-
-        It has no position before its turn begins: when the connection is lost, it sends its request
-        again, which finds the same turn.
-        """
-        known, self._is_queued = self._is_queued, True
-        return known
 
 
 def _lost_error() -> TransportError:
