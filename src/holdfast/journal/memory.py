@@ -63,9 +63,8 @@ class MemoryJournal:
         journal = object.__new__(type(self))
         journal._start(tenant, self._tenants)  # REASON: an object of this class
         self._tenants.journals.setdefault(self.tenant, self)
-        return self._tenants.journals.setdefault(
-            tenant, journal
-        )  # atomic, as threads may ask at once
+        # Atomic, as threads may ask at once.
+        return self._tenants.journals.setdefault(tenant, journal)
 
     async def append(
         self,

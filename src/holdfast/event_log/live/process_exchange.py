@@ -216,8 +216,6 @@ class LiveExchange:
         if mirror is not None:
             mirror.close()
 
-    # --- sending
-
     def _send(self, message: LinkMessage) -> None:
         if len(self._unsent) < _MOST_UNSENT:
             self._unsent.append(message)
@@ -240,8 +238,6 @@ class LiveExchange:
                 )
             except HoldfastError as error:
                 _log.info("messages to other processes are lost: %s", error)
-
-    # --- receiving
 
     def _receive_in_thread(self, text: str) -> None:
         message = decode_message(text)
