@@ -155,8 +155,14 @@ def _busy_here(path: str) -> JournalBusyError:
     return JournalBusyError(path, "is already open in this process", fix="Share one SqliteJournal")
 
 
-def _busy(path: str, owner: object = "another process") -> JournalBusyError:
-    fix = "Stop that process, or use one journal file per process"
+def busy_error(path: str, owner: object = "another process") -> JournalBusyError:
+    """Return the error of a file that another process has open.
+
+    Args:
+        path: the journal.
+        owner: which process it is, in words.
+    """
+    fix = "Stop that process, use another file, or share a PostgreSQL journal"
     return JournalBusyError(path, f"is open in {owner}", fix=fix)
 
 
@@ -168,7 +174,7 @@ def _try_lock(path: str) -> FileLock | JournalBusyError:
     try:
         journal = _open(path)
         if not _lock_journal(journal):
-            return _busy(path, "another process, by another name or without its lock file")
+            return busy_error(path, "another process, by another name or without its lock file")
         file_lock = FileLock(path, journal, lock)
         _write_record(lock)
         _open_here.add(file_lock.identity)
@@ -195,15 +201,15 @@ def _open_lock_file(path: str) -> int | JournalBusyError:
         finally:
             if lock >= 0:
                 _close(lock)
-    return _busy(path)
+    return busy_error(path)
 
 
 def _busy_by(path: str, owner: LockOwner | None) -> JournalBusyError:
     if owner is None:
-        return _busy(path)
+        return busy_error(path)
     if owner.is_this_process():
         raise _busy_here(path)  # `_check_own` did not find it, because the journal was deleted
-    return _busy(path, owner)
+    return busy_error(path, owner)
 
 
 def _open(path: str) -> int:

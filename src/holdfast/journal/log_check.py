@@ -29,8 +29,8 @@ from holdfast.journal.file_check import (
     read_last_numbers,
     read_number,
 )
+from holdfast.journal.file_lock import busy_error
 from holdfast.journal.journal_errors import (
-    JournalBusyError,
     JournalCorruptError,
     JournalError,
     JournalVersionError,
@@ -125,15 +125,6 @@ def _wait_for_others(path: str, wait: float) -> None:
         if left <= 0:
             raise busy_error(path)
         time.sleep(min(_PAUSE, left))
-
-
-def busy_error(path: str) -> JournalBusyError:
-    """Return the error of a file that another process has open."""
-    return JournalBusyError(
-        path,
-        "is open in another process",
-        fix="Stop that process, or use one journal file per process",
-    )
 
 
 def _check_alone(path: str) -> None:

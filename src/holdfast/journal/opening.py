@@ -14,13 +14,13 @@ import threading
 from collections.abc import Sequence
 
 from holdfast.journal.file_check import RESTORE
-from holdfast.journal.file_lock import ENDING, FileLock, take_lock
+from holdfast.journal.file_lock import ENDING, FileLock, busy_error, take_lock
 from holdfast.journal.journal_errors import (
     JournalCorruptError,
     JournalError,
     JournalStorageError,
 )
-from holdfast.journal.log_check import busy_error, check_files, check_left_alone
+from holdfast.journal.log_check import check_files, check_left_alone
 from holdfast.journal.run_heads import WriterConnection
 from holdfast.journal.sqlite_schema import STEPS
 
