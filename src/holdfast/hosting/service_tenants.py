@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 
-from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.event_log.live.process_exchange import LiveExchange, NoteLink
 from holdfast.hosting.bound_agents import AnyAgent, journal_of, name_agents

@@ -139,12 +139,16 @@ async def open_workspace(options: WorkspaceOptions) -> AsyncIterator[Workspace]:
     )
     workspace = Workspace(parts, settings)
     workspace.start_notes = tuple(_list_notes(workspace, first_start=first_start))
-    # Before anything runs: what a killed program left could still change files.
+    await _end_leftovers(workspace, tools)
+    async with _maintain(workspace, tools):
+        yield workspace
+
+
+async def _end_leftovers(workspace: Workspace, tools: ToolsContext) -> None:
+    """End what a killed program left running, before anything runs: it could still change files."""
     left = await asyncio.to_thread(remove_leftovers, tools)
     if left.processes:
         workspace.start_notes += (LEFTOVER_NOTE.format(count=left.processes),)
-    async with _maintain(workspace, tools):
-        yield workspace
 
 
 def _choose_settings(settings: Settings, options: WorkspaceOptions) -> Settings:
