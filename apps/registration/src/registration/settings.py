@@ -119,6 +119,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         sms: the SMS provider.
         mail: the mail provider.
         addresses: the address book.
+        mcp_address: an MCP server with the tool `address_lookup`; empty for none.
+        mcp_token: what authorises the service at the MCP server; empty for nothing.
         public_address: where parents reach the service; the links in messages begin with it.
         database: the database of the service.
         photo_folder: the object store for photos.
@@ -155,6 +157,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     sms: Endpoint
     mail: Endpoint
     addresses: Endpoint
+    mcp_address: Annotated[str, _ADDRESS] = ""
+    mcp_token: Annotated[Secret, _MODEL_KEY] = Secret("")
     public_address: Annotated[str, _ADDRESS] = "http://127.0.0.1:8000"
     database: Annotated[Secret, _DATABASE] = Secret("sqlite:///registration.db")
     photo_folder: Folder = Path("photos")

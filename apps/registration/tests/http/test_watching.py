@@ -136,6 +136,13 @@ async def test_the_agents_are_for_the_admin_to_look_at(tmp_path: Path) -> None:
         status = (await club.call("GET", "/agent/status")).json
         assert (status["mode"], status["model"]) == ("local", "openai:gpt-4.1")
         assert (await club.call("POST", "/agent/mode", {"mode": "local"})).status == 200
+        assert (await club.call("POST", "/agent/mode", {"mode": "other"})).status == 422
+
+
+async def test_without_an_mcp_server_there_is_one_mode(tmp_path: Path) -> None:
+    async with serve_club(tmp_path, mcp_address="") as club:
+        club.token = KEYS["REGISTRATION_ADMIN_KEY"]
         refused = await club.call("POST", "/agent/mode", {"mode": "mcp"})
         assert (refused.status, refused.json["error"]["kind"]) == (501, "not_available")
-        assert (await club.call("POST", "/agent/mode", {"mode": "other"})).status == 422
+        status = (await club.call("GET", "/agent/status")).json
+        assert (status["mode"], status["modes"]) == ("local", ["local"])

@@ -10,11 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
+from starlette.types import ASGIApp
 
 from registration.emulators.address_emulator import AddressEmulator
 from registration.emulators.courier import WebhookPlan
 from registration.emulators.faults import Faults
 from registration.emulators.inboxes import MailEmulator, SmsEmulator
+from registration.emulators.mcp_emulator import PATH, McpEmulator
 from registration.emulators.payment_emulator import PaymentEmulator
 from registration.emulators.serving import serve
 
@@ -27,6 +29,7 @@ class EmulatedProviders(Struct, frozen=True):
         sms: the SMS provider.
         mail: the mail provider.
         addresses: the address book.
+        mcp: an MCP server with the same addresses.
         environment: the variables `REGISTRATION_*` of a service that uses them, secrets included.
     """
 
@@ -34,6 +37,7 @@ class EmulatedProviders(Struct, frozen=True):
     sms: SmsEmulator
     mail: MailEmulator
     addresses: AddressEmulator
+    mcp: McpEmulator
     environment: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -53,9 +57,9 @@ async def run_emulators(
 
     Args:
         folder: where they save what they know; None for memory.
-        faults: by name: "payments", "sms", "mail", "addresses".
+        faults: by name: "payments", "sms", "mail", "addresses", "mcp".
         plan: how webhooks arrive.
-        first_port: the port of the payment provider; SMS, mail and addresses have the next three.
+        first_port: the port of the payment provider; SMS, mail, addresses and MCP have the next four.
             0 for free ports.
         now: when payments are made, in seconds since the epoch.
     """
@@ -73,22 +77,25 @@ async def run_emulators(
     sms = SmsEmulator(token, file=_file(folder, "sms"), faults=faults.get("sms"))
     mail = MailEmulator(token, file=_file(folder, "mail"), faults=faults.get("mail"))
     addresses = AddressEmulator(token, faults=faults.get("addresses"))
+    mcp = McpEmulator(token, faults=faults.get("mcp"))
     environment = {"REGISTRATION_WEBHOOK_SECRET": secret}
     async with AsyncExitStack() as stack:
         for emulator in (payments, sms, mail):
             stack.callback(emulator.close)
-        apps = {
+        apps: dict[str, ASGIApp] = {
             "PAYMENTS": payments.app,
             "SMS": sms.app,
             "MAIL": mail.app,
             "ADDRESSES": addresses.app,
+            "MCP": mcp.app,
         }
         for place, (name, app) in enumerate(apps.items()):
             port = first_port + place if first_port else 0
             address = await stack.enter_async_context(serve(app, port))
             environment[f"REGISTRATION_{name}_ADDRESS"] = address
             environment[f"REGISTRATION_{name}_TOKEN"] = token
-        yield EmulatedProviders(payments, sms, mail, addresses, environment)
+        environment["REGISTRATION_MCP_ADDRESS"] += PATH
+        yield EmulatedProviders(payments, sms, mail, addresses, mcp, environment)
 
 
 def _file(folder: Path | None, name: str) -> Path | None:

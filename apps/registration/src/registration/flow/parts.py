@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +23,9 @@ from registration.providers.sms import SmsProvider
 from registration.settings import Settings
 from registration.store.database import Database
 
+if TYPE_CHECKING:
+    from registration.providers.mcp_addresses import McpAddressBook
+
 
 class Parts(Struct, frozen=True, kw_only=True):
     """What a conversation works with.
@@ -32,6 +36,7 @@ class Parts(Struct, frozen=True, kw_only=True):
         payments: the payment provider.
         sms: the SMS provider.
         addresses: the address table.
+        mcp_addresses: the same behind an MCP server; None if there is no such server.
         mail: the mail provider.
         calls: repeats the calls of models.
         counts: counts what is to be seen in the metrics.
@@ -44,6 +49,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     payments: PaymentProvider
     sms: SmsProvider
     addresses: AddressBook
+    mcp_addresses: McpAddressBook | None = None
     mail: Mailer
     calls: ModelCalls
     counts: Counts

@@ -6,7 +6,7 @@ This module must never act on the payment or the SMS provider; `payment_tools` d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from holdfast import tool
 from holdfast.tools import ToolContext
@@ -20,13 +20,17 @@ from registration.flow.conversations import Conversation
 from registration.flow.identity import forget_guesses, take_identity
 from registration.flow.tool_scope import Outcome, ToolScope
 from registration.outbox.kinds import SEND_MAIL
-from registration.providers.address_book import Address
+from registration.providers.address_book import Address, AddressBook
 from registration.providers.failures import ProviderFailure
 from registration.store import registrations
+from registration.store.agent_mode import read_mode
 from registration.store.outbox import NewJob, enqueue
 from registration.store.shirts import Squad, reserve_shirt, taken_numbers
 from registration.store.teams import find_team, list_teams
 from registration.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from registration.providers.mcp_addresses import McpAddressBook
 
 _LOOKUPS = 2
 
@@ -144,12 +148,20 @@ class StepTools:
         """Return an address; None if there is none or nobody says, for then the parent types it."""
         postcode = cast("str", progress.answers[f"{person}_postcode"])
         house = cast("str", progress.answers[f"{person}_house"])
+        book = await self._choose_address_book()
         for _ in range(_LOOKUPS):
             try:
-                return await self._parts.addresses.look_up(postcode, house)
+                return await book.look_up(postcode, house)
             except ProviderFailure:
                 continue
         return None
+
+    async def _choose_address_book(self) -> AddressBook | McpAddressBook:
+        """Return the address book of the mode that the admin chose."""
+        mode = await self._parts.database.read(read_mode)
+        if mode == "mcp" and self._parts.mcp_addresses is not None:
+            return self._parts.mcp_addresses
+        return self._parts.addresses
 
     @tool(effect="idempotent", offered=False)
     async def find_registration(self, context: ToolContext) -> str:

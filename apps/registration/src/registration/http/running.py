@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -32,6 +32,9 @@ from registration.providers.payments import PaymentProvider
 from registration.providers.sms import SmsProvider
 from registration.settings import Endpoint, Settings
 from registration.store import open_database
+
+if TYPE_CHECKING:
+    from registration.providers.mcp_addresses import McpAddressBook
 
 C = TypeVar("C", bound=ProviderClient)
 
@@ -99,6 +102,7 @@ async def open_service(settings: Settings, clock: Time = REAL_TIME) -> AsyncIter
             payments=connect(PaymentProvider, settings.payments),
             sms=connect(SmsProvider, settings.sms),
             addresses=connect(AddressBook, settings.addresses),
+            mcp_addresses=_find_mcp(settings),
             mail=connect(Mailer, settings.mail),
             calls=ModelCalls(CallMetrics(), sleep=clock.sleep),
             counts=Counts(),
@@ -120,6 +124,16 @@ async def open_service(settings: Settings, clock: Time = REAL_TIME) -> AsyncIter
         worker = await stack.enter_async_context(_run_worker(parts, service, waits))
         await stack.enter_async_context(_run_upkeep(parts, photos))
         yield Running(parts=parts, service=service, worker=worker, photos=photos)
+
+
+def _find_mcp(settings: Settings) -> McpAddressBook | None:
+    """Return the address book behind the MCP server of the settings; None without one."""
+    if not settings.mcp_address:
+        return None
+    # The SDK takes 34 MB and half a second: only who has a server pays for it.
+    from registration.providers.mcp_addresses import McpAddressBook  # noqa: PLC0415 -- as above
+
+    return McpAddressBook(Endpoint(address=settings.mcp_address, token=settings.mcp_token))
 
 
 @asynccontextmanager

@@ -5,8 +5,6 @@ This module must never tell what belongs to a person.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from msgspec import Struct
 from starlette.requests import Request
@@ -20,6 +18,7 @@ from registration.http.health import check_parts, list_breakers
 from registration.http.metrics import write_metrics
 from registration.http.problems import Problem
 from registration.http.state import state_of
+from registration.store.agent_mode import AgentMode, read_mode, save_mode
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _NEEDED = ("database", "journal")  # without these, no message can be answered
@@ -28,7 +27,7 @@ _NEEDED = ("database", "journal")  # without these, no message can be answered
 class ModeBody(Struct):
     """How the agents are to run."""
 
-    mode: Literal["local", "mcp"]
+    mode: AgentMode
 
 
 def routes() -> list[Route]:
@@ -70,8 +69,8 @@ async def show_status(request: Request) -> Response:
     parts = _admit_admin(request)
     return JSONResponse(
         {
-            "mode": "local",
-            "modes": ["local"],
+            "mode": await parts.database.read(read_mode),
+            "modes": ["local"] if parts.mcp_addresses is None else ["local", "mcp"],
             "model": parts.settings.model,
             "breakers": list_breakers(),
         }
@@ -79,12 +78,14 @@ async def show_status(request: Request) -> Response:
 
 
 async def set_mode(request: Request) -> Response:
-    """Choose how the agents run; there is one way. For the admin."""
-    _admit_admin(request)
-    body = await read_body(request, ModeBody)
-    if body.mode != "local":
-        raise Problem("not_available", "The agents run in this process. MCP is not available.")
-    return JSONResponse({"mode": "local"})
+    """Choose how the agents of all processes look something up. For the admin."""
+    parts = _admit_admin(request)
+    mode = (await read_body(request, ModeBody)).mode
+    if mode == "mcp" and parts.mcp_addresses is None:
+        raise Problem("not_available", "No MCP server is known: set REGISTRATION_MCP_ADDRESS.")
+    now = parts.now()
+    await parts.database.transact(lambda tx: save_mode(tx, mode, now))
+    return JSONResponse({"mode": mode})
 
 
 def _admit_admin(request: Request) -> Parts:
