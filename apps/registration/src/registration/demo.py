@@ -14,6 +14,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.server import make_server_config
 from registration.emulators.serving import serve
@@ -25,6 +26,7 @@ from registration.parties import (
     ServiceProcess,
     check_port,
     emulate_parties,
+    find_port,
 )
 from registration.settings import read_settings
 from registration.store import DatabaseUnavailable
@@ -35,7 +37,7 @@ class Demo(Struct, frozen=True, kw_only=True):
 
     Args:
         folder: where everything is saved; None for a temporary folder.
-        port: the port of the service.
+        port: the port of the service; 0 for a free one.
         journal: the URL of a PostgreSQL database; None for SQLite files in the folder.
         processes: how many processes serve; more than one need PostgreSQL.
     """
@@ -52,6 +54,8 @@ def run_demo(demo: Demo) -> int:
     Args:
         demo: how it runs.
     """
+    if demo.port == 0:
+        demo = replace(demo, port=find_port())
     with ExitStack() as stack:
         folder = demo.folder
         if folder is None:

@@ -33,6 +33,17 @@ async def test_a_second_start_in_the_same_folder_goes_on(tmp_path: Path) -> None
             assert await third.end(signal.SIGTERM) == 0
 
 
+async def test_a_free_port_is_printed(tmp_path: Path) -> None:
+    async with (
+        start_demo(tmp_path, "--port", "0") as demo,
+        aiohttp.ClientSession() as http,
+    ):
+        address = demo.text.split()[3].rstrip("/")
+        parent = Parent(http, address)
+        await parent.begin()
+        assert await parent.say(demo.find_code()) == 1
+
+
 def test_a_port_in_use_is_told_in_a_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
