@@ -41,12 +41,12 @@ class DatabaseJobs:
     async def claim(self, kinds: Sequence[str], now: float, until: float) -> Job | None:
         """Take the job that has been due longest."""
         lease = secrets.token_hex(8)
-        with _saying_that_it_is_away(DatabaseUnavailable):
+        with _report_outages(DatabaseUnavailable):
             return await self._database.transact(lambda tx: claim_job(tx, kinds, lease, now, until))
 
     async def renew(self, job: Job, until: float) -> None:
         """Keep a job for longer."""
-        with _saying_that_it_is_away(DatabaseUnavailable):
+        with _report_outages(DatabaseUnavailable):
             await self._database.transact(lambda tx: renew_lease(tx, job, until))
 
     async def record(
@@ -64,7 +64,7 @@ class DatabaseJobs:
                 finish(tx)
             return is_ours
 
-        with _saying_that_it_is_away(DatabaseUnavailable):
+        with _report_outages(DatabaseUnavailable):
             return await self._database.transact(work)
 
 
@@ -90,7 +90,7 @@ class Worker(OutboxWorker[Job, Transaction]):
     ) -> None:
         super().__init__(
             DatabaseJobs(database),
-            {kind: _tell_outages(handler) for kind, handler in handlers.items()},
+            {kind: _guard_handler(handler) for kind, handler in handlers.items()},
             clock=clock,
             lease=lease,
             new_jobs=new_jobs,
@@ -108,18 +108,19 @@ def record_outcome(tx: Transaction, job: Job, outcome: JobOutcome, now: float) -
     return record_failure(tx, job, outcome.reason, now)
 
 
-def _tell_outages(handler: Handler) -> Handler:
+def _guard_handler(handler: Handler) -> Handler:
     """Let a handler whose database is away be tried again for that reason."""
 
     async def perform(job: Job) -> JobOutcome:
-        with _saying_that_it_is_away(StoreError):
+        with _report_outages(StoreError):
             return await handler.perform(job)
 
     return replace(handler, perform=perform)
 
 
 @contextmanager
-def _saying_that_it_is_away(kind: type[StoreError]) -> Iterator[None]:
+def _report_outages(kind: type[StoreError]) -> Iterator[None]:
+    """Raise what a worker takes for an outage of the database in place of errors of a kind."""
     try:
         yield
     except kind as error:
