@@ -10,15 +10,7 @@ from tests.crash.explorer import Explorer
 from tests.crash.mutants import MUTANTS, Mutant
 from tests.crash.protocol import KeysOnly
 
-from holdfast.runtime.questions import question_records
-
 BY_NAME = {story.name: story for story in STORIES}
-
-
-@pytest.fixture(autouse=True)
-def _same_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The explorer runs a driver again for each move, and compares the events."""
-    monkeypatch.setattr(question_records, "new_nonce", lambda: "nonce")
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
