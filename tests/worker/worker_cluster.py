@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Self
 
@@ -30,7 +31,7 @@ from holdfast.runtime.queued_runs.queued_run import QueuedRun
 PROGRAM = [sys.executable, "-m", "tests.worker.paying_worker"]
 
 _AUDIT = """
-CREATE TABLE audit (n bigserial PRIMARY KEY, at float8 NOT NULL, entry bigint NOT NULL, tenant text NOT NULL,
+CREATE TABLE audit (n bigserial PRIMARY KEY, at float8 NOT NULL, act bigint DEFAULT txid_current(), entry bigint NOT NULL, tenant text NOT NULL,
   session text NOT NULL, request text NOT NULL, before text NOT NULL, after text NOT NULL, owner_before text NOT NULL,
   owner text NOT NULL);
 CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -53,7 +54,9 @@ class Change(Struct, frozen=True):
     """A change of an entry.
 
     Args:
+        number: its number; changes of different transactions may be mixed.
         at: when it was made, by the clock of the server.
+        act: the number of the transaction that made it.
         entry: the number of the entry.
         tenant: its tenant.
         session: its session.
@@ -64,7 +67,9 @@ class Change(Struct, frozen=True):
         owner: the worker that has it.
     """
 
+    number: int
     at: float
+    act: int
     entry: int
     tenant: str
     session: str
@@ -85,13 +90,14 @@ def watch_inbox(postgres: PostgresServer, url: str) -> None:
 
 def read_changes(postgres: PostgresServer, url: str) -> list[Change]:
     """Return every change so far."""
-    text = "SELECT at, entry, tenant, session, request, before, after, owner_before, owner FROM audit ORDER BY n"
+    text = "SELECT n, at, act, entry, tenant, session, request, before, after, owner_before, owner FROM audit ORDER BY n"
     return [_to_change(row) for row in postgres.rows(url, text)]
 
 
 def _to_change(row: Sequence[object]) -> Change:
-    at, entry, *texts = row
-    return Change(float(str(at)), int(str(entry)), *map(str, texts))
+    number, at, *others = row
+    act, entry = int(str(others[0])), int(str(others[1]))
+    return Change(int(str(number)), float(str(at)), act, entry, *map(str, others[2:]))
 
 
 @contextmanager
@@ -447,6 +453,42 @@ def find_wrong_order(changes: Sequence[Change]) -> list[str]:
         elif change.after in ("done", "failed", "dropped"):
             entries.remove(change.entry)
     return problems
+
+
+def find_unfair(
+    changes: Sequence[Change], after: int, few: str, many: str, cap: int | None
+) -> list[str]:
+    """Return where a turn of one tenant was admitted although the other one ran fewer and had one ready.
+
+    Args:
+        changes: every change of the inbox.
+        after: the number of the change after which it is looked for; nothing is submitted then.
+        few: the tenant that must not wait.
+        many: the tenant whose turns are looked at.
+        cap: how many turns each tenant may run.
+    """
+    states: Counter[tuple[str, str]] = Counter()
+    problems: list[str] = []
+    for _, group in groupby(changes, key=lambda change: change.act):
+        act = list(group)
+        for change in act:
+            states[change.tenant, change.before] -= 1
+            states[change.tenant, change.after] += 1
+        if not any(change.tenant == many and _is_admitted(change) for change in act):
+            continue
+        if act[0].number <= after:
+            continue
+        ready, running = states[few, "ready"], states[few, "admitted"]
+        # What was admitted together has no order: whoever was behind may have caught up to one less.
+        if ready and running < min(cap or sys.maxsize, states[many, "admitted"] - 1):
+            problems.append(
+                f"{many} has {states[many, 'admitted']}, {few} {running} of {ready} more"
+            )
+    return problems
+
+
+def _is_admitted(change: Change) -> bool:
+    return change.after == "admitted" and change.before != "admitted"
 
 
 def count_deeds_at_once(deeds: Sequence[Deed], ended: Mapping[int, float]) -> dict[str, int]:
