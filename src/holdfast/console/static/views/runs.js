@@ -68,6 +68,6 @@ function Filters({ wanted, field }) {
 function Run({ run, now, isChosen, isSelected }) {
   return html`<div role="listitem" style=${{ height: `${HEIGHT}px` }}><a class=${classes("run", isChosen && "chosen", isSelected && "selected")} href=${address(["runs", run.session])} aria-current=${isChosen ? "page" : null}>
     <span class="line"><span class="title"><${Words} text=${oneLine(titleOf(run), 140)} /></span><${Ago} at=${run.changed_at} now=${now} /></span>
-    <span class="line"><${State} name=${stateOf(run)} /><span class="quiet brief">${visible(run.agent)}${run.turns > 1 ? `, ${run.turns} turns` : ""}${run.turn_cost ? html`, <span title="cost of the last turn">${money(run.turn_cost)}</span>` : ""}${typeof run.found === "string" ? html` \u2014 <${Words} text=${oneLine(run.found, 100)} />` : ""}</span></span>
+    <span class="line"><${State} name=${stateOf(run)} /><span class="quiet brief">${visible(run.agent)}${run.turns > 1 ? `, ${run.turns} turns` : ""}${run.turn_cost ? html`, cost <span title="cost of the last turn">${money(run.turn_cost)}</span>` : ""}${typeof run.found === "string" ? html` \u2014 <${Words} text=${oneLine(run.found, 100)} />` : ""}</span></span>
   </a></div>`;
 }
