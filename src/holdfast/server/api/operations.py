@@ -19,6 +19,7 @@ from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.encoding import to_json
 from holdfast.journal.service_store import ServiceStore
 from holdfast.server.access.principals import Principal, Scope
+from holdfast.server.api.request_bodies import NoBody, NoQuery
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -168,6 +169,32 @@ class Operation(Generic[Q, B]):
 
 AnyOperation: TypeAlias = Operation[Any, Any]
 AnyCall: TypeAlias = Call[Any, Any]
+
+
+def make_command(
+    name: str,
+    path: str,
+    text: str,
+    handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]],
+    answers: Mapping[int, tuple[OperationAnswer, ...]],
+    *,
+    refusals: tuple[int, ...] = (),
+) -> Operation[NoQuery, NoBody]:
+    """Return a POST that takes nothing but its path, and changes nothing when it is repeated."""
+    return Operation(
+        name=name,
+        method="POST",
+        path=path,
+        text=text,
+        scope="run",
+        handle=handle,
+        query=NoQuery,
+        body=NoBody,
+        carries="optional",
+        once="answer",
+        answers=answers,
+        refusals=refusals,
+    )
 
 
 def respond(view: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -6,6 +6,7 @@ A tenant sees its own entries only. This module must never drive a turn.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Literal, NoReturn
 
 from msgspec import UNSET, UnsetType
@@ -16,7 +17,14 @@ from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.queue_limits import LimitTable, tenant_scope
 from holdfast.journal.inbox.worker_entries import WorkerEntry
-from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
+from holdfast.server.api.operations import (
+    AnyOperation,
+    Call,
+    Operation,
+    OperationAnswer,
+    make_command,
+    respond,
+)
 from holdfast.server.api.queue_views import (
     DepthView,
     EntryPage,
@@ -217,20 +225,9 @@ def _view_worker(worker: WorkerEntry, entries: tuple[EntryView, ...]) -> WorkerV
 def _make_entry_change(
     name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
 ) -> AnyOperation:
-    return Operation(
-        name=f"{name}_entry",
-        method="POST",
-        path=f"/queue/entries/{{entry}}/{name}",
-        text=text,
-        scope="run",
-        handle=handle,
-        query=NoQuery,
-        body=NoBody,
-        carries="optional",
-        once="answer",
-        answers={202: (OperationAnswer(EntryView, "The entry, as it is now."),)},
-        refusals=(404, 409),
-    )
+    path = f"/queue/entries/{{entry}}/{name}"
+    answers = {202: (OperationAnswer(EntryView, "The entry, as it is now."),)}
+    return make_command(f"{name}_entry", path, text, handle, answers, refusals=(404, 409))
 
 
 def _make_queue_change(
@@ -238,19 +235,9 @@ def _make_queue_change(
     text: str,
     handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]],
 ) -> AnyOperation:
-    return Operation(
-        name=f"{name}_queue",
-        method="POST",
-        path=f"/queue/{name}",
-        text=text,
-        scope="admin",
-        handle=handle,
-        query=NoQuery,
-        body=NoBody,
-        carries="optional",
-        once="answer",
-        answers={200: (OperationAnswer(QueueView, "The queue, as it is now."),)},
-    )
+    answers = {200: (OperationAnswer(QueueView, "The queue, as it is now."),)}
+    command = make_command(f"{name}_queue", f"/queue/{name}", text, handle, answers)
+    return replace(command, scope="admin")
 
 
 OPERATIONS: tuple[AnyOperation, ...] = (

@@ -15,7 +15,14 @@ from holdfast.journal.inbox.schedules.schedule_store import ScheduleEntry, Sched
 from holdfast.runtime.queued_runs.queued_turn import encode_message_turn
 from holdfast.server.access.callers import take_turn
 from holdfast.server.api.idempotency import read_key
-from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
+from holdfast.server.api.operations import (
+    AnyOperation,
+    Call,
+    Operation,
+    OperationAnswer,
+    make_command,
+    respond,
+)
 from holdfast.server.api.queue_routes import view_entry
 from holdfast.server.api.queue_views import (
     EntryView,
@@ -148,19 +155,9 @@ def _unknown_schedule() -> ProblemError:
 def _make_change(
     name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
 ) -> AnyOperation:
-    return Operation(
-        name=f"{name}_schedule",
-        method="POST",
-        path=f"{_PATH}/{name}",
-        text=text,
-        scope="run",
-        handle=handle,
-        query=NoQuery,
-        body=NoBody,
-        carries="optional",
-        once="answer",
-        answers={200: (OperationAnswer(ScheduleView, "The schedule, as it is now."),)},
-        refusals=(404,),
+    answers = {200: (OperationAnswer(ScheduleView, "The schedule, as it is now."),)}
+    return make_command(
+        f"{name}_schedule", f"{_PATH}/{name}", text, handle, answers, refusals=(404,)
     )
 
 
@@ -208,18 +205,12 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         "Let a schedule submit turns from now on; those of the pause are not made up for.",
         resume_schedule,
     ),
-    Operation(
-        name="run_schedule",
-        method="POST",
-        path=f"{_PATH}/run",
-        text="Submit a turn of a schedule at once, also of one that is paused.",
-        scope="run",
-        handle=run_schedule,
-        query=NoQuery,
-        body=NoBody,
-        carries="optional",
-        once="answer",
-        answers={202: (OperationAnswer(EntryView, "The turn, in the queue."),)},
+    make_command(
+        "run_schedule",
+        f"{_PATH}/run",
+        "Submit a turn of a schedule at once, also of one that is paused.",
+        run_schedule,
+        {202: (OperationAnswer(EntryView, "The turn, in the queue."),)},
         refusals=(404,),
     ),
     Operation(
