@@ -15,6 +15,7 @@ from tests.server.protocols.chatting import make_agent
 
 from holdfast import PostgresJournal, Sessions, SqliteJournal, ToolCall
 from holdfast.core.events import TurnOpened
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.server import AccessOptions, create_app
 from holdfast.server.access.keys import make_key
@@ -153,6 +154,25 @@ async def test_both_protocols_answer_the_same_question() -> None:
         assert [one["content"] for one in seen if one["type"] == "TOOL_CALL_RESULT"] == ["paid 3"]
         loaded = (await server.request("GET", "/vercel/clerk/chat/ada")).json()
         assert loaded["messages"][1]["parts"][-1]["text"] == "Done."  # type: ignore[index]
+
+
+async def test_a_stop_that_comes_late_leaves_the_next_turn_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with chat_server(PAY, PAY) as (server, _):
+        await post(server, "/vercel/clerk/chat", chat(message("Pay.")))
+        cancel = TenantService.cancel
+
+        async def cancel_late(tenant: TenantService, session: str, **given: Any) -> None:
+            await cancel(tenant, session)
+            monkeypatch.setattr(TenantService, "cancel", cancel)
+            await post(server, "/vercel/clerk/chat", chat(message("Pay again.", "m2")))
+            await cancel(tenant, session, **given)
+
+        monkeypatch.setattr(TenantService, "cancel", cancel_late)
+        assert (await post(server, "/vercel/clerk/chat/ada/stop", {})).status == 204
+        turns = [await server.request("GET", f"/api/v1/sessions/ada/turns/{n}") for n in (1, 2)]
+        assert [turn.json()["status"] for turn in turns] == ["cancelled", "waiting"]
 
 
 @pytest.mark.parametrize("session", ["a/b", "a/stream", "ü ?#%", "..x"])
