@@ -145,8 +145,11 @@ class TurnQueue:
                 yield entry
 
     async def cancel_all_unbegun(self, session: str, by: str) -> None:
-        """Cancel every turn of a session that has not begun: the session is to be deleted."""
-        async for entry in self._list_unbegun(session):
+        """Cancel every turn of a session that has not begun: the session is to be deleted.
+
+        The last one goes first, since a turn may begin as soon as the one before it is taken out.
+        """
+        for entry in reversed([entry async for entry in self._list_unbegun(session)]):
             await self.inbox.cancel(entry.id, by)
 
     async def cancel_unbegun(self, session: str, by: str) -> bool:
