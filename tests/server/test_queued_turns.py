@@ -22,6 +22,7 @@ from holdfast.client import (
     NotFoundError,
     ServiceConflictError,
     TurnView,
+    turn_calls,
 )
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import TurnClosed
@@ -387,3 +388,25 @@ async def test_a_journal_of_one_process_queues_turns_if_it_is_told_to(
         (question,) = (await client.questions.list()).questions
         await client.questions.approve(question)
         await wait_for(client, later.entry, "done")
+
+
+async def test_a_client_waits_for_a_turn_that_is_queued_for_long(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, statuses = turn_calls.call, list[str]()
+
+    async def note_status(*given: Any) -> Any:
+        view = await call(*given)
+        statuses.append(view.status)
+        return view
+
+    monkeypatch.setattr(turn_calls, "_WAIT", 0.05)
+    app = create_app(desk.make_agent(), journal="memory:", queue=QueueOptions(parallel=2))
+    async with serve(app) as base, Client(base) as client:
+        await begin(client, "wait", session="ada")
+        monkeypatch.setattr(turn_calls, "call", note_status)
+        running = asyncio.create_task(client.run("desk", "later", session="ada"))
+        while statuses.count("queued") < 2 and not running.done():
+            await asyncio.sleep(0.01)
+        desk.may_go_on.set()
+        assert (await running).text == "You said later."
