@@ -73,7 +73,7 @@ async def answer_once(call: AnyCall, operation: AnyOperation) -> Response:
     name = _name_request(call.request, call.principal.tenant, key)
     digest, owner = await _digest_body(call.request), uuid4().hex
     saved = await call.store.claim_request(name, digest, owner=owner, now=time.time(), lease=_LEASE)
-    _check_digest(saved.digest, digest)
+    check_digest(saved.digest, digest)
     if saved.status is not None:
         return Response(saved.body, saved.status, {REPLAYED: "true"}, media_type=JSON)
     call = replace(call, act_id=name_act(name), digest=digest)
@@ -113,7 +113,7 @@ async def check_key(request: Request, tenant: str, store: ServiceStore) -> None:
         name, digest = _name_request(request, tenant, key), await _digest_body(request)
         now = time.time()
         saved = await store.claim_request(name, digest, owner=uuid4().hex, now=now, lease=_LEASE)
-        _check_digest(saved.digest, digest)
+        check_digest(saved.digest, digest)
 
 
 def _name_request(request: Request, tenant: str, key: str) -> RequestName:
@@ -151,14 +151,19 @@ async def _tell_again(call: AnyCall, operation: AnyOperation) -> Response | None
     act = await call.tenant.journal.find_act(call.act_id)
     if act is None or operation.tell is None:
         return None
-    _check_digest(act.digest, call.digest)
+    check_digest(act.digest, call.digest)
     response = await operation.tell(call, act)
     response.headers[REPLAYED] = "true"
     return response
 
 
-def _check_digest(saved: str, digest: str) -> None:
-    """Raise ProblemError if the first request with an idempotency key was another one."""
+def check_digest(saved: str, digest: str) -> None:
+    """Raise ProblemError if the first request with an idempotency key was another one.
+
+    Args:
+        saved: the digest of the first request.
+        digest: the digest of this one.
+    """
     if saved != digest:
         detail = "was sent with another body before"
         fix = "Send a new key with a new request"

@@ -21,6 +21,7 @@ from holdfast.event_log.text_fold import turn_of_key
 from holdfast.hosting.bound_agents import plan_of
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.server.api.idempotency import check_digest
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName
 from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold
@@ -171,9 +172,7 @@ def check_same_request(saved: SavedTurn, digest: str) -> None:
         digest: the digest of the body.
     """
     options = saved.told.opened.options
-    if options is None or _find_digest(options.metadata) != digest:
-        detail = "was used for a request with another body"
-        raise ProblemError(make_problem(422, "idempotency_key", detail, field="Idempotency-Key"))
+    check_digest("" if options is None else _find_digest(options.metadata), digest)
 
 
 def _find_digest(metadata: Mapping[str, object] | None) -> str:
