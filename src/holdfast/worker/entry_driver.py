@@ -17,7 +17,7 @@ from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import NEVER, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.queue_limits import QUOTA_REACHED
 from holdfast.journal.inbox.submitting import SECONDS_OF_A_DAY
@@ -33,7 +33,6 @@ SECONDS_TO_RETRY = 1.0
 """Seconds after which a turn is tried again whose session is busy."""
 
 _LONGEST_PAUSE = 300.0
-_NEVER = 1e15  # seconds since the epoch; finite, as a database stores it
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -139,7 +138,7 @@ class EntryDriver:
             return EntryOutcome(state=EntryState.POSTPONED, turn=entry.turn, retry_after=seconds)
         if last.status == "waiting":
             at = await _time_to_continue(tenant, turn.session)
-            due_at = _NEVER if at == math.inf else max(at, 0.0)
+            due_at = NEVER if at == math.inf else max(at, 0.0)
             return EntryOutcome(state=EntryState.WAITING, turn=last.turn, due_at=due_at)
         return await _read_end(tenant, turn.session, last.turn)
 
