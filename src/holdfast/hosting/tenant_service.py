@@ -348,7 +348,11 @@ class TenantService:
         self.runner.resume(session, agent)
 
     async def abandon(self, session: str, *, by: str = "") -> None:
-        """Give up the last turn of a session, which waits or that nobody drives."""
+        """Give up the last turn of a session, which waits or that nobody drives.
+
+        Raises:
+            ConfigurationError: there is no such session.
+        """
         name = await self._read_agent_name(session)
         agent = self._agents.get(name) or next(iter(self._agents.values()))
         await agent.abandon(session, by=by)
@@ -363,6 +367,9 @@ class TenantService:
             session: the session.
             by: who cancels it.
             turn: the number of the turn: a later one stays. 0 cancels whichever is the last.
+
+        Raises:
+            ConfigurationError: there is no such session.
         """
         driven = self.runner.find(session)
         if turn and await self._has_later_turn(session, turn):
