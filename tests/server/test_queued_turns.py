@@ -25,7 +25,7 @@ from holdfast.client import (
     turn_calls,
 )
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
-from holdfast.core.events import TurnClosed
+from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.event_log.stream_items import EventItem, StatusItem
@@ -107,6 +107,8 @@ async def test_a_service_is_a_worker_and_a_busy_session_is_queued(url: str, desk
             desk.may_go_on.set()
         assert isinstance(items[0], StatusItem)
         assert items[0].status == "queued"
+        first = next(item for item in items if isinstance(item, EventItem))
+        assert isinstance(first.event, TurnOpened)
         assert isinstance(items[-1], EventItem)
         assert isinstance(items[-1].event, TurnClosed)
         assert items[-1].turn == 3
