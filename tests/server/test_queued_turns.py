@@ -13,7 +13,7 @@ from tests.journal.inbox.queued_turns import make_worker
 from tests.server.every_route import Caller, Trial
 from tests.server.serving import serve
 
-from holdfast import Agent, PostgresJournal, ToolPermission, tool
+from holdfast import Agent, MemoryJournal, PostgresJournal, ToolPermission, tool
 from holdfast.client import (
     Client,
     EntryView,
@@ -29,11 +29,14 @@ from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.event_log.stream_items import EventItem, StatusItem
+from holdfast.hosting.lifetime import ServiceLifetime
+from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.queue_limits import QueueLimits
 from holdfast.server import AccessOptions, QueueOptions, create_app
 from holdfast.testing import ScriptedModel
 from holdfast.worker import Worker
+from holdfast.worker.worker import EntryWorker
 
 FRONT = QueueOptions(parallel=0)
 
@@ -412,3 +415,16 @@ async def test_a_client_waits_for_a_turn_that_is_queued_for_long(
             await asyncio.sleep(0.01)
         desk.may_go_on.set()
         assert (await running).text == "You said later."
+
+
+async def test_an_open_turn_of_the_queue_is_continued_through_it_alone(desk: Desk) -> None:
+    journal, queue = MemoryJournal(), QueueOptions(parallel=1)
+    app = create_app(desk.make_agent(), journal=journal, queue=queue)
+    async with serve(app) as base, Client(base) as client:
+        await begin(client, "wait", session="ada")
+    service = ServiceTenants(desk.make_agent(), journal)
+    EntryWorker(service, ServiceLifetime(service, 0.0))  # it is not started
+    await service.continue_open_turns()
+    tenant = service.for_tenant()
+    assert (await tenant.last_turn("ada")).status == "open"
+    assert not tenant.open_turns.is_queued("ada")

@@ -12,7 +12,7 @@ from holdfast.errors import ConfigurationError, ConflictError
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.inbox import TokenUse
 from holdfast.journal.inbox.inbox_errors import QueueFullError, QuotaReachedError, SubmissionError
-from holdfast.journal.inbox.queue_limits import QueueLimits
+from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits
 
 DAY = 86_400.0
 
@@ -230,3 +230,9 @@ async def test_limits_that_are_changed_at_once_are_all_changed(box: InboxUnderTe
     )
     with pytest.raises(ConfigurationError, match="queued"):
         await box.inbox.change_limits("tenant:acme", {"queued": -1})
+
+
+def test_a_tenant_with_limits_of_its_own_is_also_paused_with_all_tenants() -> None:
+    each = QueueLimits(running=4, is_paused=True, is_draining=True)
+    limits = LimitTable({"tenant": each, "tenant:acme": QueueLimits(running=9)}).of_tenant("acme")
+    assert limits == QueueLimits(running=9, is_paused=True, is_draining=True)
