@@ -35,7 +35,7 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     """What seed 003 has one way of, and what a test replaces.
 
     Args:
-        raw_text: text that is no JSON object is an answer ("accept", as in the seed), is one unless
+        raw_text: text that is not a JSON object is an answer ("accept", as in the seed), is one unless
             it looks like JSON that was cut ("prose"), or is repeated ("refuse").
         by_category: give up at once what cannot succeed, such as a bad key, and wait at least as
             long as the provider says. Without it, whatever the call raises is repeated (the seed).

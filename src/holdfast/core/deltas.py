@@ -50,7 +50,7 @@ class RefusalDelta(Struct, frozen=True, gc=False):
 
 
 class CharactersReplaced(Struct, frozen=True, gc=False):
-    """U+FFFD stands in the reply for bytes or escapes that are no characters."""
+    """U+FFFD stands in the reply for bytes or escapes that are not characters."""
 
 
 class HostedToolStarted(Struct, frozen=True, gc=False):

@@ -144,7 +144,7 @@ class CallMetrics:
             success: whether it gave a value.
             attempts: how often it was tried.
             error_type: the category of a failure.
-            response_time: seconds; what is no number of seconds is not counted.
+            response_time: seconds; what is not a number of seconds does not count.
             call_type: the kind of call; beyond 64 kinds, the rest are counted as "other".
             session: the session of the call. The newest 1,000 sessions are counted.
         """

@@ -65,7 +65,7 @@ _WHY: dict[Reason, str] = {
     "deadline": "the wait of {detail} s would pass the deadline",
     "delay_too_long": "the provider asks to wait {detail} s, more than max_provider_delay",
     "breaker": "waiting another {detail} s would be more than max_breaker_wait",
-    "custom_invalid": "custom_retry answered {detail}, which is no number of seconds",
+    "custom_invalid": "custom_retry answered {detail}, which is not a number of seconds",
     "custom_failed": "custom_retry or provider_handler raised {detail}",
     "custom_blocked": "custom_retry did not answer in {detail} s",
 }

@@ -60,7 +60,7 @@ def as_reply(value: ReplyLike, number: int, wire: str = "") -> Reply:
         wire: the wire of the request, on which calls of the provider's own tools have their form.
 
     Raises:
-        ConfigurationError: the value is no reply, or the wire has no such part.
+        ConfigurationError: the value is not a reply, or the wire has no such part.
     """
     if isinstance(value, Reply):
         reply = value
