@@ -80,7 +80,7 @@ def ride_waves() -> None:
 def compare_policies(clients: int) -> None:
     """Run every policy through every incident."""
     lines = [
-        "# A fleet of clients and an ill provider, simulated",
+        "# A fleet of clients and an overloaded provider, simulated",
         "",
         _ABOUT.format(clients=clients, load=LOAD),
     ]

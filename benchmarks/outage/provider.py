@@ -1,7 +1,7 @@
 """A provider with a fixed capacity, a queue, and an incident, in virtual time.
 
 Work is counted in requests. A request that finds the queue full is refused, and refusing costs a
-part of a request's work too: that is how retries keep an ill provider ill.
+part of a request's work too: that is how retries keep an overloaded provider overloaded.
 """
 
 from __future__ import annotations
