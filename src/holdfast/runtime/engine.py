@@ -134,7 +134,7 @@ class Engine(Generic[T]):
         self.pruning: BackgroundPruning | None = None
         retention = keywords["retention"]
         if retention is not None:
-            self.require_journal("delete old sessions")
+            self.require_journal("delete old sessions from")
             from holdfast.runtime.sessions.agent_sessions import make_pruning  # only with retention
 
             self.pruning = make_pruning(self.plan, self.session_pool, retention)
@@ -188,7 +188,7 @@ class Engine(Generic[T]):
             questions: as for `run`.
         """
         require_asyncio()
-        journal, run_id = self.require_journal("resume"), turn.run_id
+        journal, run_id = self.require_journal("resume from"), turn.run_id
         context = TurnContext(
             channel=channel,
             questions=self._make_broker() if questions is None else questions,
@@ -222,14 +222,14 @@ class Engine(Generic[T]):
         """Return the journal. Raises ConfigurationError if there is none for this action."""
         if self.journal is None:
             raise ConfigurationError(
-                "journal", f"there is none to {action} from", fix="Pass journal= to the Agent"
+                "journal", f"there is none to {action}", fix="Pass journal= to the Agent"
             )
         return self.journal
 
     async def open_runs(self, timing: RecoveryTime | None = None) -> list[RunEntry]:
         """List the runs that are open and not in progress; see `Agent.open_runs`."""
         require_asyncio()
-        journal = self.require_journal("recover")
+        journal = self.require_journal("recover from")
         return [
             entry
             for entry in await (timing or RecoveryTime(None)).open_runs(journal)
@@ -247,7 +247,7 @@ class Engine(Generic[T]):
         require_asyncio()
         check_names("Agent.recover", keywords, RECOVER_NAMES)
         turn = self._check_continued(read_continued_turn("", output, keywords))
-        journal = self.require_journal("recover")
+        journal = self.require_journal("recover from")
         timing = RecoveryTime(keywords.get("seconds", DEFAULT_SECONDS))
         chosen = keywords.get("runs")
         check_value("runs", chosen, Sequence[str] | None)
@@ -275,7 +275,7 @@ class Engine(Generic[T]):
         max_wait: float = 0,
     ) -> None:
         """Continue a turn that was interrupted, with its progress; any other stays as it is."""
-        run_id, journal = turn.run_id, self.require_journal("recover")
+        run_id, journal = turn.run_id, self.require_journal("recover from")
         context = msgspec.structs.replace(context, session=run_id, child_journal=journal)
         async with self.session_pool.open_session(run_id, max_wait=max_wait) as opened:
             if find_time_to_continue(opened.machine) <= self.plan.clock.now():
@@ -329,7 +329,7 @@ class Engine(Generic[T]):
     ) -> Result[Any]:
         """Run a turn, unless the journal has a turn with its request; finish and return that one."""
         require_asyncio()
-        journal = self.require_journal("find the request")
+        journal = self.require_journal("find the request in")
         questions = self._make_broker() if questions is None else questions
         known = await journal.find_request(request)
         if known is None:

@@ -142,7 +142,7 @@ class BatchRun(Generic[ItemT, T]):
         journal = resolve_journal(plan.journal)
         self._engine = engine if journal is None else copy_on_journal(engine, journal)
         if plan.is_saved:
-            self._engine.require_journal("save the batch")
+            self._engine.require_journal("save the batch in")
         engine.plan.check_deps(plan.deps)
         self._plan = plan
         self._source: _ItemSource[ItemT] = _ItemSource(items)
@@ -259,7 +259,7 @@ class BatchRun(Generic[ItemT, T]):
         async def run_once() -> Result[T]:
             known = None
             if request is not None:
-                known = await engine.require_journal("find the item").find_request(request)
+                known = await engine.require_journal("find the item in").find_request(request)
             return await (
                 engine.run(turn)
                 if known is None

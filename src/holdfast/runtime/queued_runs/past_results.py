@@ -30,7 +30,7 @@ async def read_result(engine: Engine[T], request: str) -> Result[T] | None:
     Raises:
         HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
     """
-    known = await engine.require_journal("read the result").find_request(request)
+    known = await engine.require_journal("read the result from").find_request(request)
     if known is None:
         return None
     run_id, key = known
