@@ -47,7 +47,12 @@ def open_stream(stream: object) -> Iterator[Iterable[object]]:
 
 @asynccontextmanager
 async def aopen_stream(stream: object) -> AsyncIterator[AsyncIterable[object]]:
-    """Like `open_stream`, for the stream of an asynchronous client, which may be awaitable."""
+    """Like `open_stream`, for the stream of an asynchronous client, which may be awaitable.
+
+    Raises:
+        EmptyResponseError: there is no stream.
+        UnexpectedTypeError: it is not a stream of an asynchronous client.
+    """
     if isawaitable(stream):
         stream = await stream
     _require_stream(stream)

@@ -135,6 +135,9 @@ def merge_extra(
 ) -> None:
     """Merge the user's fields into a body: lists are extended, objects updated, other values replaced.
 
+    Raises:
+        ConfigurationError: a field is reserved.
+
     >>> body = {"tools": [1], "model": "m"}
     >>> merge_extra(body, {"tools": [2], "top_k": 5}, ("model",))
     >>> body

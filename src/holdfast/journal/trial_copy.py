@@ -30,6 +30,9 @@ def copied_files(path: str, *, pages: bool) -> Iterator[str]:
     Args:
         path: the journal.
         pages: whether to copy all pages; otherwise only those at the beginning.
+
+    Raises:
+        JournalStorageError: the copy cannot be made, such as on a full disk.
     """
     folder = _folder_of(path)
     logs = [ending for ending in (LOG, ROLLBACK) if size_of(path + ending)]

@@ -107,7 +107,7 @@ def target_pipeline(
 
     Args:
         endpoint: names provider and model; errors show it.
-        account: tells addresses and keys of one endpoint apart; `cache.scope_of` makes one.
+        account: tells addresses and keys of one endpoint apart; `account_scope` makes one.
         retry_options: the settings of retry.
         resilience: the other settings.
         last: False when there is another model to fall back to; then a call does not wait for an
@@ -143,7 +143,7 @@ def outer_pipeline(
     """The strategies around all models together: everything outside of retry.
 
     Args:
-        scope: names the accounts that answers belong to; `cache.scope_of` makes one.
+        scope: names the accounts that answers belong to; `account_scope` makes one.
         resilience: the settings.
         fallback: the other models, each with its own `target_pipeline` around it.
         call_type: the kind of call in metrics.
@@ -166,7 +166,7 @@ class Candidate(Struct, frozen=True):
         model: its name on its wire, put into the request.
         endpoint: names provider and model; errors show it.
         operation: asks it once.
-        account: tells addresses and keys of one endpoint apart; `cache.scope_of` makes one.
+        account: tells addresses and keys of one endpoint apart; `account_scope` makes one.
     """
 
     name: str

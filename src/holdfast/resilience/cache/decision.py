@@ -43,10 +43,13 @@ def request_key(scope: str) -> KeyOf:
 
     Args:
         scope: names the account and the endpoint; `account_scope` makes one.
+
+    Raises:
+        ConfigurationError: the scope is empty.
     """
     if not scope:
         raise ConfigurationError(
-            "cache.scope", "must name the credentials", fix="Use scope_of(api_key, base_url)"
+            "cache.scope", "must name the credentials", fix="Use account_scope(base_url, api_key)"
         )
 
     def key_of(payload: object) -> str | None:

@@ -261,7 +261,11 @@ class RunStream(Generic[T]):
 
     @property
     def result(self) -> Result[T]:
-        """The result of the finished run; raises what the run raised."""
+        """The result of the finished run; raises what the run raised.
+
+        Raises:
+            RuntimeError: the run is not finished.
+        """
         task = self._require_task()
         if not task.done():
             raise RuntimeError("the run is not finished: read the stream to its end first")

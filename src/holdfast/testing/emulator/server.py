@@ -99,7 +99,7 @@ class Emulator:
 
     @property
     def origin(self) -> str:
-        """The URL of the emulator without a path."""
+        """The URL of the emulator without a path. Raises ConfigurationError if it is not running."""
         if not self._port:
             raise ConfigurationError(
                 "emulator", "is not running", fix="Use it in `with` or `async with`"
