@@ -32,9 +32,8 @@ class ShownText:
     __slots__ = ("_abandoned", "_blocks", "_is_replaced", "_last_reply", "_next")
 
     def __init__(self) -> None:
-        self._blocks: dict[
-            int, str
-        ] = {}  # by the index of the delta, because blocks may interleave
+        # By the index of the delta, because blocks may interleave.
+        self._blocks: dict[int, str] = {}
         self._abandoned: ErrorInfo | None = None
         self._is_replaced = False
         self._last_reply = ""  # what was shown of the last reply, until its check as an output
