@@ -49,6 +49,24 @@ async def test_the_first_may_still_win() -> None:
     assert await Bench().run(act, hedge()) == Done("first")
 
 
+async def test_an_answer_at_the_moment_when_the_other_attempt_shows_text_is_not_the_result() -> None:
+    gate, bench = asyncio.Event(), Bench()
+
+    async def silent(_: CallContext[Any]) -> Outcome[Any]:
+        await gate.wait()
+        return Done("silent")
+
+    async def shown(call: CallContext[Any]) -> Outcome[Any]:
+        asyncio.get_running_loop().call_soon(gate.set)
+        await gate.wait()
+        call.execution.emit(TextDelta("shown"))
+        await asyncio.sleep(0)
+        return Done("shown")
+
+    assert await bench.run(Script(silent, shown), hedge()) == Done("shown")
+    assert TextDelta("shown") in bench.notices
+
+
 async def test_the_loser_is_cancelled_and_awaited() -> None:
     ended: list[str] = []
 
