@@ -1,4 +1,4 @@
-"""The hooks around the effects of a turn: around a model call, around a tool, and between effects.
+"""The hooks around the effects of a turn, and between them.
 
 This folder must not perform an effect itself.
 """

@@ -1,4 +1,4 @@
-"""Turns that are submitted and driven elsewhere: what is saved of one, and how to follow and await it.
+"""Turns that are submitted and driven elsewhere.
 
-This room must never drive a turn.
+What is saved of one, and how to follow and await it. This room must never drive a turn.
 """

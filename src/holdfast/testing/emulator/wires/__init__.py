@@ -1,4 +1,4 @@
-"""The wires of the emulator, one module each, with the functions of `EmulatorWire`.
+"""The wires of the emulator, one module each.
 
-A wire is pure: it parses a request from bytes and renders a reply to bytes.
+A wire has the functions of `EmulatorWire`, and is pure: it parses a request from bytes and renders a reply to bytes.
 """
