@@ -183,6 +183,10 @@ def test_the_architecture_document_shows_this_tree_and_these_layers() -> None:
     assert written == tree.filled(written), "ARCHITECTURE.md has drifted; run: ./run generate"
 
 
+def test_the_architecture_is_short_enough_to_be_read_through() -> None:
+    assert tree.DOCUMENT.stat().st_size <= 17_000, "shorten ARCHITECTURE.md"
+
+
 def test_the_tree_has_a_line_for_every_room() -> None:
     shown = tree.tree().splitlines()[1:]
     rooms = {module.parent for module in MODULES} - {PACKAGE}
