@@ -132,10 +132,21 @@ class Lives:
 
     def begin(self) -> None:
         if self.is_file:
-            shutil.rmtree(self.address, ignore_errors=True)
-            Path(self.address).mkdir()
+            self._begin_files()
+            return
         with self.open() as journal:
             asyncio.run(self._reset(journal))
+
+    def _begin_files(self) -> None:
+        """The files are the same each time, so they are made once and copied."""
+        shutil.rmtree(self.address, ignore_errors=True)
+        filled = Path(f"{self.address}-filled")
+        if not filled.exists():
+            Path(self.address).mkdir()
+            with self.open() as journal:
+                asyncio.run(fill(journal))
+            Path(self.address).rename(filled)
+        shutil.copytree(filled, self.address)
 
     @staticmethod
     async def _reset(journal: Store) -> None:
