@@ -37,7 +37,8 @@ async def test_a_body_that_does_not_arrive_is_answered_with_408(
 ) -> None:
     monkeypatch.setattr(admission, "BODY_SECONDS", 0.2)
     async with serve_club(tmp_path) as club:
-        head = "POST /sessions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100"
+        told = "Content-Type: application/json\r\nConnection: close\r\nContent-Length: 100"
+        head = f"POST /sessions HTTP/1.1\r\n{told}"
         received = await send_raw(club, head, b'{"a"')
         assert received.startswith(b"HTTP/1.1 408 ")
         assert b'"too_slow"' in received
@@ -50,7 +51,8 @@ async def test_a_body_that_is_too_long_is_refused_before_it_is_read(tmp_path: Pa
             ("Content-Length: 5000", b""),
             ("Transfer-Encoding: chunked", b"7d0\r\n" + b"x" * 2000 + b"\r\n"),
         ):
-            line = f"POST /chat HTTP/1.1\r\nContent-Type: application/json\r\n{head}"
+            told = f"Content-Type: application/json\r\nConnection: close\r\n{head}"
+            line = f"POST /chat HTTP/1.1\r\n{told}"
             assert (await send_raw(club, line, body)).startswith(b"HTTP/1.1 413 ")
 
 
