@@ -27,6 +27,7 @@ from holdfast import (
     Usage,
     user,
 )
+from holdfast.errors import JournalStorageError
 from holdfast.events import (
     AttemptStarted,
     FromAgent,
@@ -135,6 +136,12 @@ def test_the_status_lines_come_in_their_order() -> None:
             OutcomeKind.LIMIT,
             "The limit of 10 iterations is reached",
             "❌ Error: The limit of 10 iterations is reached",
+        ),
+        (
+            JournalStorageError("/d/journal.db", "the disk is full", fix="Free some space").info,
+            OutcomeKind.FAILED,
+            "cannot be saved, so the turn ended: journal /d/journal.db: the disk is full. Free some space.",
+            "❌ Error: The conversation cannot be saved.",
         ),
     ],
 )
@@ -434,17 +441,20 @@ def test_tokens_and_cost_grow_with_each_reply() -> None:
 
 
 def test_a_piece_of_a_long_answer_costs_no_more_than_one_of_a_short_answer() -> None:
-    def measure(before: int) -> float:
+    def begin(before: int) -> Transcript:
         transcript = Transcript()
         transcript.apply(_open(), 0.0)
         for _ in range(before):
             transcript.apply(TextDelta("some words "), 0.0)
-        times = []
-        for _ in range(5):
-            begun = time.perf_counter()
-            for _ in range(1_000):
-                transcript.apply(TextDelta("some words "), 0.0)
-            times.append(time.perf_counter() - begun)
-        return min(times)
+        return transcript
 
-    assert measure(100_000) < 5 * measure(0)
+    def measure(transcript: Transcript) -> float:
+        begun = time.thread_time()
+        for _ in range(100):
+            transcript.apply(TextDelta("some words "), 0.0)
+        return time.thread_time() - begun
+
+    short, long = begin(0), begin(100_000)
+    # In turns, and the best of many: what else runs on the machine takes caches from both alike.
+    pairs = [(measure(short), measure(long)) for _ in range(30)]
+    assert min(pair[1] for pair in pairs) < 5 * min(pair[0] for pair in pairs)

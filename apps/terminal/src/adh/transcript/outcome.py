@@ -63,8 +63,17 @@ class Outcome(Struct, frozen=True, kw_only=True):
 STOPPED_TEXT = "Stopped. What was done until then stays."
 WAITING_TEXT = "The turn waits for an answer. It continues with `adh --resume`."
 
+UNSAVED_TEXT = (
+    "The conversation cannot be saved, so the turn ended: {problem}\n\n"
+    "Nothing runs that cannot be recorded. What was saved stays, and no tool runs twice. Once the problem is "
+    "gone, send the message again."
+)
+UNSAVED_STATUS = "❌ Error: The conversation cannot be saved."
+"""What stands there when a record could not be saved: that has nothing to do with the model."""
+
 LIMIT_ADVICE = "Begin another session, or raise session.token_limit in the settings."
 
+_JOURNAL = "journal"
 _STRUCTURE = re.compile(r"Invalid response structure: expected (.*), got (.*)", re.DOTALL)
 _BY_CODE: dict[str, type[ResponseError]] = {
     "truncated": TruncatedError,
@@ -114,6 +123,8 @@ def describe_failure(info: ErrorInfo, partial: str = "") -> Outcome:
         info: the failure.
         partial: the text of the answer that broke off.
     """
+    if info.code == _JOURNAL:
+        return _describe_unsaved(info, partial)
     error = make_exception(info)
     kind = next((kind for cls, kind in _KINDS if isinstance(error, cls)), OutcomeKind.FAILED)
     result = ResponseHandler().result(error)
@@ -124,6 +135,17 @@ def describe_failure(info: ErrorInfo, partial: str = "") -> Outcome:
         error=info,
         partial=partial,
         status=escape_invisible(_status_line(error)),
+    )
+
+
+def _describe_unsaved(info: ErrorInfo, partial: str) -> Outcome:
+    problem = info.safe.rstrip(".") + "."
+    return Outcome(
+        kind=OutcomeKind.FAILED,
+        text=escape_invisible(UNSAVED_TEXT.format(problem=problem)),
+        error=info,
+        partial=partial,
+        status=UNSAVED_STATUS,
     )
 
 
