@@ -85,7 +85,7 @@ async def test_scrolling_up_by_lines_never_jumps() -> None:
     async with chat.open(80, 30) as pilot:
         log = chat.session.log
         seen = _seen(chat)
-        for _ in range(60):
+        for _ in range(20):
             log.scroll_up(animate=False, immediate=True)
             await pilot.pause()
             now = _seen(chat)
@@ -189,3 +189,24 @@ async def test_an_answer_of_a_megabyte_streams_at_the_same_cost() -> None:
         block = chat.conversation.transcript.blocks[-1]
         assert isinstance(block, AnswerBlock)
         assert len(block.text) > 1_000_000
+
+
+async def test_what_did_not_change_is_not_laid_out_or_made_again() -> None:
+    chat = ScriptedChat()
+    async with chat.open() as pilot:
+        chat.conversation.open_turn("go")
+        chat.conversation.begin_reply()
+        chat.conversation.stream("One line.\n\n" * 3 + "The beginning of a long ")
+        await chat.settle(pilot)
+        layouts: list[object] = []
+        chat.app.screen.screen_layout_refresh_signal.subscribe(chat.app.screen, layouts.append)
+        log = chat.session.log
+        name = chat.conversation.transcript.blocks[-1].id
+        rows = {id(strip) for strip in log._painted[name]}
+        for number in range(20):
+            chat.conversation.stream(f"word{number} ")
+            await chat.settle(pilot)
+        assert "word19" in chat.read()
+        assert layouts == []
+        kept = [strip for strip in log._painted[name] if id(strip) in rows]
+        assert [strip.text.strip() for strip in kept if strip.text.strip()][:3] == ["One line."] * 3

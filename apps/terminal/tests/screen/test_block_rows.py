@@ -75,7 +75,7 @@ def test_an_unfinished_answer_says_so_in_words_and_is_grey() -> None:
     rows = paint_block(block, OPEN, RowPainter(60, dark=True), None)
 
     assert "agent · not finished" in rows[0].text
-    assert rows[2].text == "  ⚠ not finished"
+    assert rows[2].text.rstrip() == "  ⚠ not finished"
     styles = [style for text, style, _ in rows[1] if "half" in text]
     assert styles[0] is not None
     assert str(styles[0].color and styles[0].color.name) == "#8b96a5"

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Offset, Size
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from adh.screen.block_rows import (
     AnswerRows,
@@ -77,6 +79,7 @@ class BlockLog(ScrollView, can_focus=True):
         self._painter: RowPainter | None = None
         self._placing = False
         self._laid_out_for = 0
+        self._row_look: tuple[int, Style] | None = None
 
     @property
     def painted_count(self) -> int:
@@ -232,7 +235,11 @@ class BlockLog(ScrollView, can_focus=True):
             number += 1
 
     def _move_to(self, top: int) -> None:
-        self.virtual_size = Size(self._width, self._lines.total)
+        size = Size(self._width, self._lines.total)
+        if size != self.virtual_size:
+            # The scrollbar is always there, so the screen need not be laid out again.
+            self.set_reactive(Widget.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
         if round(self.scroll_y) != top:
             self.scroll_to(y=top, animate=False, immediate=True, force=True)
 
@@ -252,10 +259,18 @@ class BlockLog(ScrollView, can_focus=True):
         else:
             self._place()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the rows of what is seen."""
+        # Each is computed from many parts, and is the same for all rows.
+        self._row_look = (self._width, self.rich_style)
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._row_look = None
+
     def render_line(self, y: int) -> Strip:
         """Return one row of what is seen."""
-        width = self._width
-        style = self.rich_style
+        width, style = self._row_look or (self._width, self.rich_style)
         line = round(self.scroll_y) + y
         place = self._lines.find(line)
         if place is None:

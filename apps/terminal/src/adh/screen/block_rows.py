@@ -70,13 +70,19 @@ class AnswerRows:
         for piece in block.pieces[self._taken :]:
             self._chunks.feed(piece)
         self._taken = len(block.pieces)
-        del self._rows[self._finished_rows :]
+        first = self._finished_rows
+        before = self._rows[first:]
+        del self._rows[first:]
         for chunk in self._chunks.finished[self._painted :]:
             self._paint(chunk)
         self._painted = len(self._chunks.finished)
         self._finished_rows = len(self._rows)
         if self._chunks.last.text.strip():
             self._paint(self._chunks.last)
+        # A row that is equal stays the same object, for which Textual has made everything already.
+        for number, old in enumerate(before[: len(self._rows) - first], first):
+            if self._rows[number] == old:
+                self._rows[number] = old
         return self._rows
 
     def _begin_anew(self, version: int, style: str) -> None:

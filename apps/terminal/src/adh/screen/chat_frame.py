@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.containers import Container
 from textual.filter import LineFilter
-from textual.widgets import Static
 
+from adh.screen.changing_line import ChangingLine, TitledFrame
 from adh.screen.colours import DARK_THEME, LIGHT_THEME
 from adh.screen.emoji_width import EmojiWidth
 from adh.screen.footer_text import describe_queue
@@ -68,17 +67,17 @@ class ChatFrame(App[None]):
 
     def compose(self) -> ComposeResult:
         """Yield the parts of the screen, from the top."""
-        chat = Container(id="chat")
-        chat.border_title = self.TITLE
+        chat = TitledFrame(id="chat")
+        chat.show_titles(self.TITLE, "")
         yield chat
         yield Container(id="inline-question")
-        yield Static(id="notices", markup=False)
-        yield Static(id="queue", markup=False)
+        yield ChangingLine(id="notices")
+        yield ChangingLine(id="queue")
         prompt = PromptInput(id="prompt")
-        prompt.border_title = INITIALIZING
+        prompt.show_title(INITIALIZING)
         prompt.border_subtitle = HINTS
         yield prompt
-        yield Static(id="footer", markup=False)
+        yield ChangingLine(id="footer")
 
     @property
     def prompt(self) -> PromptInput:
@@ -87,8 +86,8 @@ class ChatFrame(App[None]):
 
     def show_queue(self, texts: list[str]) -> None:
         """Show the messages that wait."""
-        line = self.screen_stack[0].query_one("#queue", Static)
-        line.update(describe_queue(texts, max(20, self.size.width - 4)))
+        line = self.screen_stack[0].query_one("#queue", ChangingLine)
+        line.show_text(describe_queue(texts, max(20, self.size.width - 4)))
         line.set_class(bool(texts), "shown")
 
     def show_notice(self, text: str, seconds: float = NOTICE_SECONDS) -> None:
@@ -104,6 +103,6 @@ class ChatFrame(App[None]):
             self._show_notices()
 
     def _show_notices(self) -> None:
-        notices = self.screen_stack[0].query_one("#notices", Static)
-        notices.update(Text("\n".join(self._notices)))
+        notices = self.screen_stack[0].query_one("#notices", ChangingLine)
+        notices.show_text("\n".join(self._notices))
         notices.set_class(bool(self._notices), "shown")

@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-from textual.containers import Container
-from textual.widgets import Static
-
 from adh.screen.block_log import BlockLog
+from adh.screen.changing_line import ChangingLine, TitledFrame
 from adh.screen.chat_commands import ChatCommands
 from adh.screen.chat_text import collect_chat, describe_block
 from adh.screen.conversation_port import AskedQuestion, OpenChat
@@ -26,6 +23,9 @@ if TYPE_CHECKING:
 
 FLUSH_SECONDS = 0.04
 """The shortest time between two paints of what changed."""
+
+MOST_FLUSH_SECONDS = 0.25
+"""The longest time between two paints, on a machine on which a paint takes long."""
 
 TOOL_FLUSH_SECONDS = 0.1
 """The shortest time between two paints of a tool's live output."""
@@ -54,6 +54,7 @@ class ChatSession:
         self._preamble: list[NoteBlock] = []
         self._changed: set[str] = set()
         self._flush_pending = False
+        self._flush_seconds = FLUSH_SECONDS
         self._tools_at = 0.0
         self._stopping = False
         self._notes = 0
@@ -84,8 +85,8 @@ class ChatSession:
         await self.conversation.close()
 
     @property
-    def _chat_frame(self) -> Container:
-        return self.app.screen_stack[0].query_one("#chat", Container)
+    def _chat_frame(self) -> TitledFrame:
+        return self.app.screen_stack[0].query_one("#chat", TitledFrame)
 
     @property
     def is_running(self) -> bool:
@@ -164,7 +165,7 @@ class ChatSession:
         self._changed.update(ids)
         if not self._flush_pending and self.is_ready:
             self._flush_pending = True
-            self.app.set_timer(FLUSH_SECONDS, self._flush)
+            self.app.set_timer(self._flush_seconds, self._flush)
 
     def _flush(self) -> None:
         """Paint what changed."""
@@ -178,6 +179,12 @@ class ChatSession:
             self._flush_pending = True
             self.app.set_timer(TOOL_FLUSH_SECONDS, self._flush)
         self._show_lines()
+        self.app.call_after_refresh(self._measure_paint, self.app.clock())
+
+    def _measure_paint(self, begun: float) -> None:
+        """Wait as long before the next paint as this one took, so that painting takes half of the time at most."""
+        took = self.app.clock() - begun
+        self._flush_seconds = min(max(took, FLUSH_SECONDS), MOST_FLUSH_SECONDS)
 
     def _take_late_tools(self) -> set[str]:
         """Return the tools whose output was painted a moment ago, and waits for the next time."""
@@ -196,18 +203,18 @@ class ChatSession:
         self.log.name_agent(facts.agent)
         frame.set_class(running, "busy")
         frame.set_class(not facts.safety, "unsafe")
-        frame.border_title = Text(
+        frame.show_titles(
             f"{app.TITLE} • Safety: {'ON' if facts.safety else 'OFF'}"
-            + (" • ⏳ Processing..." if running else "")
+            + (" • ⏳ Processing..." if running else ""),
+            escape_invisible(self._describe_status()),
         )
-        frame.border_subtitle = Text(escape_invisible(self._describe_status()))
         thought = escape_invisible(transcript.thought)
-        app.prompt.border_title = Text(f"💭 {thought}" if thought else "")
+        app.prompt.show_title(f"💭 {thought}" if thought else "")
         app.show_queue([escape_invisible(text) for text in conversation.queue])
         width = max(10, app.size.width - 4)
         tokens = transcript.usage.total
         footer = describe_session(facts, tokens, transcript.cost, width)
-        app.screen_stack[0].query_one("#footer", Static).update(escape_invisible(footer))
+        app.screen_stack[0].query_one("#footer", ChangingLine).show_text(escape_invisible(footer))
 
     def _describe_status(self) -> str:
         countdown = self.conversation.transcript.countdown

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -67,6 +68,13 @@ class PromptInput(TextArea):
         self._history: list[str] = []
         self._at = 0
         self._browsing = False
+        self._title = ""
+
+    def show_title(self, text: str) -> None:
+        """Show this text in the upper border."""
+        if text != self._title:
+            self._title = text
+            self.border_title = Text(text)
 
     def remember(self, texts: list[str]) -> None:
         """Take earlier messages into the history, oldest first."""

@@ -69,7 +69,9 @@ class RowPainter:
         )
         before = list(head)
         for number, line in enumerate(lines):
-            rows.append(make_strip([*(before if number == 0 else [Segment(rest)]), *line]))
+            row = make_strip([*(before if number == 0 else [Segment(rest)]), *line])
+            # A row of the whole width is shown as it is, so what Textual makes of it is made once.
+            rows.append(row.extend_cell_length(self.width))
         return rows
 
     def paint_markdown(self, text: str, indent: str = "", style: str = "") -> list[Strip]:
