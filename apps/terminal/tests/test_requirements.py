@@ -1,0 +1,41 @@
+"""Each requirement has tests that prove it, and these tests are there."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parents[2]
+TABLE: dict[str, dict[str, list[str]]] = tomllib.loads(
+    (TESTS / "requirements.toml").read_text(encoding="utf-8")
+)
+ROWS = [(section, row, tests) for section, rows in TABLE.items() for row, tests in rows.items()]
+
+
+@cache
+def list_functions(path: str) -> frozenset[str]:
+    file = next(
+        (folder / path for folder in (TESTS, ROOT) if (folder / path).is_file()), TESTS / path
+    )
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in tree.body if isinstance(node, functions))
+
+
+def test_every_section_has_rows() -> None:
+    assert [section.partition(" ")[0] for section in TABLE] == [str(n) for n in range(1, 11)]
+    assert all(len(rows) >= 5 for rows in TABLE.values())
+
+
+@pytest.mark.parametrize(("section", "row", "tests"), ROWS, ids=[row[1] for row in ROWS])
+def test_a_row_has_tests_that_are_there(section: str, row: str, tests: list[str]) -> None:
+    assert tests, f"{section}: {row}"
+    for test in tests:
+        path, _, name = test.partition("::")
+        assert name in list_functions(path), test
+        assert name.startswith("test_") or path.startswith("benchmarks/"), test
