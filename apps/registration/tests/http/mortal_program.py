@@ -27,6 +27,7 @@ from holdfast.journal.sqlite import SqliteJournal
 from registration.emulators.serving import serve
 from registration.http.app import create_app
 from registration.http.running import Time
+from registration.providers import mcp_addresses as _imported_once  # noqa: F401  # REASON: half a second a fork
 from registration.settings import read_settings
 from registration.store import database as database_module
 from registration.store.postgres import PostgresConnection
