@@ -5,7 +5,8 @@ Three tables, each with both sides in turn in one run, in schemas of their own t
 - the delay from a submission to the begin of its turn, beside that of a bare job of procrastinate from its
   deferral to its begin, and the time of one commit; at most twice the bare delay and one commit;
 - turns a second with 1, 2 and 4 workers, beside bare jobs that do nothing; a turn has one model call, three
-  records, a lease and three transactions of the inbox;
+  records, a lease and three transactions of the inbox; in both tables also workflows of DBOS with its own
+  queue, if `./run bench --peers` has installed it: see `benchmarks.dbos_turns`;
 - the time from `kill -9` of a worker to the next begin of what it drove; at most the lease and 2 seconds.
 
 Workers are processes of their own. All times are of the clock that the processes of a machine share.
@@ -22,11 +23,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Self
 
 import procrastinate
 import psycopg
 
+from benchmarks import dbos_turns
 from holdfast import Agent, PostgresJournal, Reply, Text, ToolCall, tool
 from holdfast.models import ModelRequest
 from holdfast.resilience import CallContext, Done, Outcome
@@ -35,6 +38,7 @@ from holdfast.worker import Worker
 
 DELAYS, TURNS, PARALLEL, AT_ONCE = 40, 200, 16, 16
 LEASES = (4.0, 10.0)
+PEERS = Path(__file__).parent / "peers" / ".venv" / "bin" / "python"
 
 
 class Speaker(ScriptedModel):
@@ -91,17 +95,29 @@ async def work_bare(url: str) -> None:
 
 
 class WorkerProgram:
-    """A worker of one side in a process of its own.
+    """A worker of one side, or what submits to DBOS, in a process of its own.
 
     Args:
-        arguments: what it is started with.
+        arguments: what it is started with; "dbos" first for the program of DBOS.
     """
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "benchmarks.queued_turns", *arguments]
+        if arguments[0] == "dbos":
+            command = [str(PEERS), "-m", "benchmarks.dbos_turns", *arguments[1:]]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
+
+    def write(self, word: str) -> None:
+        """Let it submit a word."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
 
     def read(self) -> tuple[str, float]:
         """Return the next word that it says, and when it did."""
@@ -114,9 +130,7 @@ class WorkerProgram:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        self.process.communicate()
 
 
 class Submitter:
@@ -165,7 +179,7 @@ async def measure_delays(submitter: Submitter) -> dict[str, list[float]]:
             WorkerProgram("holdfast", submitter.url, "30") as ours,
             WorkerProgram("bare", submitter.url) as bare,
         ):
-            ours.read(), bare.read()
+            assert (ours.read()[0], bare.read()[0]) == ("begun", "begun")
             await asyncio.sleep(1)
             for number in range(DELAYS + 5):
                 at = await submitter.submit(f"d{number}")
@@ -181,6 +195,23 @@ async def measure_delays(submitter: Submitter) -> dict[str, list[float]]:
     return {side: values[5:] for side, values in found.items()}
 
 
+def measure_delays_of_dbos(url: str) -> list[float]:
+    """Return the delays of DBOS in ms, one at a time."""
+    found: list[float] = []
+    with WorkerProgram("dbos", "work", url) as worker:
+        assert worker.read()[0] == "begun"
+        with WorkerProgram("dbos", "submit", url) as submitter:
+            assert submitter.read()[0] == "begun"
+            for number in range(DELAYS + 5):
+                submitter.write(f"d{number}")
+                _, at = submitter.read()
+                word, began = worker.read()
+                assert word == f"d{number}"
+                found.append(1000 * (began - at))
+                time.sleep(0.05 + 0.003 * number)  # in no step with its polls
+    return found[5:]
+
+
 async def _time_commit(url: str) -> float:
     async with await psycopg.AsyncConnection.connect(url) as connection:
         await connection.execute("CREATE TABLE IF NOT EXISTS bare (id int)")
@@ -191,31 +222,57 @@ async def _time_commit(url: str) -> float:
         return time.monotonic() - begin
 
 
-async def measure_rate(submitter: Submitter, side: str, workers: int) -> float:
-    """Return how much work of a side so many workers do in a second."""
-    async with submitter.app.open_async():
-        await submitter.fill(side, TURNS)
-    arguments = [side, submitter.url] + (["30"] if side == "holdfast" else [])
+async def measure_rate(url: str, side: str, workers: int) -> float:
+    """Return how much work of a side so many workers do in a second.
+
+    Args:
+        url: the address of the server.
+        side: "holdfast", "bare" or "dbos".
+        workers: how many.
+    """
+    if side == "dbos":
+        with make_schema(url, dbos_turns.SCHEMA):
+            await asyncio.to_thread(_fill_dbos, url)
+            return await _read_rate(["dbos", "work", url], workers)
+    with make_schema(url, "queued_turns") as own:
+        submitter = Submitter(own)
+        await submitter.prepare()
+        async with submitter.app.open_async():
+            await submitter.fill(side, TURNS)
+        return await _read_rate([side, own, *(["30"] if side == "holdfast" else [])], workers)
+
+
+async def _read_rate(arguments: Sequence[str], workers: int) -> float:
     with ExitStack() as stack:
         programs = [stack.enter_context(WorkerProgram(*arguments)) for _ in range(workers)]
         lines = await asyncio.gather(
             *(asyncio.to_thread(_read_until_idle, program) for program in programs)
         )
     times = sorted(at for some in lines for at in some)
-    assert len(times) >= TURNS, (side, workers, len(times))
+    assert len(times) >= TURNS, (arguments[0], workers, len(times))
     tenth = len(times) // 10  # while all workers work
     return (len(times) - 2 * tenth) / (times[-tenth - 1] - times[tenth])
+
+
+def _fill_dbos(url: str) -> None:
+    with WorkerProgram("dbos", "work", url) as worker:  # which makes the tables and the queue
+        assert worker.read()[0] == "begun"
+    with WorkerProgram("dbos", "submit", url) as submitter:
+        assert submitter.read()[0] == "begun"
+        for number in range(TURNS):
+            submitter.write(f"w{number}")
+            assert submitter.read()[0] == f"w{number}"
 
 
 def _read_until_idle(program: WorkerProgram) -> Sequence[float]:
     """Return the times of what a worker did until it has nothing to do for some seconds."""
     assert program.process.stdout is not None
-    source, pending, found, seconds = program.process.stdout.fileno(), b"", list[float](), 30.0
+    source, pending, found, seconds = program.process.stdout.fileno(), b"", list[float](), 120.0
     while select.select([source], [], [], seconds)[0]:
         pending += os.read(source, 65536)
         *lines, pending = pending.split(b"\n")
         found += [float(line.split()[1]) for line in lines if b" " in line]
-        seconds = 12.0 if found else 30.0
+        seconds = 12.0 if found else 30.0  # it has begun
     return found
 
 
@@ -251,10 +308,18 @@ def make_schema(url: str, name: str) -> Iterator[str]:
 
 async def main(url: str) -> None:
     """Measure all, and print."""
+    sides = ["holdfast", "bare"]
+    if PEERS.exists():
+        sides.append("dbos")
+    else:
+        print("DBOS is not installed: ./run bench --peers")
     with make_schema(url, "queued_turns") as own:
         submitter = Submitter(own)
         await submitter.prepare()
         delays = await measure_delays(submitter)
+        if "dbos" in sides:
+            with make_schema(url, dbos_turns.SCHEMA):
+                delays["dbos"] = await asyncio.to_thread(measure_delays_of_dbos, url)
         middle = {side: statistics.median(values) for side, values in delays.items()}
         worst = {side: statistics.quantiles(values, n=20)[-1] for side, values in delays.items()}
         for side in delays:
@@ -262,14 +327,9 @@ async def main(url: str) -> None:
         share = (middle["holdfast"] - middle["commit"]) / middle["bare"]
         print(f"without one commit, {share:.2f} times the bare delay (limit 2)", flush=True)
     for workers in (1, 2, 4):
-        rates = {}
-        for side in ("holdfast", "bare"):
-            with make_schema(url, "queued_turns") as own:
-                submitter = Submitter(own)
-                await submitter.prepare()
-                rates[side] = await measure_rate(submitter, side, workers)
-        ours, bare = rates["holdfast"], rates["bare"]
-        print(f"{workers} workers: {ours:6.1f} turns/s, {bare:6.1f} bare jobs/s", flush=True)
+        rates = {side: await measure_rate(url, side, workers) for side in sides}
+        figures = ", ".join(f"{side} {rate:6.1f}" for side, rate in rates.items())
+        print(f"{workers} workers, in a second: {figures}", flush=True)
     for lease in LEASES:
         with make_schema(url, "queued_turns") as own:
             await Submitter(own).prepare()
