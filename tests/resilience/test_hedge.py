@@ -49,7 +49,9 @@ async def test_the_first_may_still_win() -> None:
     assert await Bench().run(act, hedge()) == Done("first")
 
 
-async def test_an_answer_at_the_moment_when_the_other_attempt_shows_text_is_not_the_result() -> None:
+async def test_an_answer_at_the_moment_when_the_other_attempt_shows_text_is_not_the_result() -> (
+    None
+):
     gate, bench = asyncio.Event(), Bench()
 
     async def silent(_: CallContext[Any]) -> Outcome[Any]:
