@@ -68,6 +68,12 @@ def test_failed_attempts_cost_too() -> None:
     assert fold.used == {"m": Usage(1114, 7)}
 
 
+def test_a_cost_is_never_below_zero() -> None:
+    prices = TokenPrices(input=10, output=1, cached_input=0)
+    assert prices.cost_of(Usage(5, 0, cached_input=1_000_000)) == 0
+    assert prices.cost_of(Usage(2**53, 2**53)) == 99_079_191_802.15091
+
+
 async def test_a_filter_by_cost_needs_prices() -> None:
     async with serve(create_app(priced(reply("dear", Usage(1, 1))))) as base:
         async with Client(base) as client:
@@ -83,6 +89,8 @@ async def test_a_filter_by_cost_needs_prices() -> None:
 def test_wrong_prices_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"prices\.input"):
         TokenPrices(input=-1, output=1)
+    with pytest.raises(ConfigurationError, match="from 0 to 1e"):
+        TokenPrices(input=1e308, output=1)
     with pytest.raises(ConfigurationError, match="prices"):
         ServiceOptions(prices={"m": 3})  # type: ignore[dict-item]
     with pytest.raises(ConfigurationError, match="hold_text"):

@@ -6,15 +6,19 @@ This module must never guess a price: a cost that is not known is None.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields, check_value
-from holdfast.core.constraints import NonNegativeFloat
+from holdfast.core.constraints import between
 from holdfast.core.messages import Usage
 
 _TOKENS = 1_000_000
 _EVERY_OTHER = "*"
+
+Price: TypeAlias = Annotated[float, between(0, 1e9)]
+"""A price of a million tokens."""
 
 
 class TokenPrices(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -26,7 +30,7 @@ class TokenPrices(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         cached_input: of what is sent and was cached; by default that of `input`.
 
     Raises:
-        ConfigurationError: one is not a number from 0.
+        ConfigurationError: one is not a number from 0 to a billion.
 
     >>> TokenPrices(input=3, output=15, cached_input=0.3).cost_of(
     ...     Usage(1_000_000, 100_000, cached_input=500_000)
@@ -34,9 +38,9 @@ class TokenPrices(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     3.15
     """
 
-    input: NonNegativeFloat
-    output: NonNegativeFloat
-    cached_input: NonNegativeFloat | None = None
+    input: Price
+    output: Price
+    cached_input: Price | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "prices.")
@@ -44,7 +48,7 @@ class TokenPrices(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def cost_of(self, usage: Usage) -> float:
         """Return the cost of tokens."""
         cached = self.input if self.cached_input is None else self.cached_input
-        fresh = usage.input - usage.cached_input
+        fresh = max(0, usage.input - usage.cached_input)  # whatever a provider says
         paid = fresh * self.input + usage.cached_input * cached + usage.output * self.output
         return round(paid / _TOKENS, 8)
 
