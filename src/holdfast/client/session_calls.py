@@ -84,7 +84,7 @@ class SessionCalls:
             agent: only sessions whose last turn had this agent.
             status: only sessions whose last turn is in this state.
             text: only sessions that contain this text.
-            min_cost: only sessions whose last turn cost at least so much.
+            min_cost: only sessions whose last turn cost at least this much.
         """
         query = {
             "limit": limit,

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
-from holdfast.core.errors import ConfigurationError
 from holdfast.telemetry.token_prices import TokenPrices
 
 
@@ -31,8 +30,5 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, TokenPrices] = {}
 
     def __post_init__(self) -> None:
-        if isinstance(self.hold_text, str):
-            fix = f"Write [{self.hold_text!r}]"
-            raise ConfigurationError("hold_text", "must be a list of names", fix=fix)
         check_value("hold_text", self.hold_text, Collection[str])
         check_value("prices", self.prices, Mapping[str, TokenPrices])

@@ -247,7 +247,7 @@ class SessionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         agent: only sessions whose last turn had this agent.
         status: only sessions whose last turn is in this state.
         q: only sessions that contain this text.
-        min_cost: only sessions whose last turn cost at least so much; the service needs prices.
+        min_cost: only sessions whose last turn cost at least this much; the service needs prices.
     """
 
     limit: PageSize = 50

@@ -54,11 +54,11 @@ async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> Ses
 
 def _fits(summary: SessionSummary, query: SessionsQuery) -> bool:
     """Whether a session fits the filters of a query."""
-    is_dear = query.min_cost is UNSET or (
+    costs_enough = query.min_cost is UNSET or (
         summary.turn_cost is not UNSET and summary.turn_cost >= query.min_cost
     )
     is_chosen = query.agent in (UNSET, summary.agent)
-    return is_dear and is_chosen and query.status in (UNSET, summary.turn_status)
+    return costs_enough and is_chosen and query.status in (UNSET, summary.turn_status)
 
 
 def _check_prices(tenant: TenantService, query: SessionsQuery) -> None:
