@@ -12,7 +12,7 @@ from tests.server.live_server import LiveServer, serve
 from holdfast import Agent, PostgresJournal, SqliteJournal, ToolCall, ToolPermission, tool
 from holdfast.errors import ConfigurationError
 from holdfast.journal.service_store_opening import open_service_store
-from holdfast.server import AccessLimits, AccessOptions, create_app
+from holdfast.server import AccessLimits, AccessOptions, ServiceOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.testing import ScriptedModel
 
@@ -169,5 +169,5 @@ async def wait_for_status(server: LiveServer, status: int, key: str) -> None:
 )
 def test_text_is_held_for_a_list_of_known_agents(names: Collection[str], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem) as raised:
-        create_app(greeter(), hold_text=names)
+        create_app(greeter(), options=ServiceOptions(hold_text=names))
     assert raised.value.argument == "hold_text"
