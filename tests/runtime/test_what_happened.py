@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Agent, Limits, MemoryJournal, tool
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
-from holdfast.core.events import ModelReplied
+from holdfast.core.events import ModelReplied, TurnInterrupted
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
@@ -131,3 +131,28 @@ async def test_whatever_a_crash_cut_off_the_next_turn_is_sent_a_true_history(
         ["one", "", ""],
         ["one", "", "", "paid it"],
     )
+
+
+@pytest.mark.parametrize("way", ["cancel", "abandon"])
+async def test_the_journal_says_who_ended_a_turn(way: str) -> None:
+    journal, begun = MemoryJournal(), asyncio.Event()
+
+    @tool(effect="read")
+    async def wait() -> str:
+        """Wait for ever."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    model = ScriptedModel(ToolCall("1", "wait", "{}"))
+    if way == "cancel":
+        async with Agent(model, tools=[wait], journal=journal).stream("Go", session="s") as run:
+            await begun.wait()
+            run.cancel(by="ann")
+    else:
+        dying = Agent(model, tools=[wait], journal=CrashAt(journal, 2))
+        with pytest.raises(SimulatedCrash):
+            await dying.run("Go", session="s")
+        await Agent(model, tools=[wait], journal=journal).abandon("s", by="ann")
+    ends = [one.event for one in await journal.read("s") if isinstance(one.event, TurnInterrupted)]
+    assert [end.by for end in ends] == ["ann"]
