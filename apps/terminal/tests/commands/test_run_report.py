@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from adh.commands.exit_statuses import ExitStatus
 from adh.commands.run_report import (
-    JudgedCall,
+    ReportedCall,
     RunMetadata,
     RunReport,
     format_json,
@@ -27,7 +27,7 @@ METADATA = RunMetadata(
     usage={"input": 1200, "output": 34},
 )
 DONE = RunReport(kind="done", response="It is fixed.", metadata=METADATA, prompt="Fix it")
-READ = JudgedCall(
+READ = ReportedCall(
     tool="read_file",
     arguments='{"file_path": "a.py"}',
     level="automatic",

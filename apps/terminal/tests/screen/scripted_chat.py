@@ -18,9 +18,9 @@ from adh.screen.chat_session import ChatSession
 from adh.screen.conversation_port import (
     ChatOpener,
     Choice,
+    FooterFacts,
     OpenChat,
     RuleRow,
-    SessionFacts,
     UndoView,
 )
 from adh.storage.settings import Settings
@@ -268,7 +268,7 @@ class ScriptedWorkspace:
 
     def __init__(self) -> None:
         self.settings = Settings()
-        self.facts = SessionFacts(
+        self.facts = FooterFacts(
             folder="~/shop",
             branch="main",
             agent="orchestrator",

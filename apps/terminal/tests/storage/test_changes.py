@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from adh.storage.changes import ChangeStore, FileChange, make_change_id
 from adh.storage.content_digest import ABSENT, digest_bytes, digest_path
+from adh.storage.file_undo import plan_undo, undo_changes
 from adh.storage.pending_writes import PendingWrites
 from adh.storage.storage_errors import ChangedContentError, StorageError
-from adh.storage.undo import plan_undo, undo_changes
 
 AT = datetime(2026, 3, 14, tzinfo=UTC)
 

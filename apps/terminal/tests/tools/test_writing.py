@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from adh.storage.approved_calls import ApprovedCall
 from adh.storage.changes import ChangeStore
 from adh.storage.content_digest import ABSENT, digest_bytes
+from adh.storage.file_undo import plan_undo, undo_changes
 from adh.storage.storage_errors import ProjectFileError, StorageError
-from adh.storage.undo import plan_undo, undo_changes
 from adh.tools.failure_words import describe_failure
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from adh.commands.run_report import CallOutcome, JudgedCall
+from adh.commands.run_report import CallOutcome, ReportedCall
 from adh.transcript.blocks import Block, ToolBlock, ToolState
 from adh.transcript.tool_fold import FAILED_CHECKS
 from holdfast.errors import redact
@@ -17,7 +17,7 @@ _RAN = (ToolState.SUCCESS, ToolState.FAILED, ToolState.IN_DOUBT, ToolState.EXECU
 
 def collect_calls(
     blocks: Iterable[Block], turn: int, answered_by: Mapping[str, str]
-) -> tuple[JudgedCall, ...]:
+) -> tuple[ReportedCall, ...]:
     """Return the calls of a turn, in order.
 
     Args:
@@ -48,8 +48,8 @@ def list_used_tools(blocks: Iterable[Block], turn: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ran))
 
 
-def _describe_call(block: ToolBlock, by: str) -> JudgedCall:
-    return JudgedCall(
+def _describe_call(block: ToolBlock, by: str) -> ReportedCall:
+    return ReportedCall(
         tool=block.name,
         arguments=redact(block.arguments),
         level=block.level or "unknown",

@@ -27,7 +27,7 @@ YES_FLAG = "--yes"
 NOBODY = "nobody"
 
 
-class GivenAnswer(Struct, frozen=True):
+class HeadlessAnswer(Struct, frozen=True):
     """An answer and who gave it.
 
     Args:
@@ -59,7 +59,7 @@ class RunAnswers:
         self._read = read
         self._says_yes = says_yes
 
-    async def choose(self, question: Question[Any]) -> GivenAnswer:
+    async def choose(self, question: Question[Any]) -> HeadlessAnswer:
         """Return the answer to a question.
 
         Args:
@@ -72,50 +72,50 @@ class RunAnswers:
                 return await self._choose_continuation(question)
             case ClarificationQuestion():
                 return await self._choose_text(question)
-        return GivenAnswer(NOBODY, None)
+        return HeadlessAnswer(NOBODY, None)
 
-    async def _choose_permission(self, question: PermissionQuestion) -> GivenAnswer:
+    async def _choose_permission(self, question: PermissionQuestion) -> HeadlessAnswer:
         if not isinstance(question, ApprovalQuestion):
-            return GivenAnswer(NOBODY, None)
+            return HeadlessAnswer(NOBODY, None)
         given = UnattendedAnswer(accept_confirm=self._says_yes).answer(question)
         if isinstance(given.value, Approved):
-            return GivenAnswer(YES_FLAG, given)
+            return HeadlessAnswer(YES_FLAG, given)
         if self._read is None:
-            return GivenAnswer(NOBODY, given)
+            return HeadlessAnswer(NOBODY, given)
         for row in format_approval(question):
             self._show(row)
         user = find_user()
         line = await self._read(format_prompt(question))
         if line is None:
-            return GivenAnswer(NOBODY, given)
+            return HeadlessAnswer(NOBODY, given)
         if is_yes(question, line):
-            return GivenAnswer(user, question.approve(by=user, typed=question.must_type))
-        return GivenAnswer(user, question.deny(by=user))
+            return HeadlessAnswer(user, question.approve(by=user, typed=question.must_type))
+        return HeadlessAnswer(user, question.deny(by=user))
 
-    async def _choose_continuation(self, question: ContinuationQuestion) -> GivenAnswer:
+    async def _choose_continuation(self, question: ContinuationQuestion) -> HeadlessAnswer:
         if self._says_yes:
-            return GivenAnswer(YES_FLAG, question.approve(by=YES_FLAG))
+            return HeadlessAnswer(YES_FLAG, question.approve(by=YES_FLAG))
         if self._read is None:
-            return GivenAnswer(NOBODY, question.deny(by=NOBODY))
+            return HeadlessAnswer(NOBODY, question.deny(by=NOBODY))
         user = find_user()
         self._show(f"The limit of {question.limit} iterations is reached.")
         line = await self._read(f"Continue for {question.extension} more? [y/N] ")
         agreed = (line or "").strip().lower() in ("y", "yes")
-        return GivenAnswer(user, question.approve(by=user) if agreed else question.deny(by=user))
+        return HeadlessAnswer(user, question.approve(by=user) if agreed else question.deny(by=user))
 
-    async def _choose_text(self, question: ClarificationQuestion) -> GivenAnswer:
+    async def _choose_text(self, question: ClarificationQuestion) -> HeadlessAnswer:
         if self._read is None:
-            return GivenAnswer(NOBODY, None)
+            return HeadlessAnswer(NOBODY, None)
         user = find_user()
         self._show(escape_invisible(question.question))
         for number, option in enumerate(question.options, 1):
             self._show(escape_invisible(f"  {number}: {option}"))
         line = (await self._read("> ") or "").strip()
         if not line:
-            return GivenAnswer(user, None)
+            return HeadlessAnswer(user, None)
         if line.isdecimal() and 1 <= int(line) <= len(question.options):
             line = question.options[int(line) - 1]
-        return GivenAnswer(user, question.answer(line, by=user))
+        return HeadlessAnswer(user, question.answer(line, by=user))
 
 
 def find_user() -> str:

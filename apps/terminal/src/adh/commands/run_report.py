@@ -28,7 +28,7 @@ _OUTCOMES: dict[CallOutcome, str] = {
 _LONGEST_CELL = 200
 
 
-class JudgedCall(Struct, frozen=True, kw_only=True):
+class ReportedCall(Struct, frozen=True, kw_only=True):
     """A call of a tool, and what was decided.
 
     Args:
@@ -100,7 +100,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
     error: str = ""
     partial: str = ""
     prompt: str = ""
-    calls: tuple[JudgedCall, ...] = ()
+    calls: tuple[ReportedCall, ...] = ()
 
     @property
     def status(self) -> ExitStatus:
@@ -170,7 +170,7 @@ def format_markdown(report: RunReport) -> str:
     return "\n".join(lines)
 
 
-def _format_calls(calls: Sequence[JudgedCall]) -> list[str]:
+def _format_calls(calls: Sequence[ReportedCall]) -> list[str]:
     if not calls:
         return ["No tool was called."]
     rows = ["| # | tool | arguments | level, risk | rule | outcome |", "|---|---|---|---|---|---|"]

@@ -13,7 +13,7 @@ from adh.conversation.conversation import Conversation
 from adh.rules.explain import format_conditions
 from adh.rules.judging import describe_restriction
 from adh.rules.rule import Rule
-from adh.screen.conversation_port import Choice, RuleRow, SessionFacts
+from adh.screen.conversation_port import Choice, FooterFacts, RuleRow
 from adh.storage.settings import Settings
 from adh.workspace.git_branch import find_branch
 from adh.workspace.workspace import Workspace
@@ -44,10 +44,10 @@ class ScreenWorkspace:
         self._branch_until = monotonic()
 
     @property
-    def facts(self) -> SessionFacts:
+    def facts(self) -> FooterFacts:
         """What the footer shows."""
         places, settings = self._workspace.parts.places, self._workspace.settings
-        return SessionFacts(
+        return FooterFacts(
             folder=shorten_folder(places.project, places.home),
             branch=self._find_branch(),
             agent=settings.agent,

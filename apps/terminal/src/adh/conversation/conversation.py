@@ -19,8 +19,8 @@ import msgspec
 from adh.agents.agent_errors import AgentFileError
 from adh.conversation.export import ExportPaths, write_export
 from adh.conversation.history import load_history
-from adh.conversation.notices import apply_item, describe_notice
 from adh.conversation.question_desk import OpenQuestion, QuestionDesk
+from adh.conversation.shown_items import apply_item, describe_notice
 from adh.conversation.undo import UndoPlan
 from adh.conversation.undo_turn import UndoTurn
 from adh.storage.storage_errors import StorageError

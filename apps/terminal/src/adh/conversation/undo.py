@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from adh.storage.changes import ChangeStore
 from adh.storage.content_digest import ABSENT
+from adh.storage.file_undo import FilesPlan, FileUndo, UndoConflict, plan_undo
 from adh.storage.storage_errors import StorageError
-from adh.storage.undo import FileUndo, UndoConflict, plan_undo
-from adh.storage.undo import UndoPlan as FilesPlan
 from adh.transcript.wording import to_line
 from holdfast.middleware import escape_invisible
 from holdfast.sessions import History, Point

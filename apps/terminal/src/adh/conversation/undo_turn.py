@@ -6,7 +6,7 @@ import asyncio
 
 from adh.conversation.undo import UndoError, UndoPlan, plan_turn_undo
 from adh.storage.audit_log import AuditEntry
-from adh.storage.undo import undo_changes
+from adh.storage.file_undo import undo_changes
 from adh.workspace.open_session import OpenSession
 from adh.workspace.workspace import Workspace
 

@@ -14,7 +14,7 @@ from adh.screen.chat_commands import ChatCommands
 from adh.screen.chat_text import collect_chat, describe_block
 from adh.screen.conversation_port import AskedQuestion, OpenChat
 from adh.screen.footer_text import describe_session
-from adh.screen.question_desk import QuestionDesk
+from adh.screen.question_queue import QuestionQueue
 from adh.transcript.blocks import Block, NoteBlock
 from holdfast.middleware import escape_invisible
 
@@ -50,7 +50,7 @@ class ChatSession:
         self.is_ready = False
         self.is_asking_to_leave = False
         self._commands = ChatCommands(self)
-        self._questions = QuestionDesk(app, self._answer)
+        self._questions = QuestionQueue(app, self._answer)
         self._preamble: list[NoteBlock] = []
         self._changed: set[str] = set()
         self._flush_pending = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from adh.transcript.blocks import Block, Countdown
 
 
-class SessionFacts(Struct, frozen=True, kw_only=True):
+class FooterFacts(Struct, frozen=True, kw_only=True):
     """What the footer shows of a session.
 
     Args:
@@ -223,7 +223,7 @@ class WorkspacePort(Protocol):
     """What is around a conversation: settings, rules, models, agents, keys."""
 
     @property
-    def facts(self) -> SessionFacts:
+    def facts(self) -> FooterFacts:
         """What the footer shows."""
         ...
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from rich.cells import cell_len, set_cell_size
 
-from adh.screen.conversation_port import SessionFacts
+from adh.screen.conversation_port import FooterFacts
 
 _SEPARATOR = "  ·  "
 _SHORTEST_FOLDER = 15
 
 
-def describe_session(facts: SessionFacts, tokens: int, cost: float | None, width: int) -> str:
+def describe_session(facts: FooterFacts, tokens: int, cost: float | None, width: int) -> str:
     """Return the facts of a session in one line; what matters less is left out where it does not fit.
 
     Args:
@@ -19,12 +19,12 @@ def describe_session(facts: SessionFacts, tokens: int, cost: float | None, width
         cost: in dollars; None if it is unknown.
         width: of the line, in cells.
 
-    >>> facts = SessionFacts(folder="~/shop", branch="main", model="gemini", session="s-1")
+    >>> facts = FooterFacts(folder="~/shop", branch="main", model="gemini", session="s-1")
     >>> describe_session(facts, 12_345, 0.0312, 80)
     '~/shop  ·  main  ·  gemini  ·  s-1  ·  12,345 tokens  ·  $0.03'
     >>> describe_session(facts, 12_345, 0.0312, 40)
     '~/shop  ·  main  ·  gemini'
-    >>> long = SessionFacts(folder="/srv/customers/north/shop", model="gemini")
+    >>> long = FooterFacts(folder="/srv/customers/north/shop", model="gemini")
     >>> describe_session(long, 0, None, 40)
     '…ers/north/shop  ·  gemini'
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adh.rules.patterns import SYSTEM_FOLDERS
 from adh.shell.parsed_line import Word
 from adh.shell.program_table import PROGRAMS
 from adh.shell.special_programs import READERS
@@ -10,9 +11,8 @@ from adh.shell.wrappers import SPECIAL, WRAPPERS
 RESERVED = frozenset(
     ["!", "{", "}", "(", ")", "[[", "]]", "if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in", "function", "coproc"]
 )  # fmt: skip
-SYSTEM_FOLDERS = frozenset(
-    {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
-)
+SHARED_FOLDERS = frozenset({*SYSTEM_FOLDERS, "/usr/local/bin", "/opt/homebrew/bin"})
+"""The folders whose programs every user of the machine has."""
 UNJUDGED_BUILTINS = {
     "source": "runs the lines of a file in this shell",
     ".": "runs the lines of a file in this shell",
@@ -36,7 +36,7 @@ UNJUDGED_BUILTINS = {
 def is_system_program(word: Word) -> bool:
     """Whether the shell finds the program by its name, or in a folder of the system."""
     folder, slash, _ = (word.value or "").rpartition("/")
-    return word.home is None and (not slash or folder in SYSTEM_FOLDERS)
+    return word.home is None and (not slash or folder in SHARED_FOLDERS)
 
 
 def is_known_program(name: str) -> bool:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adh.rules.patterns import SYSTEM_FOLDERS
 from adh.shell.interpreters import SHELLS
 from adh.shell.parsed_line import Word
 
-SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
 # These names are also ordinary words, such as the form of `docker rm`: an option must follow them.
 WITH_OPTION = frozenset({"rm", "dd", "sudo", "su", "chmod", "chown", "mkfs", "shred"})
 DD_WORDS = ("if=", "of=")

@@ -18,7 +18,7 @@ from adh.storage.call_context import CallContext
 from adh.storage.path_steps import open_folder, open_parent
 from adh.tools.command_environment import make_environment
 from adh.tools.command_runner import Command, CommandEnd, find_shell, run_command
-from adh.tools.failure_words import explain_failures
+from adh.tools.failure_words import raise_as_tool_error
 from adh.tools.judged_paths import find_approval, find_judged_path
 from adh.tools.live_output import LiveOutput
 from adh.tools.safe_git import make_git_environment, only_reads_with_git
@@ -76,7 +76,7 @@ class CommandTools:
         mark = secrets.token_hex(16)
         running = self._context.running
         try:
-            with explain_failures("command"), running.note(mark) if running else nullcontext():
+            with raise_as_tool_error("command"), running.note(mark) if running else nullcontext():
                 programs = self._context.programs
                 line = make_bash_line(command, shell=shell)
                 if programs is not None and only_reads_with_git(line, path, self._context.home):
@@ -97,7 +97,7 @@ class CommandTools:
         return _describe_end(end, timeout)
 
     def _open_folder(self, context: ToolContext[CallContext], cwd: str | None) -> tuple[int, str]:
-        with explain_failures("cwd"):
+        with raise_as_tool_error("cwd"):
             written = context.deps.folder if cwd is None else cwd
             path = find_judged_path(context, written, self._context.home)
             with open_parent(path) as (parent, name):

@@ -42,7 +42,7 @@ def describe_failure(error: Exception, argument: str) -> str:
 
 
 @contextmanager
-def explain_failures(argument: str) -> Iterator[None]:
+def raise_as_tool_error(argument: str) -> Iterator[None]:
     """Turn errors of files into texts for the model.
 
     Args:

@@ -23,7 +23,7 @@ from adh.storage.path_steps import (
     open_regular_file,
 )
 from adh.storage.storage_errors import ProjectFileError
-from adh.tools.failure_words import explain_failures
+from adh.tools.failure_words import raise_as_tool_error
 from adh.tools.judged_paths import find_judged_path
 from adh.tools.text_content import cut_lines, decode_text, find_binary_kind
 from adh.tools.tools_context import ToolsContext
@@ -63,7 +63,7 @@ class FileReaders:
             file_path: the path of the file, absolute or relative to the working folder.
             max_lines: how many lines to read, from the first; all by default.
         """
-        with explain_failures("file_path"):
+        with raise_as_tool_error("file_path"):
             path = find_judged_path(context, file_path, self._context.home)
             with open_parent(path) as (folder, name):
                 if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -94,7 +94,7 @@ class FileReaders:
             directory: the path of the folder, absolute or relative to the working folder.
             show_hidden: whether to list names that begin with a dot.
         """
-        with explain_failures("directory"):
+        with raise_as_tool_error("directory"):
             path = find_judged_path(context, directory, self._context.home)
             with open_parent(path) as (parent, name):
                 descriptor = open_folder(parent, name, path)
@@ -115,7 +115,7 @@ class FileReaders:
             context: the call.
             file_path: its path, absolute or relative to the working folder.
         """
-        with explain_failures("file_path"):
+        with raise_as_tool_error("file_path"):
             path = find_judged_path(context, file_path, self._context.home)
             with open_parent(path) as (folder, name):
                 if is_link(folder, name):

@@ -20,7 +20,7 @@ from adh.storage.content_digest import ABSENT, digest_bytes
 from adh.storage.path_steps import open_parent, open_regular_file
 from adh.storage.replaced_files import Entry, read_mode, remove_file, replace_file
 from adh.storage.storage_errors import ChangedContentError, ProjectFileError
-from adh.tools.failure_words import explain_failures
+from adh.tools.failure_words import raise_as_tool_error
 from adh.tools.judged_paths import find_approval, find_judged_path, join_path
 from adh.tools.tools_context import ToolsContext
 from holdfast import tool
@@ -70,7 +70,7 @@ class FileWriters:
             content: the whole new content.
             create_dirs: whether to create missing folders of the path.
         """
-        with explain_failures("file_path"):
+        with raise_as_tool_error("file_path"):
             path = find_judged_path(context, file_path, self._context.home)
             data = _encode_content(content)
             if create_dirs:
@@ -107,7 +107,7 @@ class FileWriters:
             directory: the path of the folder, absolute or relative to the working folder.
             parents: whether to create missing folders above it.
         """
-        with explain_failures("directory"):
+        with raise_as_tool_error("directory"):
             path = find_judged_path(context, directory, self._context.home)
             parent = str(Path(path).parent)
             if not parents and _find_missing(parent):
@@ -130,7 +130,7 @@ class FileWriters:
         """
         if not confirm:
             raise ToolError("ValueError: confirm must be true to delete a file.")
-        with explain_failures("file_path"):
+        with raise_as_tool_error("file_path"):
             path = find_judged_path(context, file_path, self._context.home)
             if os.path.islink(join_path(context.deps.folder, file_path, self._context.home)):  # noqa: PTH114  # REASON: a string
                 raise ProjectFileError(path, "is a symbolic link", "Delete it with a command")

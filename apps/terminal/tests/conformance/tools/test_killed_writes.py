@@ -12,8 +12,8 @@ import pytest
 
 from adh.storage.audit_log import AuditLog
 from adh.storage.changes import ChangeStore
+from adh.storage.file_undo import plan_undo, undo_changes
 from adh.storage.pending_writes import PendingWrites
-from adh.storage.undo import plan_undo, undo_changes
 
 ROOT = Path(__file__).parents[5]
 KILLS = 300 if os.environ.get("HOLDFAST_FULL") else 12

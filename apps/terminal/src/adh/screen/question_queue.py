@@ -78,7 +78,7 @@ class InlineQuestion(Container):
         self._answer(event.asked, event.answer)
 
 
-class QuestionDesk:
+class QuestionQueue:
     """Shows one question at a time.
 
     Args:

@@ -56,7 +56,7 @@ class UndoConflict(Struct, frozen=True):
     reason: str
 
 
-class UndoPlan(Struct, frozen=True, kw_only=True):
+class FilesPlan(Struct, frozen=True, kw_only=True):
     """What an undo would do. With conflicts, it must not be done.
 
     Args:
@@ -74,7 +74,7 @@ class UndoPlan(Struct, frozen=True, kw_only=True):
     conflicts: tuple[UndoConflict, ...] = ()
 
 
-def plan_undo(store: ChangeStore, session: str, first_turn: int) -> UndoPlan:
+def plan_undo(store: ChangeStore, session: str, first_turn: int) -> FilesPlan:
     """Return what it takes to undo the changes of a turn and of all later ones.
 
     Args:
@@ -99,7 +99,7 @@ def plan_undo(store: ChangeStore, session: str, first_turn: int) -> UndoPlan:
         else:
             files.append(planned)
     folders = {change.path for change in changes if change.kind == "folder"}
-    return UndoPlan(
+    return FilesPlan(
         session=session,
         changes=tuple(change.id for change in changes),
         files=tuple(files),
@@ -130,7 +130,7 @@ def _plan_file(path: str, history: list[FileChange]) -> FileUndo | UndoConflict:
 
 
 def undo_changes(
-    store: ChangeStore, pending: PendingWrites, plan: UndoPlan, at: datetime
+    store: ChangeStore, pending: PendingWrites, plan: FilesPlan, at: datetime
 ) -> tuple[str, ...]:
     """Do what a plan says, and return the paths that changed.
 
@@ -162,7 +162,7 @@ def undo_changes(
     return tuple(changed)
 
 
-def _check_files(plan: UndoPlan) -> None:
+def _check_files(plan: FilesPlan) -> None:
     for file in plan.files:
         if digest_path(file.path) != file.found:
             problem = "has changed since the undo was shown"
