@@ -236,11 +236,12 @@ async def test_a_tenant_that_has_used_up_its_tokens_stops_and_goes_on_when_they_
 async def test_tokens_of_the_day_count_that_were_used_before_there_was_a_quota(
     journal: Journal,
 ) -> None:
-    """Those of turns that no worker drove, too; not those of another tenant or day."""
+    """Those of turns that no worker drove, too; not copies, and not those of another tenant or day."""
     agent = greeter(journal, "one", "two", "three", "four", "five")
     used = 0
     for session in ("ada", "ada", "bob"):
         used += (await agent.run("Hi.", session=session)).usage.total
+    await agent.sessions.fork("ada", to="copy")
     other = greeter(journal.for_tenant("other"), "Hello.")
     await other.run("Hi.")
     yesterday = time.time() - 86_400

@@ -92,7 +92,8 @@ class TokenQuota:
 async def read_tokens_of_day(journal: SessionIndex, until: float) -> int:
     """Return the tokens that the turns of a tenant used on a day, by its journal.
 
-    It reads every session that has changed on this day, one after another.
+    It reads every session that has changed on this day, one after another. A reply that is also in a fork
+    of its session counts once.
 
     Args:
         journal: the journal of the tenant.
@@ -100,13 +101,16 @@ async def read_tokens_of_day(journal: SessionIndex, until: float) -> int:
     """
     midnight = until - until % SECONDS_OF_A_DAY
     total, last = 0, None
+    counted: set[tuple[str, float]] = set()  # a copy has the key and the time of its original
     while page := await journal.recent_runs(_RUNS_OF_A_PAGE, last):
         for entry in page:
             if entry.changed_at < midnight:
                 return total
             for record in await journal.read(entry.run):
-                if midnight <= record.event.at < until:
-                    total += count_tokens(record.event)
+                event = record.event
+                if midnight <= event.at < until and (event.key, event.at) not in counted:
+                    total += count_tokens(event)
+                    counted.add((event.key, event.at))
         last = page[-1].changed_at, page[-1].run
     return total
 
