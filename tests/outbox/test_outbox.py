@@ -372,6 +372,8 @@ async def test_a_connection_that_saves_each_statement_is_refused(shop: Shop) -> 
         (lambda: Outbox("sqlite3").insert("a", "mail", [1]), "payload: must be"),  # type: ignore[arg-type]
         (lambda: JobHandler(script(), waits=(-1.0,)), "handler.waits"),
         (lambda: DbapiOutboxStore(Outbox("asyncpg"), connect), "outbox: is for asyncpg"),  # type: ignore[arg-type]
+        (lambda: OutboxWorker(None, {}), "handlers: is empty"),  # type: ignore[arg-type]
+        (lambda: OutboxWorker(None, {"mail": script()}), r"handlers\['mail'\]: must be JobHandler"),  # type: ignore[arg-type,dict-item]
     ],
 )
 def test_a_bad_argument_is_named(make: Any, message: str) -> None:

@@ -101,6 +101,9 @@ class OutboxWorker(Generic[J, C]):
         new_jobs: asyncio.Event | None = None,
         finish_failed: Finish[C, J] | None = None,
     ) -> None:
+        check_value("handlers", handlers, Mapping[str, JobHandler])
+        if not handlers:
+            raise ConfigurationError("handlers", "is empty", fix="Give one for each kind of job")
         check_value("lease", lease, PositiveFloat)
         check_value("poll", poll, PositiveFloat)
         self._store = store
