@@ -11,6 +11,7 @@ from holdfast import Agent, Limits, MemoryJournal, RetryOptions, tool
 from holdfast.core.errors import (
     ConfigurationError,
     HoldfastError,
+    LimitError,
     MiddlewareError,
     ProviderError,
     StoppedError,
@@ -175,6 +176,17 @@ async def test_use_reply_skips_the_model_and_the_other_before_hooks_still_run() 
         record.event for record in await journal.read("s") if isinstance(record.event, ModelReplied)
     ]
     assert replied.attempts == 0
+
+
+async def test_replies_of_a_hook_count_toward_the_limit_of_iterations() -> None:
+    hook = BeforeIteration(UseReply(Reply((call("look"),))))
+    agent = Agent(ScriptedModel(), tools=[look], middleware=[hook], limits=Limits(iterations=2))
+    with pytest.raises(LimitError) as ended:
+        async with asyncio.timeout(5):
+            await agent.run("go")
+    assert ended.value.limit == "iterations"
+    assert ended.value.result is not None
+    assert ended.value.result.iterations == 2
 
 
 async def test_patch_changes_what_the_model_sees_and_not_the_history() -> None:
