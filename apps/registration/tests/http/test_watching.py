@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apps.registration.tests.flow.chat_club import KEYS
+from apps.registration.tests.flow.chat_club import KEYS, no_wait
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE
 from apps.registration.tests.http.served_club import Served, serve_club
 from apps.registration.tests.store.samples import NOON, register
@@ -16,6 +16,7 @@ from apps.registration.tests.store.samples import NOON, register
 from holdfast.resilience import PROCESS
 from holdfast.testing.emulator import ErrorResponse
 from registration.emulators.faults import Faults
+from registration.http.running import Time
 from registration.store.outbox import NewJob, claim_job, enqueue, record_failure
 from registration.store.photo_jobs import NewPhoto, submit_photo
 from registration.store.tasks import NewTask, open_task
@@ -70,7 +71,7 @@ async def test_every_alert_looks_at_metrics_that_there_are(tmp_path: Path) -> No
     def faults(_request: object) -> ErrorResponse | None:
         return ErrorResponse("server_error") if next(fails) else None
 
-    async with serve_club(tmp_path, faults=faults) as club:
+    async with serve_club(tmp_path, faults=faults, clock=Time(sleep=no_wait)) as club:
         await make_trouble(club)
         for number in range(6):  # questions without a model: the circuit breaker opens
             await club.say(f"Why is that so, number {number}?")
