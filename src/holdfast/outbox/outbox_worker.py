@@ -101,7 +101,7 @@ class OutboxWorker(Generic[J, C]):
         new_jobs: asyncio.Event | None = None,
         finish_failed: Finish[C, J] | None = None,
     ) -> None:
-        check_value("handlers", handlers, Mapping[str, JobHandler])
+        check_value("handlers", handlers, Mapping[str, JobHandler])  # type: ignore[type-arg]  # only the class is checked
         if not handlers:
             raise ConfigurationError("handlers", "is empty", fix="Give one for each kind of job")
         check_value("lease", lease, PositiveFloat)
