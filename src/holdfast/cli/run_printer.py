@@ -201,7 +201,7 @@ def _describe_trouble(item: Item, width: int) -> str | None:
     if isinstance(item, ReplyReplaced):
         return "⟲ discard the text above: a hook replaced the reply"
     if isinstance(item, CharactersReplaced):
-        return "⚠ \ufffd stands for bytes of the reply that are no characters"
+        return "⚠ \ufffd stands for bytes of the reply that are not characters"
     if isinstance(item, OutputChecked) and item.problems:
         return shorten(f"⟲ the output is invalid: {item.problems[0]}", width)
     if isinstance(item, RetryScheduled):

@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
     if error.name not in ("uvicorn", "starlette"):
         raise
     raise ConfigurationError(
-        "serve", f"needs {error.name}", fix="Install it: pip install 'holdfast[server]'"
+        "serve", f"needs {error.name}", fix="In the checkout: pip install '.[server]'"
     ) from error
 
 if TYPE_CHECKING:

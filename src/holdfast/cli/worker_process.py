@@ -103,7 +103,7 @@ def _open_health(address: str) -> socket.socket:
     except ModuleNotFoundError as error:
         if error.name not in ("uvicorn", "starlette"):
             raise
-        problem, fix = f"needs {error.name}", "Install it: pip install 'holdfast[worker]'"
+        problem, fix = f"needs {error.name}", "In the checkout: pip install '.[worker]'"
         raise ConfigurationError("--health", problem, fix=fix) from error
     return listen("--health", host, port)
 

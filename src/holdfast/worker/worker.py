@@ -296,8 +296,6 @@ class EntryWorker:
         tenants = self.info.tenants or (None,)
         return [name_queue(agent, tenant) for agent in self.info.agents for tenant in tenants]
 
-    # --- jobs
-
     async def _handle(self, entry_id: int) -> None:
         """Do what a job asks for; a job of an entry that is not to be driven here does nothing."""
         if entry_id in self._handled or entry_id in self._beginning:
@@ -387,8 +385,6 @@ class EntryWorker:
             tenant = self._tenants.for_tenant(entry.tenant)
             if await is_answered(tenant, entry.session):
                 await self._inbox.wake(entry.id)
-
-    # --- what is done regularly
 
     async def _fire_schedules(self) -> None:
         """Submit the turns of schedules that are due; exactly one worker does so for each tick."""

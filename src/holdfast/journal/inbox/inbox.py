@@ -184,8 +184,6 @@ class Inbox:
         """Let a turn that waits go on; returns whether it did wait."""
         return await self._store.perform(partial(wake_entry, entry_id))
 
-    # --- reading
-
     async def _select(self, text: str, values: Mapping[str, object]) -> Sequence[Row]:
         return await self._store.perform(partial(_read_rows, text, values))
 
@@ -258,8 +256,6 @@ class Inbox:
             for tenant, state, count, oldest, now in rows
         ]
 
-    # --- limits and usage
-
     async def read_limits(self) -> dict[str, QueueLimits]:
         """Return the limits by scope."""
         return to_limits(await self._select(sql.ALL_LIMITS, {}))
@@ -313,8 +309,6 @@ class Inbox:
         values = {"tenant": tenant, "day": name_day(since), "tokens": tokens}
         await self._store.perform(partial(_change, sql.SET_EARLIER_TOKENS, values))
 
-    # --- workers
-
     async def note_worker(self, worker: WorkerInfo) -> dict[int, str]:
         """Save a heartbeat; return which entries of the worker somebody wants cancelled, and who."""
         return await self._store.perform(partial(_note_worker, worker))
@@ -343,8 +337,6 @@ class Inbox:
             )
             for info, seen, is_alive, driving in await self._select(sql.WORKERS, {})
         ]
-
-    # --- the sweep
 
     async def promote_due(self) -> bool:
         """Queue what was scheduled for now, and wake what waited long enough; returns whether there is more."""

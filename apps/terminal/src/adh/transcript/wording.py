@@ -57,7 +57,7 @@ def preview_text(beginning: str) -> str:
 
 
 def read_arguments(arguments: str) -> dict[str, object]:
-    """Return the arguments of a call by name; text that is no JSON object becomes one argument.
+    """Return the arguments of a call by name; text that is not a JSON object becomes one argument.
 
     >>> read_arguments('{"path": "a"}'), read_arguments('{"path')
     ({'path': 'a'}, {'arguments': '{"path'})
