@@ -193,6 +193,23 @@ async def test_a_front_does_not_continue_an_open_turn(url: str, desk: Desk) -> N
                 assert (await client.turns.wait("ada", 1)).text == "You said wait."
 
 
+async def test_a_front_tells_how_many_turns_are_queued(url: str, desk: Desk) -> None:
+    with PostgresJournal(url) as journal:
+        app = create_app(desk.make_agent(), journal=journal, queue=FRONT)
+        async with serve(app) as base, Client(base) as client:
+            await client.turns.start("desk", "hello", session="ada")
+            await client.turns.start("desk", "hello", session="ada")
+            caller = Caller(base)
+            answer = await caller.send("GET", Trial(path="/metrics"), {})
+            await caller.close()
+            told = answer.body.decode().splitlines()
+            assert 'holdfast_queue_depth{state="ready"} 1' in told
+            assert 'holdfast_queue_depth{state="blocked"} 1' in told
+            assert any(
+                line.startswith('holdfast_queue_oldest_seconds{state="ready"} ') for line in told
+            )
+
+
 async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
         queued = await client.turns.start("desk", "hello", session="eve")

@@ -15,6 +15,7 @@ from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.shared_limits import SharedLimits
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import Observe
+from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.live_link import LinkedJournal, OpenLink
 from holdfast.journal.memory import MemoryJournal
@@ -49,6 +50,8 @@ class ServiceTenants:
         """Called with what each tenant sees, before anybody uses it."""
         self.allow_models = frozenset(allow_models)
         self.is_closing = False
+        self.inbox: Inbox | None = None
+        """Where its turns are queued; None if each begins at once."""
         self.drives = True
         """Whether this process drives turns; set before the first request."""
         self.observe: Observe | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -22,11 +23,14 @@ from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.port import Journal
 from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
+from holdfast.server.health.prometheus import Metric
+from holdfast.server.health.queue_metrics import measure_queue
 from holdfast.server.health.turn_counts import TurnCounts
 from holdfast.server.problem_responses import ProblemError, respond_problem, to_problem
 from holdfast.server.protocols.agui import routes as agui
@@ -70,6 +74,8 @@ def create_app(
     serving = queue_turns(service, ServiceLifetime(service, grace), queue)
     if isinstance(serving, EntryWorker):
         control.readiness.add_check("worker", serving.check)
+    if service.inbox is not None:
+        control.metrics.add_metrics(partial(_read_queue, service.inbox))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -116,6 +122,10 @@ def _control_access(service: ServiceTenants, access: AccessOptions | None) -> Ac
     control.readiness.is_journal_lost = lambda: control.outage.is_known
     control.readiness.add_check("journal", service.check_journal)
     return control
+
+
+async def _read_queue(inbox: Inbox) -> list[Metric]:
+    return measure_queue(await inbox.count_entries())
 
 
 def _refuse(_request: Request, error: Exception) -> Response:

@@ -69,7 +69,7 @@ def queue_turns(
         problem = "leaves every turn to workers, and no other process shares the journal"
         raise ConfigurationError("queue", problem, fix="Use a PostgreSQL journal")
     inbox, drives = open_inbox(service.journal), given.parallel > 0
-    service.drives = drives
+    service.inbox, service.drives = inbox, drives
     service.prepare.append(lambda tenant: tenant.queue_turns(inbox, drives=drives))
     if given.parallel:
         return EntryWorker(service, lifetime, given.engine, parallel=given.parallel)

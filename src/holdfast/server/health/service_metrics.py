@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from holdfast.core.events import Event, TurnClosed, TurnOpened
@@ -11,6 +11,9 @@ from holdfast.server.health.prometheus import Histogram, Metric, write_all
 
 Gauges: TypeAlias = Callable[[], Awaitable[Mapping[str, float]]]
 """Returns the values of gauges by the names in `GAUGES`."""
+
+ReadMetrics: TypeAlias = Callable[[], Awaitable[Sequence[Metric]]]
+"""Returns metrics that are read when somebody asks for them."""
 
 GAUGES = {
     "turns_running": "Turns that this process drives.",
@@ -50,11 +53,16 @@ class ServiceMetrics:
             "gauge",
         )
         self._gauges: list[Gauges] = []
+        self._more: list[ReadMetrics] = []
         self._routes: set[str] = set()
 
     def add_gauges(self, read: Gauges) -> None:
         """Add a function that is called when the metrics are read."""
         self._gauges.append(read)
+
+    def add_metrics(self, read: ReadMetrics) -> None:
+        """Add a function that returns further metrics when the metrics are read."""
+        self._more.append(read)
 
     def note_item(self, agent: str, item: Event | Notice) -> None:
         """Count what a run tells.
@@ -99,4 +107,5 @@ class ServiceMetrics:
             gauge.set((), values.get(name, 0.0))
             gauges.append(gauge)
         known = (self.turns_started, self.turns_ended, self.breakers, self.requests, self.seconds)
-        return write_all([*known, *gauges])
+        more = [metric for read in self._more for metric in await read()]
+        return write_all([*known, *gauges, *more])

@@ -6,18 +6,15 @@ a tenant, an agent, a session or a person.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.errors import HoldfastError
-from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.server.health.health_routes import respond_health, respond_ready
 from holdfast.server.health.prometheus import CONTENT_TYPE, Metric, write_all
+from holdfast.server.health.queue_metrics import measure_queue
 from holdfast.server.health.readiness import Readiness
 from holdfast.worker.worker import EntryWorker
 
@@ -64,35 +61,7 @@ async def write_metrics(worker: EntryWorker) -> str:
         handled.add((outcome,), count)
     sweeps = Metric("holdfast_worker_failed_sweeps_total", "Parts of its sweeps that failed.")
     sweeps.add((), worker.counts.failed_sweeps)
-    return write_all([driving, slots, handled, sweeps, *make_gauges(await worker.count_queued())])
-
-
-def make_gauges(depths: Iterable[QueueDepth]) -> list[Metric]:
-    """Return how many entries are in each state, and how old the oldest of them is.
-
-    >>> from holdfast.journal.inbox.entries import EntryState
-    >>> depths = [QueueDepth("a", EntryState.READY, 2, 9.0), QueueDepth("b", EntryState.READY, 1, 4.0)]
-    >>> [gauge.get(("ready",)) for gauge in make_gauges(depths)]
-    [3, 9.0]
-    """
-    counts: dict[str, int] = defaultdict(int)
-    ages: dict[str, float] = defaultdict(float)
-    for depth in depths:
-        counts[depth.state.value] += depth.count
-        ages[depth.state.value] = max(ages[depth.state.value], depth.oldest_seconds)
-    depth_gauge = Metric(
-        "holdfast_queue_depth", "Entries of all tenants in a state.", ("state",), "gauge"
-    )
-    age_gauge = Metric(
-        "holdfast_queue_oldest_seconds",
-        "Seconds since the oldest entry in a state was submitted.",
-        ("state",),
-        "gauge",
-    )
-    for state, count in counts.items():
-        depth_gauge.set((state,), count)
-        age_gauge.set((state,), ages[state])
-    return [depth_gauge, age_gauge]
+    return write_all([driving, slots, handled, sweeps, *measure_queue(await worker.count_queued())])
 
 
 def _refuse(_request: Request, error: Exception) -> Response:
