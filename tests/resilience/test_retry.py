@@ -212,7 +212,7 @@ class TestCustomStrategy:
         assert isinstance(outcome, Failed)
         assert len(act.calls) == 1
         assert outcome.info.category is C.SERVER_ERROR
-        assert "no number of seconds" in outcome.info.safe
+        assert "not a number of seconds" in outcome.info.safe
 
     async def test_when_it_raises_the_failure_stays_what_it_was_and_no_secret_shows(self) -> None:
         def strategy(error: BaseException, attempt: int) -> float:

@@ -161,7 +161,7 @@ class Inbox:
 
         Nothing is saved if the worker does not have the entry any more.
         """
-        make = partial(end_entry, entry_id, worker, outcome, make_put, offer)
+        make = partial(end_entry, entry_id, worker, outcome, make_put=make_put, offer=offer)
         return await self._store.perform(make)
 
     async def hand_back(self, entry_id: int, worker: str) -> Sequence[Job]:
