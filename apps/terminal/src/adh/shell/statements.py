@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tree_sitter import Node
 
 from adh.shell.folder_changes import change_folders, may_change_folder
+from adh.shell.keyword_options import find_keyword_problem
 from adh.shell.parsed_line import (
     START,
     Assignment,
@@ -40,42 +41,10 @@ REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect
 FILE_OPERATORS = frozenset({"<", ">", ">>", "&>", "&>>", ">&", "<&", ">|", "<&-", ">&-"})
 TOKENS = frozenset(
     [
-        ";",
-        "&",
-        "&&",
-        "||",
-        "|",
-        "|&",
-        "(",
-        ")",
-        "{",
-        "}",
-        "!",
-        ";;",
-        ";&",
-        ";;&",
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "select",
-        "in",
-        "do",
-        "done",
-        "while",
-        "until",
-        "case",
-        "esac",
-        "[[",
-        "]]",
-        "[",
-        "]",
-        "function",
-        "\n",
+        ";", "&", "&&", "||", "|", "|&", "(", ")", "{", "}", "!", ";;", ";&", ";;&", "if", "then",
+        "elif", "else", "fi", "for", "select", "in", "do", "done", "while", "until", "case", "esac", "[[", "]]", "[", "]", "function", "\n",
     ]
-)
+)  # fmt: skip
 SEQUENCES = frozenset(
     [
         "program",
@@ -364,10 +333,13 @@ class StatementReader:
             elif child.type not in REDIRECTS and child.type not in ("command_name", "comment"):
                 problems.append(f"a {child.type} among the words of a command")
         words: list[Word] = []
-        for group in group_words(parts, self._source):
+        groups = group_words(parts, self._source)
+        for group in groups:
             made, problem = self._read_word(group)
             words.extend(made)
             problems.append(problem)
+        if not assignments:
+            problems.append(find_keyword_problem(words, groups, redirects))
         if words and words[0].value == "coproc" and is_in_substitution(node):
             # Some versions of bash run a program named COPROC there.
             problems.append("a coprocess within a substitution")
