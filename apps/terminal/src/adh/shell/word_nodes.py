@@ -23,6 +23,9 @@ from adh.shell.words import make_words
 DYNAMIC = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"}
 )
+EXPANSIONS = DYNAMIC | {"process_substitution"}
+# Where these stand in an expansion, lists of braces around it may end elsewhere.
+CONFUSING = frozenset("{}'\"`\\")
 PLAIN = frozenset({"word", "number", "extglob_pattern", "variable_name", "test_operator", "regex"})
 QUOTED = frozenset({"string", "raw_string", "ansi_c_string", "translated_string"})
 WORD_TYPES = (
@@ -66,7 +69,21 @@ def read_words(nodes: Sequence[Node]) -> tuple[Word, ...]:
     for piece, following in pairwise(pieces):
         if piece.kind == "plain" and piece.text.endswith("$") and following.text[:1] != "/":
             raise QuotingError("a dollar within a word")
+    if any(piece.kind == "plain" and "{" in piece.text for piece in pieces):
+        check_expansions_in_braces(nodes)
     return make_words(text, pieces)
+
+
+def check_expansions_in_braces(nodes: Sequence[Node]) -> None:
+    """Raise QuotingError if bash may find quotes or braces within an expansion of a word with braces.
+
+    It reads lists of braces before it knows where `${...}` or a substitution ends.
+    """
+    for node in nodes:
+        if node.type not in EXPANSIONS:
+            check_expansions_in_braces(node.children)
+        elif CONFUSING & set(get_text(node).removeprefix("${").removesuffix("}").strip("`")):
+            raise QuotingError("braces beside an expansion with braces or quotes in it")
 
 
 def read_pieces(nodes: Sequence[Node]) -> Iterable[Piece]:

@@ -7,39 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Self
 
+from adh.shell.braces import Mark, Marks, expand_braces
 from adh.shell.parsed_line import Word
 from adh.shell.quoting import Piece
 
-MOST_BRACES = 64
 PATTERN_CHARACTERS = frozenset("*?[")
-
-
-class Mark(str):
-    """A character of a word, and whether it was quoted or is a piece that only a run can tell."""
-
-    __slots__ = ("piece",)
-    piece: Piece | None
-
-    def __new__(cls, text: str, piece: Piece | None) -> Self:
-        """Return the character with the piece that it came from; None for a plain one."""
-        mark = super().__new__(cls, text)
-        mark.piece = piece
-        return mark
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the shell reads the character as one that may have a meaning."""
-        return self.piece is None
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether it stands for a value that only a run can tell."""
-        return self.piece is not None and self.piece.kind in ("one", "many", "home")
-
-
-Marks = tuple[Mark, ...]
 
 
 def make_words(text: str, pieces: Sequence[Piece]) -> tuple[Word, ...]:
@@ -81,64 +54,6 @@ def take_text_before(marks: Marks, end: str) -> str:
             break
         text += mark
     return text
-
-
-def expand_braces(marks: Marks) -> list[Marks] | None:
-    """Return what `{a,b}` makes of a word; None if it is not certain.
-
-    Nested and repeated braces multiply. Sequences such as `{1..3}` are not certain.
-    """
-    done: list[Marks] = []
-    open_words = [marks]
-    while open_words:
-        if len(done) + len(open_words) > MOST_BRACES:
-            return None
-        word = open_words.pop()
-        found = find_braces(word)
-        if found is None:
-            return None
-        if not found:
-            done.append(word)
-            continue
-        start, commas, end = found[0], found[1:-1], found[-1]
-        bounds = (start, *commas, end)
-        parts = [word[a + 1 : b] for a, b in pairwise(bounds)]
-        made = [word[:start] + part + word[end + 1 :] for part in parts]
-        # An empty unquoted word vanishes, and with it what we know of the order.
-        if not all(made):
-            return None
-        open_words.extend(reversed(made))
-    return done
-
-
-def find_braces(marks: Marks) -> tuple[int, ...] | None:
-    """Return where the first list of braces starts, has its commas and ends.
-
-    Returns:
-        An empty tuple if there is no list; None if that is not certain.
-    """
-    opened: list[list[int]] = []
-    found: tuple[int, ...] = ()
-    for index, mark in enumerate(marks):
-        if not mark.is_plain:
-            continue
-        if mark == "{":
-            opened.append([index])
-        elif mark == "," and opened:
-            opened[-1].append(index)
-        elif mark == "}" and opened:
-            places = opened.pop()
-            inside = marks[places[0] + 1 : index]
-            if len(places) > 1 and (not found or places[0] < found[0]):
-                # The leftmost list first: the order of the words is that of bash.
-                found = (*places, index)
-            if found and not opened:
-                return found
-            elif any(a == b == "." for a, b in pairwise(inside)):
-                return None
-    if opened and (found or any(len(places) > 1 for places in opened)):
-        return None
-    return found
 
 
 def make_word(text: str, marks: Marks) -> Word:
