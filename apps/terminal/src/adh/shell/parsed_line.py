@@ -24,6 +24,8 @@ class Word(Struct, frozen=True):
         home: the person whose home folder the word begins with: "" for `~` and `$HOME`, a name for
             `~name`, None for no such beginning. `value` and `prefix` then follow the home folder.
         pattern: whether the shell puts the names of files in place of the word.
+        unmatched: what the program receives when no file fits the pattern; None if only a run can
+            tell. It follows the home folder too.
         many: whether the shell may make any number of words of it, or none.
         unknown: whether a part of it comes from a variable or a command, and not only from files.
     """
@@ -33,6 +35,7 @@ class Word(Struct, frozen=True):
     prefix: str = ""
     home: str | None = None
     pattern: bool = False
+    unmatched: str | None = None
     many: bool = False
     unknown: bool = False
 

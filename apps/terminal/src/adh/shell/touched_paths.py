@@ -66,8 +66,10 @@ class PathResolver(Struct, frozen=True):
         text = word.value if word.value is not None else word.prefix.rpartition("/")[0]
         if word.value is None and not text and word.prefix.startswith("/"):
             text = "/"
-        if not self._add_network(text, touched):
-            self._add_text(word, text, access, touched)
+        # No file may fit a pattern: the program then receives the pattern itself.
+        for written in (text,) if word.unmatched is None else (text, word.unmatched):
+            if not self._add_network(written, touched):
+                self._add_text(word, written, access, touched)
 
     def _is_bounded(self, word: Word) -> bool:
         return word.pattern and not word.unknown and "/.." not in word.text

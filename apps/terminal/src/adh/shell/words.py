@@ -63,13 +63,14 @@ def make_word(text: str, marks: Marks) -> Word:
         return Word(text, None, many=True, unknown=True)
     pattern = any(mark.is_plain and mark in PATTERN_CHARACTERS for mark in rest)
     unknown = [mark.piece for mark in rest if mark.is_unknown]
-    if not pattern and not unknown and not has_tilde_in_assignment(rest):
+    is_known = not unknown and not has_tilde_in_assignment(rest)
+    if not pattern and is_known:
         return Word(text, "".join(rest), home=home)
     many = pattern or any(piece is not None and piece.kind == "many" for piece in unknown)
-    prefix = take_text_before(rest, "*?[")
+    prefix = take_text_before(rest, "*?[~" if has_tilde_in_assignment(rest) else "*?[")
     return Word(
         text, None, prefix=prefix, home=home, pattern=pattern, many=many,
-        unknown=bool(unknown) or not pattern,
+        unknown=not is_known, unmatched="".join(rest) if is_known else None,
     )  # fmt: skip
 
 
