@@ -165,6 +165,9 @@ def ends_run(words: list[Word], index: int) -> bool:
 
 def replace_found(word: Word, folders: list[Word]) -> list[Word]:
     """Return what the program receives for a word: for `{}` any file below the folders."""
+    if word.pattern:
+        # What the shell puts there, or the pattern itself, may hold `{}`.
+        return [Word(word.text, None, many=True, unknown=True)]
     if word.value is None or FOUND not in word.value:
         return [word]
     if word.value != FOUND:

@@ -21,6 +21,8 @@ DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/[0-9]+")
 # Links that lead elsewhere for each process, such as /proc/self/cwd.
 OF_PROCESS = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/.*")
 NETWORK_FOLDERS = ("/dev/tcp/", "/dev/udp/")
+# How a pattern begins that fits the name of the folder above.
+FIT_PARENT = (".*", ".?", ".[", "..*")
 UNKNOWN_FOLDER = "its folder is known only when it runs"
 
 
@@ -72,7 +74,8 @@ class PathResolver(Struct, frozen=True):
                 self._add_text(word, written, access, touched)
 
     def _is_bounded(self, word: Word) -> bool:
-        return word.pattern and not word.unknown and "/.." not in word.text
+        goes_up = may_go_up(word.prefix if word.unmatched is None else word.unmatched)
+        return word.pattern and not word.unknown and not goes_up
 
     def _add_network(self, text: str, touched: Touched) -> bool:
         normal = posixpath.normpath(text)
@@ -105,6 +108,18 @@ class PathResolver(Struct, frozen=True):
             use = PathUse(self.resolve(joined), access, word.text)
             if use not in touched.paths:
                 touched.paths.append(use)
+
+
+def may_go_up(pattern: str) -> bool:
+    """Whether a pattern may lead to a folder above the one that it begins in.
+
+    In bash before 5.2 a pattern such as `.*` fits `..` too.
+
+    >>> may_go_up("../*.py"), may_go_up("*/../x"), may_go_up("a/.*/x")
+    (False, True, True)
+    """
+    names = pattern.split("/")
+    return ".." in names[1:] or any(name.startswith(FIT_PARENT) for name in names)
 
 
 def make_resolver(folders: Folders, folder: str, home: str, resolve: Resolve) -> PathResolver:
