@@ -165,6 +165,9 @@ ESCAPES = (
     "echo x > /proc/self/cwd/f", "cat //proc/self/root/etc/passwd", "cat /proc/1/environ", "LC_ALL=zh_CN.GBK ls",
     "export LANG=ja_JP.SJIS", "env LC_CTYPE=zh_TW sh -c ls", "LC_ALL=$x ls", "npm_config_script_shell=./x npm test",
     "foo /bin/sh", "foo bash", "foo -x sh -c 'ls $x'", "fzf --bind 'enter:execute(ls)'", "dmsetup ls --exec ls",
+    # Other shells read these otherwise than bash.
+    r"""sh -c "echo \$'a\\'; rm x #'" """, "sh -c '[[ x || reboot ]]'", "dash -c 'touch {a,b}'", "sh -c 'ls &>f'",
+    "sh -c 'touch {1..3}'", "su -c 'echo $\"a\"'", "watch '[[ a || ls ]]'", "flock f -c 'touch {a,b}'",
     "echo 'esyscmd(ls)' | m4", "yt-dlp --exec ls u", "docker run -v /:/m x", "exiftool -if 'system(ls)' f",
     "echo x > /dev/tcp/h/1", "cat </dev/udp/h/1", "exec 3<>/dev/tcp/h/1", "{ ls; } >/dev//tcp/h/1",
 )  # fmt: skip
@@ -183,6 +186,7 @@ ORDINARY = (
     "if [ -f a ]; then cat a; fi", 'for f in a b; do echo "$f"; done', "curl -s https://h/x -o y", "du -sh *",
     "cat <<'E' > f\ntext $x\nE", "set -euo pipefail; ls", "diff <(sort a) <(sort b)", "test -d a || mkdir a",
     "ls 2>/dev/null", 'x=$(git rev-parse HEAD); echo "$x"', "uv run pytest", "tar -xzf a.tgz", "rm -rf build dist",
+    "bash -c 'ls {a,b} &>/dev/null'", "sh -c 'ls -l src'", "bash -c '[[ -f a ]]'", "sh -c 'echo ${x} {}'",
     "LC_ALL=C sort a", "time ls", "timeout 60 make", "env CI=1 make", "cp -r a b", "find . -name x -exec cat {} +",
 )  # fmt: skip
 

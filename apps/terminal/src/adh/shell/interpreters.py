@@ -82,7 +82,8 @@ def read_shell(name: str, words: Sequence[Word]) -> Reading:
     elif "-c" in found.options:
         if name not in SAME_GRAMMAR:
             reading.problems.append(f"an argument of {name} is code")
-        add_line(reading, operands[:1] or [Word("", None, unknown=True)])
+        line = operands[:1] or [Word("", None, unknown=True)]
+        add_line(reading, line, to_bash=name == "bash")
     elif operands and "-s" not in found.options and operands[0].value != "-":
         reading.paths.append(("run", operands[0]))
     elif not {"--version", "--help"} & set(found.options):

@@ -5,6 +5,7 @@ What cannot be seen through for certain is a problem.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -100,6 +101,8 @@ OPENS_SHELL = frozenset(
         "doas",
     }
 )
+READ_BY_BASH_ALONE = re.compile(r"""\$['"]|\[\[\s|&>|\{[^\s}]*(?:,|\.\.)""")
+"""Quotes, tests, redirections and lists of braces that other shells take for text or for programs."""
 KEYWORDS = frozenset({"time", "coproc"})
 ENV = Form(
     "-i0v -u:plain -C:elsewhere -S:code --ignore-environment --null --unset=plain --chdir=elsewhere "
@@ -184,12 +187,23 @@ def add_program(reading: Reading, words: Sequence[Word]) -> None:
         reading.programs.append(tuple(words))
 
 
-def add_line(reading: Reading, words: Sequence[Word]) -> None:
-    """Add a command line that a shell is given as these words."""
+def add_line(reading: Reading, words: Sequence[Word], *, to_bash: bool = False) -> None:
+    """Add a command line that a shell is given as these words.
+
+    Args:
+        reading: what is added to.
+        words: the words of the line.
+        to_bash: whether the shell is certainly bash, as which every line is read.
+    """
     if any(word.value is None or word.home is not None for word in words):
         reading.problems.append("gives a shell a line that is known only when it runs")
         return
-    reading.lines.append(" ".join(word.value or "" for word in words))
+    line = " ".join(word.value or "" for word in words)
+    if not to_bash and (found := READ_BY_BASH_ALONE.search(line)):
+        reading.problems.append(
+            f"gives a shell {found[0]!r}, which not every shell reads as bash does"
+        )
+    reading.lines.append(line)
 
 
 def add_variable(reading: Reading, word: Word) -> None:
@@ -294,7 +308,7 @@ def read_eval(words: Sequence[Word]) -> Reading:
     """Read `eval`: its line is judged, and a person sees it, as bash reads it a second time."""
     reading = Reading(problems=["eval runs its words as a line"])
     if words and all(word.value is not None and word.home is None for word in words):
-        add_line(reading, words)
+        add_line(reading, words, to_bash=True)
     return reading
 
 
@@ -305,7 +319,7 @@ def read_trap(words: Sequence[Word]) -> Reading:
         return Reading()
     reading = Reading(problems=["trap runs a line later"])
     if rest[0].value not in ("", "-"):
-        add_line(reading, rest[:1])
+        add_line(reading, rest[:1], to_bash=True)
     return reading
 
 
