@@ -1,7 +1,8 @@
 """The note agent, served by a process that kills itself between an act and its answer.
 
 While the file `deadly` is in the folder, the process dies right before or after the journal saves what
-is in it: "before" or "after" an act, or the "turn" that an act begins. The file is deleted first.
+is in it: "before" or "after" an act, or the "turn" that an act begins. The file is deleted first. With a
+file `front` it drives no turns.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from holdfast import PostgresJournal, SqliteJournal
 from holdfast.core.acts import Act
 from holdfast.core.events import Event, TurnOpened
 from holdfast.journal.port import Journal, Record
-from holdfast.server import create_app
+from holdfast.server import QueueOptions, create_app
 
 _FLAG: Path
 
@@ -105,7 +106,8 @@ def main() -> None:
     else:
         journal = DeadlyFile(url.removeprefix("sqlite:///"))
     agent = note_agent(model_url, Path(folder), float(seconds))
-    app = create_app(agent, journal=journal, grace=float(grace))
+    queue = QueueOptions(parallel=0) if (Path(folder) / "front").exists() else None
+    app = create_app(agent, journal=journal, grace=float(grace), queue=queue)
     uvicorn.run(app, port=int(port), log_level="warning")
 
 

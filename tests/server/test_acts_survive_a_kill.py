@@ -195,6 +195,21 @@ async def test_acts_on_turns_are_done_once(journal: str, model: Emulator, tmp_pa
         assert await killed.acts() == ["cancel", "answer"]
 
 
+async def test_the_cancellation_of_a_queued_turn_leaves_the_next_one(
+    url: str, model: Emulator, tmp_path: Path
+) -> None:
+    (tmp_path / "front").touch()
+    async with serve_deadly(url, model, tmp_path) as killed:
+        for message in ("Note a", "Note b"):
+            body = {"agent": "noter", "session": "ada", "message": message}
+            await killed.api.post("/turns", body)
+        done = await killed.kill_at("after", "POST", "/sessions/ada/cancel")
+        assert done.json == {"session": "ada", "turn": 0, "status": "cancelled"}
+        found = (await killed.api.get("/queue/entries?session=ada")).json["entries"]
+        states = {one["entry"]: one["state"] for one in found}
+        assert [states[entry] for entry in sorted(states)] == ["dropped", "ready"]
+
+
 async def test_what_was_not_done_is_done_after_a_restart(model: Emulator, tmp_path: Path) -> None:
     """Nobody else uses a file, so a repetition does not wait for the process that died."""
     async with serve_deadly(f"sqlite:///{tmp_path / 'journal.db'}", model, tmp_path) as killed:

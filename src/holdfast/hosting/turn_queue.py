@@ -152,14 +152,11 @@ class TurnQueue:
         for entry in reversed([entry async for entry in self._list_unbegun(session)]):
             await self.inbox.cancel(entry.id, by)
 
-    async def cancel_unbegun(self, session: str, by: str) -> bool:
-        """Cancel the turn of a session that begins next; return whether there is one."""
-        entry = await self.find_unbegun(session)
-        if entry is None:
-            return False
-        await self.inbox.cancel(entry.id, by)
+    async def cancel_entry(self, session: str, entry_id: int, by: str) -> bool:
+        """Cancel a turn of a session; return whether it is out of the queue, so that it never begins."""
+        state = await self.inbox.cancel(entry_id, by)
         self._watch.wake(session)
-        return True
+        return state is EntryState.DROPPED
 
     async def retry(self, session: str, last: LastTurn) -> bool:
         """Let a worker try the last turn of a session again; return whether the inbox has it.

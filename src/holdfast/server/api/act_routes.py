@@ -26,25 +26,30 @@ from holdfast.sessions.names import check_session_name, new_name
 async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Cancel the last turn of a session."""
     last = await call.tenant.reader.find_last_turn(call.session)
-    # What is to be cancelled may not have begun, so that the journal has nothing of it.
-    if (last is None or last.status in TURN_ENDED) and await _cancel_unbegun(call):
-        turn = 0 if last is None else last.turn
-        return respond(TurnState(call.session, turn, "cancelled"), 202)
+    if last is None or last.status in TURN_ENDED:
+        # What is to be cancelled may not have begun, so that the journal has nothing of it.
+        queue = call.tenant.queue
+        entry = None if queue is None else await queue.find_unbegun(call.session)
+        if entry is not None:
+            turn = 0 if last is None else last.turn
+            act = call.make_act("cancel", turn=turn, entry=entry.id)
+            return await _save_act(call, act, _finish_cancel)
     if last is None:
         await call.tenant.runner.wait_accepted(call.session)  # its first record is being saved
     return await _save_turn_act(call, "cancel", _finish_cancel)
 
 
-async def _cancel_unbegun(call: Call[NoQuery, NoBody]) -> bool:
-    """Cancel the queued turn of the session that begins next; return whether there is one."""
-    queue = call.tenant.queue
-    return queue is not None and await queue.cancel_unbegun(call.session, call.principal.name)
-
-
 async def _finish_cancel(call: Call[NoQuery, NoBody], act: Act) -> Response:
     """Cancel the turn of the act, unless it has ended."""
-    turn = act.read_details()["turn"]
-    await call.tenant.cancel(call.session, by=act.by, turn=turn)
+    details, queue = act.read_details(), call.tenant.queue
+    if "entry" not in details:
+        await call.tenant.cancel(call.session, by=act.by, turn=details["turn"])
+    elif queue is not None:
+        is_out = await queue.cancel_entry(call.session, details["entry"], act.by)
+        if is_out or await call.tenant.reader.find_last_turn(call.session) is None:
+            # Its worker, which has it already, cancels the other one.
+            status = "cancelled" if is_out else "queued"
+            return respond(TurnState(call.session, details["turn"], status), 202)
     return await _respond_state(call)
 
 
@@ -82,14 +87,22 @@ async def _save_turn_act(
     name: str,
     finish: Callable[[Call[NoQuery, NoBody], Act], Awaitable[Response]],
 ) -> Response:
-    """Save an act on the last turn, and then perform it.
-
-    What it writes is written by the driver of the turn, perhaps in another process. So the act is
-    saved first, and names its turn: a repetition after a crash performs what is left to do, and never
-    touches a later turn.
-    """
+    """Save an act on the last turn, and then perform it."""
     last = await call.tenant.last_turn(call.session)
-    act = call.make_act(name, turn=last.turn, records=last.records)
+    return await _save_act(call, call.make_act(name, turn=last.turn, records=last.records), finish)
+
+
+async def _save_act(
+    call: Call[NoQuery, NoBody],
+    act: Act,
+    finish: Callable[[Call[NoQuery, NoBody], Act], Awaitable[Response]],
+) -> Response:
+    """Save an act on a turn, and then perform it.
+
+    What it writes is written by the driver of the turn, perhaps in another process, or by the inbox. So
+    the act is saved first, and names its turn: a repetition after a crash performs what is left to do, and
+    never touches a later turn.
+    """
     await call.tenant.journal.save_act(act)
     return await finish(call, act)
 
