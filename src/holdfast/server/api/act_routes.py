@@ -11,6 +11,7 @@ from starlette.responses import Response
 from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
 from holdfast.event_log.live.reading import TURN_ENDED
+from holdfast.event_log.stream_items import SessionState
 from holdfast.hosting.tenant_service import unknown_session
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.server.access.callers import take_turn
@@ -47,8 +48,8 @@ async def _finish_cancel(call: Call[NoQuery, NoBody], act: Act) -> Response:
     elif queue is not None:
         is_out = await queue.cancel_entry(call.session, details["entry"], act.by)
         if is_out or await call.tenant.reader.find_last_turn(call.session) is None:
-            # Its worker, which has it already, cancels the other one.
-            status = "cancelled" if is_out else "queued"
+            # One that is not out of the queue is about to begin: its worker cancels it.
+            status: SessionState = "cancelled" if is_out else "queued"
             return respond(TurnState(call.session, details["turn"], status), 202)
     return await _respond_state(call)
 
