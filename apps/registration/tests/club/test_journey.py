@@ -88,6 +88,24 @@ def test_a_serious_medical_issue_gets_one_further_question() -> None:
     }
 
 
+def test_a_correction_of_the_medical_issues_asks_for_the_detail_again() -> None:
+    parent = Parent().go_to(5)
+    parent.say("yes, an inhaler")
+    parent.say("In his blue bag")
+    parent.go_to(28)
+    parent.say("no")
+    parent.say("the medical issues")
+    parent.say("asthma")
+    assert parent.progress.further == "medical_detail"
+    parent.say("In his red bag")
+    assert parent.progress.step == 28
+    assert parent.progress.answers["medical"] == {
+        "has": True,
+        "issues": ["Asthma"],
+        "detail": "In his red bag",
+    }
+
+
 def test_three_tries_get_an_example_and_six_the_address_of_the_club() -> None:
     parent = Parent().go_to(8)
     texts = [parent.say("12345").text for _ in range(6)]

@@ -165,9 +165,9 @@ def answer(progress: Progress, value: str, today: date) -> Answered:
     checked = question.check(value, ask_of(progress, today)) if question.check else None
     if checked is None or not checked.valid:
         return ask_again(progress, checked.message if checked else "")
-    answers = save_answer(progress, checked.value)
+    before, answers = progress.answers.get("medical"), save_answer(progress, checked.value)
     progress = replace(progress, answers=answers, tries=0, further=None)
-    if progress.step == 5 and needs_detail(answers["medical"]):
+    if progress.step == 5 and needs_detail(answers["medical"], before):
         return open_further(progress, "medical_detail")
     if progress.step == 28:
         return confirm(progress)

@@ -77,11 +77,19 @@ def strip_lead(text: str) -> str:
         text = text[lead.end() :]
 
 
-def needs_detail(medical: object) -> bool:
-    """Return whether an issue is serious enough for one further question, and it was not asked yet."""
+def needs_detail(medical: object, before: object = None) -> bool:
+    """Return whether an answer needs one further question, which was not asked yet.
+
+    An issue needs it that is serious, or that stands in place of an answer which had a detail.
+
+    Args:
+        medical: the answer.
+        before: the answer in whose place it stands, if any.
+    """
     if not isinstance(medical, dict) or medical.get("detail"):
         return False
-    return any(SERIOUS.search(str(issue)) for issue in medical["issues"])
+    had_detail = isinstance(before, dict) and bool(before.get("detail"))
+    return any(had_detail or SERIOUS.search(str(issue)) for issue in medical["issues"])
 
 
 def check_detail(text: str, asked: Asked) -> Checked:
