@@ -40,7 +40,7 @@ DUPLICATE = (
     "will sort it out with you."
 )
 NO_MESSAGE = "I have told the club, and somebody will be in touch about the payment link."
-PAY_IN_A_WEEK = "Lovely. Please pay within 7 days: until then {child} is not registered."
+PAY_IN_A_WEEK = "Lovely. If you have not paid yet, please do so within 7 days: until then {child} is not registered."
 # What the summary leaves out: steps on the way to a value, and what is asked after it.
 UNLISTED = frozenset(
     {"parent_address_right", "same_address", "child_address_right", "confirmed", "photo"}
