@@ -85,12 +85,19 @@ class ChatApp(ChatFrame):
     def on_mount(self) -> None:
         """Open the conversation, once the prompt is painted."""
         self.prompt.focus()
+        self.app_resume_signal.subscribe(self, self._paint_again)
         if self._message:
             self.prompt.put(self._message)
         self.call_after_refresh(self._begin)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGHUP, signal.SIGTERM):
             loop.add_signal_handler(number, self._leave_on_signal, number)
+
+    def _paint_again(self, _app: object) -> None:
+        """Paint everything: the terminal has forgotten the screen of a program that was suspended."""
+        self.refresh(repaint=True, layout=True)
+        for screen in self.screen_stack:
+            screen.refresh(repaint=True, layout=True)
 
     def _leave_on_signal(self, number: int) -> None:
         """Leave: the terminal is gone, or the system stops. A turn that runs stays open and can be resumed."""

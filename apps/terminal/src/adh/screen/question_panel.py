@@ -219,7 +219,7 @@ class QuestionPanel(Vertical):
         editing = self._mode == "edit"
         self.query_one("#question-body").set_class(editing, "hidden")
         self.query_one("#confirm", Button).label = (
-            "Ask again with these ^S" if editing else "Confirm y"
+            "Run with these ^S" if editing else "Confirm y"
         )
 
     def _say(self, problem: str) -> None:

@@ -93,6 +93,20 @@ def test_a_suspended_screen_comes_back_with_its_question(tmp_path: Path) -> None
         screen.wait_until(lambda: "\n1\n" in screen.text(), "a terminal as it was")
 
 
+def test_an_idle_screen_is_whole_after_ctrl_z(tmp_path: Path) -> None:
+    with EmulatedAdh(tmp_path, ["Hello."]) as adh, adh.open_screen(in_shell=True) as screen:
+        send(screen)
+        screen.wait_for("Hello.")
+        screen.press("C-z")
+        screen.wait_for("Stopped")
+        screen.type_text("fg")
+        screen.press("Enter")
+        screen.wait_until(
+            lambda: all(part in screen.text() for part in ("Chat Ready", "Hello.", "Enter sends")),
+            "the whole screen",
+        )
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL], ids=["hang up", "kill"])
 def test_a_command_that_the_end_of_the_program_cuts_is_in_doubt(
     tmp_path: Path, number: signal.Signals
