@@ -20,7 +20,7 @@ async def test_what_is_saved_of_it_says_what_the_turn_said(tmp_path: Path) -> No
         with pytest.raises(TransportError) as caught:
             await agent.run("Hi.", session="s")
     saved = caught.value.info
-    assert saved.code == "refused"
+    assert saved.code == "connection_refused"
     again = exception_for(saved)
     assert isinstance(again, TransportError)
     assert not isinstance(again, RefusedError)

@@ -479,10 +479,8 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
     >>> type(exception_for(ErrorInfo(category=ErrorCategory.TRUNCATED, safe="cut", code="truncated")))
     <class 'holdfast.core.errors.TruncatedError'>
     """
-    # Of a connection, "refused" is no refusal by a model.
-    is_reply = info.category not in (ErrorCategory.TRANSIENT, ErrorCategory.TIMEOUT)
     kind = _BY_CODE.get((info.code or "").partition(".")[0])
-    if kind is not None and is_reply:
+    if kind is not None:
         return kind(info.safe, info=info, partial=partial)
     if info.category is ErrorCategory.LIMIT:
         return LimitError(info.safe, limit=info.code or "")

@@ -34,7 +34,10 @@ PROXY_LOGIN = 407
 _CHECK_URL = "Check the base URL"
 _ADVICE: dict[str, tuple[str, str]] = {
     "dns": ("the name cannot be resolved", f"{_CHECK_URL} and the network"),
-    "refused": ("connection refused", f"{_CHECK_URL}, its port, and that the server runs"),
+    "connection_refused": (
+        "connection refused",
+        f"{_CHECK_URL}, its port, and that the server runs",
+    ),
     "unreachable": ("cannot be reached", f"{_CHECK_URL} and the network"),
     "tls": ("TLS failed", f"{_CHECK_URL} (http or https, port) and the clock"),
     "certificate": (
@@ -49,7 +52,7 @@ _ADVICE: dict[str, tuple[str, str]] = {
     "failed": ("the request failed", "The log has the details"),
 }
 _ERRNO_CODES = {
-    errno.ECONNREFUSED: "refused",
+    errno.ECONNREFUSED: "connection_refused",
     errno.ECONNRESET: "reset",
     errno.EPIPE: "reset",
     errno.ECONNABORTED: "reset",

@@ -218,9 +218,7 @@ class QuestionPanel(Vertical):
             editor.set_class(self._mode != "edit", "hidden")
         editing = self._mode == "edit"
         self.query_one("#question-body").set_class(editing, "hidden")
-        self.query_one("#confirm", Button).label = (
-            "Run with these ^S" if editing else "Confirm y"
-        )
+        self.query_one("#confirm", Button).label = "Run with these ^S" if editing else "Confirm y"
 
     def _say(self, problem: str) -> None:
         line = self.query_one("#question-problem", Static)

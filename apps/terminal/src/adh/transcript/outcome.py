@@ -100,10 +100,8 @@ def make_exception(info: ErrorInfo) -> HoldfastError:
     >>> make_exception(info)
     EmptyResponseError('Empty response: no text')
     """
-    # Of a connection, "refused" is no refusal by a model.
-    is_reply = info.category not in (ErrorCategory.TRANSIENT, ErrorCategory.TIMEOUT)
     by_code = _BY_CODE.get((info.code or "").partition(".")[0])
-    if by_code is not None and is_reply:
+    if by_code is not None:
         return by_code(info.safe, info=info)
     if info.category is ErrorCategory.LIMIT:
         return LimitError(info.safe, limit=info.code or "")
