@@ -143,6 +143,18 @@ async def test_what_follows_is_saved_with_the_outcome_or_not_at_all(shop: Shop) 
     }
 
 
+async def test_a_wrong_argument_in_what_follows_saves_nothing_of_it(shop: Shop) -> None:
+    def finish(connection: Any, _job: object, _outcome: object, _now: float) -> None:
+        cursor = connection.cursor()
+        cursor.execute("INSERT INTO orders VALUES ('half')")
+        cursor.execute(*shop.outbox.insert("", "mail", {}))
+
+    shop.put("a")
+    await shop.worker(JobHandler(script(), finish)).drain()
+    assert shop.states() == {"a": ("failed", 1, "a mistake of this program (ConfigurationError)")}
+    assert shop.change("SELECT name FROM orders") == []
+
+
 async def test_a_wrong_statement_in_what_follows_is_a_mistake_and_not_an_outage(
     shop: Shop,
 ) -> None:

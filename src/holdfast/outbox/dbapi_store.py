@@ -108,14 +108,11 @@ class DbapiOutboxStore(Generic[C]):
         self._is_finishing = False
         try:
             connection = self._open()
-            if (
-                getattr(connection, "in_transaction", None) is False
-            ):  # SQLite: waits for a lock only here
+            # In SQLite this is the only statement that waits for a lock.
+            if getattr(connection, "in_transaction", None) is False:
                 connection.cursor().execute("BEGIN IMMEDIATE")
             result = work(connection)
             connection.commit()
-        except ConfigurationError:
-            raise
         except BaseException as error:
             is_away = self._is_away(error)
             self._undo(is_away)
