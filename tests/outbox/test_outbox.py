@@ -304,6 +304,18 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+async def test_a_worker_that_is_cancelled_when_it_is_woken_ends(shop: Shop) -> None:
+    worker = shop.worker(JobHandler(script()), poll=60.0)
+    running = asyncio.create_task(worker.run())
+    await asyncio.sleep(0.1)  # it waits for a job
+    worker.wake()
+    await asyncio.sleep(0)  # what it waits for has happened, and it does not know yet
+    running.cancel()
+    done, _ = await asyncio.wait([running], timeout=5)
+    assert running in done
+    assert running.cancelled()
+
+
 async def test_the_job_of_a_killed_process_is_done_by_another(shop: Shop, tmp_path: Path) -> None:
     shop.put("a")
     place = tmp_path / "sent"

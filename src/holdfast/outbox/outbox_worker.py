@@ -134,7 +134,8 @@ class OutboxWorker(Generic[J, C]):
                 slots.release()
                 if not self._stopped.is_set():
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._wake.wait(), self._poll)
+                        async with asyncio.timeout(self._poll):
+                            await self._wake.wait()
 
     def wake(self) -> None:
         """Look at the outbox now: a job was written."""

@@ -71,7 +71,8 @@ class DriverActs:
         try:
             while monotonic() < end:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(done.wait(), _PAUSE)
+                    async with asyncio.timeout(_PAUSE):
+                        await done.wait()
                 result = await link.take_result(asked.id)
                 if result is not None:
                     return result

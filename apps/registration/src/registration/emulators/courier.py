@@ -110,7 +110,8 @@ class Courier:
                     self._wake.clear()
                     wait = await self._send_due()
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._wake.wait(), wait)
+                        async with asyncio.timeout(wait):
+                            await self._wake.wait()
             finally:
                 self._session = self._loop = None
 

@@ -59,7 +59,8 @@ class Upkeep:
                 # Its message may quote what belongs to a person.
                 _log.error("the upkeep failed with %s", type(error).__name__)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopped.wait(), every)
+                async with asyncio.timeout(every):
+                    await self._stopped.wait()
 
     def stop(self) -> None:
         """Let `run` return."""
