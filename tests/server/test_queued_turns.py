@@ -193,6 +193,24 @@ async def test_a_front_does_not_continue_an_open_turn(url: str, desk: Desk) -> N
                 assert (await client.turns.wait("ada", 1)).text == "You said wait."
 
 
+async def test_a_turn_that_is_about_to_begin_is_cancelled_by_its_worker(
+    url: str, desk: Desk
+) -> None:
+    async with serving(url, desk, FRONT) as client:
+        async with working(url, desk):
+            await client.turns.start("desk", "hello", session="ada", request="r1")
+            assert (await client.turns.wait("ada", 1)).text == "You said hello."
+        await client.turns.start("desk", "hello", session="ada", request="r2")
+        with PostgresJournal(url) as journal:
+            inbox = open_inbox(journal)
+            await inbox.note_worker(make_worker("w", agents=("desk",)))
+            (job,) = (await inbox.admit()).jobs
+            assert await inbox.begin(job.id, "w")
+            told = await client.turns.cancel("ada")
+            assert (told.turn, told.status) == (1, "queued")
+            assert list(await inbox.find_cancelled("w")) == [job.id]
+
+
 async def test_a_front_tells_how_many_turns_are_queued(url: str, desk: Desk) -> None:
     with PostgresJournal(url) as journal:
         app = create_app(desk.make_agent(), journal=journal, queue=FRONT)

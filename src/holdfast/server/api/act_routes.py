@@ -47,7 +47,8 @@ async def _finish_cancel(call: Call[NoQuery, NoBody], act: Act) -> Response:
         await call.tenant.cancel(call.session, by=act.by, turn=details["turn"])
     elif queue is not None:
         is_out = await queue.cancel_entry(call.session, details["entry"], act.by)
-        if is_out or await call.tenant.reader.find_last_turn(call.session) is None:
+        last = await call.tenant.reader.find_last_turn(call.session)
+        if is_out or last is None or last.turn == details["turn"]:
             # One that is not out of the queue is about to begin: its worker cancels it.
             status: SessionState = "cancelled" if is_out else "queued"
             return respond(TurnState(call.session, details["turn"], status), 202)
