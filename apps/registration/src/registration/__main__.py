@@ -29,14 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve registrations; settings are variables")
     serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--port", type=int, default=8000, help="by default 8000")
     serve.add_argument("--processes", type=_count, default=1, help="need PostgreSQL")
     for name in ("database", "journal", "model"):
         serve.add_argument(f"--{name}", help=f"in place of REGISTRATION_{name.upper()}")
     demo = commands.add_parser(
         "demo", help="serve with emulated parties, without keys or a network"
     )
-    demo.add_argument("--port", type=int, default=8000)
+    demo.add_argument("--port", type=int, default=8000, help="0 for a free one; by default 8000")
     demo.add_argument("--folder", help="where everything is saved; by default a temporary folder")
     demo.add_argument("--journal", help=_JOURNAL)
     demo.add_argument("--processes", type=_count, default=1, help="need --journal")
