@@ -126,8 +126,7 @@ class NatsConnection:
                 return self._client
             client = Client()
             try:
-                async with asyncio.timeout(SECONDS_TO_CONNECT):
-                    await self._connect(client)
+                await self._connect_in_time(client)
             except FAILURES as error:
                 failure = self.to_engine_error(error)
             else:
@@ -137,6 +136,23 @@ class NatsConnection:
                 return client
             await _close(client)
             raise failure
+
+    async def _connect_in_time(self, client: Client) -> None:
+        """Connect, or raise TimeoutError.
+
+        The client tries without end, and waits by `asyncio.wait_for`. Before Python 3.12 this swallows a
+        cancellation that comes when a try has just failed, so it is cancelled until it ends.
+        """
+        task = asyncio.create_task(self._connect(client), name="holdfast-nats-connect")
+        try:
+            await asyncio.wait([task], timeout=SECONDS_TO_CONNECT)
+        finally:
+            while not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=_SECONDS_BETWEEN_TRIES)
+        if task.cancelled():
+            raise TimeoutError
+        task.result()
 
     async def _connect(self, client: Client) -> None:
         await client.connect(
