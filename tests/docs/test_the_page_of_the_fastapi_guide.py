@@ -103,7 +103,7 @@ def _serve() -> Iterator[tuple[str, Queue[str]]]:
         shown.put((await request.body()).decode())
 
     app.post("/shown")(keep)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -35,7 +35,9 @@ vars(uvicorn.server)["asyncio"] = _ShortPauses()
 @asynccontextmanager
 async def serve(app: Any, *, to_port: int = 0, **options: Any) -> AsyncIterator[str]:
     """Serve an application; yield its address."""
-    options = {"log_level": "critical", "timeout_graceful_shutdown": 1, **options}
+    # Its own configuration of logs would close the handlers of the whole process.
+    quiet = {"log_level": "critical", "log_config": None, "timeout_graceful_shutdown": 1}
+    options = {**quiet, **options}
     config = uvicorn.Config(app, lifespan="on", ws="none", **options)
     server = uvicorn.Server(config)
     # With the protocol named, asyncio sends small pieces at once: otherwise each answer may take 40 ms.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +11,20 @@ import pytest
 from tests.conftest import anyio_backend
 
 __all__ = ["anyio_backend"]
+
+
+@pytest.fixture(autouse=True)
+def kept_loggers() -> Iterator[None]:
+    """Give the loggers back as they were: the log of a command is that of a process, and its file goes."""
+    loggers = [logging.getLogger(name) for name in ("adh", "holdfast")]
+    before = [(one.level, one.propagate, set(one.handlers)) for one in loggers]
+    yield
+    for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
+        for handler in set(logger.handlers) - handlers:
+            logger.removeHandler(handler)
+            handler.close()
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 @pytest.fixture
