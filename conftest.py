@@ -26,6 +26,8 @@ from sybil.document import PythonDocStringDocument
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 from sybil.parsers.rest import DocTestParser
 
+pytest_plugins = ["tests.hung_tests"]
+
 RUNNER = "__runner__"
 PRINTED = "__printed__"
 OPENED = "__opened__"

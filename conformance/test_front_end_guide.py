@@ -35,7 +35,9 @@ def pages() -> Iterator[Path]:
 def served() -> Iterator[str]:
     """Serve the service of the page."""
     service = importlib.import_module("service")
-    server = uvicorn.Server(uvicorn.Config(service.app, port=0, log_level="warning", log_config=None))
+    server = uvicorn.Server(
+        uvicorn.Config(service.app, port=0, log_level="warning", log_config=None)
+    )
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
