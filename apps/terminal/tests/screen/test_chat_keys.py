@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from apps.terminal.tests.screen.scripted_chat import Plan, ScriptedChat
+from apps.terminal.tests.screen.scripted_chat import Plan, RuleQuestion, ScriptedChat
 from textual import events
 from textual.widgets import Input
 
@@ -338,3 +338,18 @@ async def test_the_keys_of_the_chat_are_quiet_while_a_dialog_is_open() -> None:
         assert "clear" not in chat.conversation.calls
         await chat.press(pilot, "escape")
         assert len(chat.app.screen_stack) == 1
+
+
+async def test_the_keys_and_the_rules_can_be_read_while_a_question_is_open() -> None:
+    chat = ScriptedChat()
+    async with chat.open(100, 44) as pilot:
+        chat.conversation.ask(RuleQuestion(key="q1", tool="write_file"))
+        await chat.settle(pilot)
+        await chat.press(pilot, "f1")
+        assert "at a question: yes, no, no with a reason" in chat.read()
+        await chat.press(pilot, "escape", "f3", "escape", "f2")
+        assert len(chat.app.screen_stack) == 2
+        assert chat.conversation.answers == []
+        await chat.press(pilot, "y")
+        assert len(chat.app.screen_stack) == 1
+    assert len(chat.conversation.answers) == 1

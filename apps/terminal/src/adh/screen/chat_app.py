@@ -63,6 +63,7 @@ class ChatApp(ChatFrame):
         Binding("f1", "session('show_keys')", "Keys", show=False, priority=True),
     ]
     _ONLY_WITHOUT_DIALOG: ClassVar[frozenset[str]] = frozenset({"session", "command_palette"})
+    _ABOVE_QUESTION: ClassVar[frozenset[str]] = frozenset({"show_keys", "show_rules"})
 
     def __init__(
         self,
@@ -168,9 +169,13 @@ class ChatApp(ChatFrame):
             self.session.copy_block(event.block)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether an action may run: most keys of the chat are quiet while a dialog is open."""
+        """Return whether an action may run: most keys of the chat are quiet while a dialog is open.
+
+        A question is no obstacle to reading the keys or the rules.
+        """
         if action in self._ONLY_WITHOUT_DIALOG and isinstance(self.screen, ModalScreen):
-            return False
+            is_question = getattr(self.screen, "is_question", False)
+            return bool(is_question and self._ABOVE_QUESTION.issuperset(parameters))
         return super().check_action(action, parameters)
 
     def action_session(self, name: str) -> None:

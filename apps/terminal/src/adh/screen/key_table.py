@@ -20,6 +20,8 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+Z", "suspend; fg brings it back"),
     ("Ctrl+Q", "leave"),
     ("F1 or /help", "these keys"),
+    ("y, n, b", "at a question: yes, no, no with a reason"),
+    ("d, m, r", "at a question: details, change, for how long"),
     ("/word", "/clear /copy /export /model /quit /rules /safety"),
     ("", "/settings /trust /undo do the same as their keys"),
 )

@@ -6,7 +6,7 @@ It must never answer a question, and must never show one twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -26,6 +26,7 @@ Answer = Callable[[AskedQuestion, object], None]
 class QuestionDialog(ModalScreen[None]):
     """A question above the chat."""
 
+    is_question: ClassVar[bool] = True
     DEFAULT_CSS = """
     QuestionDialog { align: center middle; background: $background 70%; }
     QuestionDialog QuestionPanel { width: 100; max-width: 96%; max-height: 96%; }
