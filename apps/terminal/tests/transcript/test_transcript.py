@@ -250,6 +250,16 @@ def test_a_call_goes_through_its_states() -> None:
     assert _tool(transcript, 1).state is ToolState.PENDING
 
 
+def test_a_command_that_failed_says_so_in_its_header() -> None:
+    transcript = Transcript()
+    failed = '{"success":false,"return_code":1}'
+    results = (_result(text=failed), _result(1, text=failed))
+    for item in (_open(), _call("execute_command", "read_file"), *results):
+        transcript.apply(item, 0.0)
+    assert _tool(transcript).header.endswith("Completed, exit status 1")
+    assert _tool(transcript, 1).header.endswith("Completed")
+
+
 @pytest.mark.parametrize(
     ("finished", "state"),
     [

@@ -166,6 +166,7 @@ class ToolBlock(Struct, kw_only=True):
         dropped_lines: how many lines of live output came before those.
         started: when it began, in seconds of the clock that `Transcript.apply` gets; None before.
         elapsed: how long it ran, in seconds; None if that was not measured.
+        ending: how a command ended that did not succeed, such as "exit status 1"; otherwise empty.
         level, risk, rule: what the rules said; empty if they said nothing yet.
         undone: whether its turn was rewound.
     """
@@ -184,6 +185,7 @@ class ToolBlock(Struct, kw_only=True):
     dropped_lines: int = 0
     started: float | None = None
     elapsed: float | None = None
+    ending: str = ""
     level: str = ""
     risk: str = ""
     rule: str = ""
@@ -202,7 +204,8 @@ class ToolBlock(Struct, kw_only=True):
         call = f"{self.name}({', '.join(shown)})" if shown else self.name
         via = f" (via {self.agent})" if self.agent else ""
         time = f" ({self.elapsed:.2f}s)" if self.elapsed is not None else ""
-        return f"{self.state.icon} {call}{via} · {self.state.words}{time}"
+        ending = f", {self.ending}" if self.ending else ""
+        return f"{self.state.icon} {call}{via} · {self.state.words}{ending}{time}"
 
 
 class NoteBlock(Struct, kw_only=True):

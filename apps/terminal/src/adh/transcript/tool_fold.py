@@ -11,7 +11,13 @@ from typing import Literal
 
 from adh.transcript.block_list import BlockList
 from adh.transcript.blocks import OutputLine, ToolBlock, ToolState
-from adh.transcript.wording import read_arguments, shorten_parameters, to_line, write_arguments
+from adh.transcript.wording import (
+    describe_ending,
+    read_arguments,
+    shorten_parameters,
+    to_line,
+    write_arguments,
+)
 from holdfast import ErrorCategory, Reply, ToolFinished, ToolStarted
 from holdfast.events import QuestionAnswered, QuestionAsked, QuestionUnanswered, TurnInterrupted
 from holdfast.middleware import escape_invisible
@@ -23,6 +29,8 @@ LONGEST_RESULT = 100_000
 """The characters of a result that a block shows."""
 
 LONGEST_LINE = 4_000
+
+COMMAND_TOOL = "execute_command"
 
 FAILED_CHECKS = "Safety check(s) failed"
 
@@ -109,6 +117,8 @@ class ToolFold:
             block.error = text
         else:
             block.result = text
+            if block.name == COMMAND_TOOL:
+                block.ending = describe_ending(event.result.text)
         if block.started is not None:
             block.elapsed = max(0.0, at - block.started)
         self._set_state(block, self._judge(block, event))

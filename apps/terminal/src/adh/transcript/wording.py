@@ -56,6 +56,36 @@ def preview_text(beginning: str) -> str:
     return f"💭 {escape_invisible(beginning[:PREVIEW_LENGTH].replace(chr(10), ' '))}{dots}"
 
 
+class _CommandResult(msgspec.Struct):
+    """What a result says about the end of a command."""
+
+    return_code: int | None
+
+
+def describe_ending(result: str) -> str:
+    """Return how a command ended that did not succeed; empty for any other result.
+
+    Args:
+        result: the text of the result of any tool.
+
+    >>> describe_ending('{"return_code": 2}'), describe_ending('{"return_code": -9}')
+    ('exit status 2', 'ended by signal 9')
+    >>> describe_ending('{"return_code": null}'), describe_ending('{"return_code": 0}'), describe_ending("yes")
+    ('ended at its time limit', '', '')
+    """
+    if '"return_code"' not in result:
+        return ""
+    try:
+        code = msgspec.json.decode(result, type=_CommandResult).return_code
+    except msgspec.MsgspecError:
+        return ""
+    if code is None:
+        return "ended at its time limit"
+    if code < 0:
+        return f"ended by signal {-code}"
+    return f"exit status {code}" if code else ""
+
+
 def read_arguments(arguments: str) -> dict[str, object]:
     """Return the arguments of a call by name; text that is not a JSON object becomes one argument.
 
