@@ -35,14 +35,20 @@ class Turn:
             self.messages.append(Message(role="assistant", parts=tuple(named)))
             for one in named:
                 self.calls.append((one.name, one.arguments))
-                is_error = bool(denied) and denied in one.arguments
-                text = "denied" if is_error else (results or {}).get(one.name, "done")
-                found = ToolResult(one.id, one.name, (Text(text),), is_error=is_error)
+                is_denied = bool(denied) and denied in one.arguments
+                text = "denied" if is_denied else (results or {}).get(one.name, "done")
+                # No word of an error: the protocol of the demo does not carry it.
+                found = ToolResult(one.id, one.name, (Text(text),))
                 self.messages.append(Message(role="tool", parts=(found,)))
         raise AssertionError("the model never answered")
 
 
-PASSED = {"execute_command": "Ran 3 tests in 0.000s\n\nOK"}
+WRITTEN = {"write_file": '{"path":"prices.py","bytes":141,"changed":true}'}
+PASSED = {
+    **WRITTEN,
+    "execute_command": '{"stderr":"Ran 3 tests in 0.000s\\n\\nOK\\n","return_code":0}',
+}
+FAILED = {**WRITTEN, "execute_command": '{"stderr":"FAILED (failures=1)\\n","return_code":1}'}
 
 
 def test_the_model_asks_for_the_trick_the_edit_and_the_tests() -> None:
@@ -71,7 +77,7 @@ def test_the_model_claims_nothing_that_was_denied() -> None:
     assert edit.answer.startswith("The edit was not made")
     tests = Turn(FIRST_MESSAGE).run(denied="unittest", results=PASSED)
     assert "did not run" in tests.answer
-    failing = Turn(FIRST_MESSAGE).run(results={"execute_command": "FAILED (failures=1)"})
+    failing = Turn(FIRST_MESSAGE).run(results=FAILED)
     assert "still fail" in failing.answer
 
 

@@ -1,7 +1,8 @@
 """The demo's emulated model, and the faults of its provider.
 
-The model is a function of the request: it looks at the calls that it made in this turn and at their results. It
-claims nothing that no result says, and does not insist when somebody says no.
+The model is a function of the request: it looks at the calls that it made in this turn and at the texts of their
+results, which is all that its protocol carries. It claims nothing that no result says, and does not insist when
+somebody says no.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ class MadeCall(Struct, frozen=True):
     name: str
     arguments: str
     result: str
-    is_error: bool
 
 
 def choose_reply(request: EmulatedRequest) -> Reply:
@@ -92,7 +92,7 @@ def collect_calls(request: EmulatedRequest) -> list[MadeCall]:
             elif isinstance(part, ToolResult):
                 results[part.call_id] = part
     return [
-        MadeCall(one.name, one.arguments, found.text, found.is_error)
+        MadeCall(one.name, one.arguments, found.text)
         for one in calls
         if (found := results.get(one.id)) is not None
     ]
@@ -109,7 +109,7 @@ def _fix_tests(made: list[MadeCall]) -> Reply:
     edit = _find_call(made, "write_file")
     if edit is None:
         return _propose_edit()
-    if edit.is_error:
+    if '"changed"' not in edit.result:
         return [Text(f"The edit was not made, so the tests still fail. I read: {edit.result}")]
     tests = _find_call(made, "execute_command", TEST_COMMAND)
     return _run_tests() if tests is None else [Text(_conclude(tests))]
@@ -156,7 +156,7 @@ def _run_tests() -> Reply:
 
 
 def _conclude(tests: MadeCall) -> str:
-    if tests.is_error:
+    if '"return_code"' not in tests.result:
         return f"The file is changed, but the tests did not run. I read: {tests.result}"
     if "OK" in tests.result and "Ran 3 tests" in tests.result:
         return (
@@ -170,15 +170,14 @@ def _conclude(tests: MadeCall) -> str:
 def _read_secret(made: list[MadeCall]) -> Reply:
     if not made:
         return [Text("I read the file."), call("execute_command", {"command": "cat .env"})]
-    return [
-        Text("I could not read it." if made[-1].is_error else "I read it, and do not repeat it.")
-    ]
+    is_read = '"return_code":0' in made[-1].result
+    return [Text("I read it, and do not repeat it." if is_read else "I could not read it.")]
 
 
 def _clean_up(made: list[MadeCall]) -> Reply:
     if not made:
         return [Text("I delete everything."), call("execute_command", {"command": "rm -rf /"})]
-    if made[-1].is_error:
+    if '"return_code"' not in made[-1].result:
         return [Text(f"That is not allowed. I read: {made[-1].result}")]
     return [Text("The command ran.")]
 
