@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 
 from adh.commands.chat_start import ChatStart
 from adh.commands.screen_command import open_screen
@@ -28,9 +29,11 @@ def main(args: argparse.Namespace) -> int:
     with open_demo(os.environ, args.folder, keep=args.keep) as demo:
         session = _find_last(demo)
         start = _make_start(demo, session, debug=args.debug)
-        status = open_screen(start, "" if session else FIRST_MESSAGE)
+        status = open_screen(start, "" if session else FIRST_MESSAGE, tells_resume=False)
     if args.keep or args.folder is not None:
-        print(f"The demo is in {demo.project.parent}")
+        folder = demo.project.parent
+        words = shlex.join(["adh", "demo", "--folder", str(folder)])
+        print(f"The demo is in {folder}. It continues with: {words}")
     else:
         print("The sandbox of the demo was removed.")
     return status

@@ -38,12 +38,13 @@ def main(args: argparse.Namespace) -> int:
     return open_screen(read_chat_start(args, os.environ, Path.cwd()))
 
 
-def open_screen(start: ChatStart, message: str = "") -> int:
+def open_screen(start: ChatStart, message: str = "", *, tells_resume: bool = True) -> int:
     """Open the screen; return the exit status when the person leaves it.
 
     Args:
         start: how the conversation is opened.
         message: what the input holds at the start.
+        tells_resume: whether to print afterwards how the conversation continues.
 
     Raises:
         CommandError: as for `main`.
@@ -59,7 +60,7 @@ def open_screen(start: ChatStart, message: str = "") -> int:
     app.run()
     if app.failure is not None:
         raise app.failure
-    for session in left:
+    for session in left if tells_resume else ():
         print(f"This conversation continues with: adh --resume {session}")
     return ExitStatus.DONE if app.ended_by is None else 128 + app.ended_by
 
