@@ -131,6 +131,24 @@ async def test_own_rules_and_log_cannot_be_changed_whatever_a_rule_says(tmp_path
     assert not rules.exists()
 
 
+async def test_a_rule_that_denies_is_named_before_what_else_stands_against_the_call(
+    desk: Desk,
+) -> None:
+    await desk.run(desk.agent(call("execute_command", command="rm -rf /"), "Ok."), approve)
+    (line,) = desk.lines()
+    assert line.decision == "blocked"
+    assert line.rule.startswith("protected.remove_root (built-in/protected.yaml:")
+
+
+async def test_a_folder_above_own_files_is_not_deleted(desk: Desk) -> None:
+    above = str(Path(desk.places.config).parent)
+    result = await desk.run(
+        desk.agent(call("execute_command", command=f"rm -r {above}"), "Ok."), approve
+    )
+    assert f"{above} holds files of this program" in texts(result)[0]
+    assert desk.ran == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

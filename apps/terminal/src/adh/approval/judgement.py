@@ -77,17 +77,17 @@ class CallJudge:
         except FactsError as error:
             facts = CallFacts(tool=tool, arguments=arguments, folder=folder)
             return _deny_call(facts, str(error))
-        folders = [os.path.realpath(own) for own in self._setup.own_folders]
-        problem = find_own_folder(facts, folders)
-        if problem:
-            return _deny_call(facts, problem)
         rules = self._setup.read_rules()
         moment = Moment(
             at=datetime.fromtimestamp(now, UTC).astimezone(),
             recent=self._make_recent(rules, folder, now, calls_before),
             safety=self._setup.switch.is_on,
         )
-        return _finish_judgement(facts, rules.decide(facts, moment), rules)
+        judged = _finish_judgement(facts, rules.decide(facts, moment), rules)
+        # A rule that denies is named. What no rule denies must still leave this program's own files alone.
+        folders = [os.path.realpath(own) for own in self._setup.own_folders]
+        problem = "" if judged.denied else find_own_folder(facts, folders)
+        return _deny_call(facts, problem) if problem else judged
 
     def _build_facts(self, tool: str, arguments: Mapping[str, object], folder: str) -> CallFacts:
         return build_facts(tool, arguments, self._setup.places, folder, self._setup.effects)

@@ -85,9 +85,10 @@ def find_own_folder(facts: CallFacts, own_folders: Iterable[str]) -> str:
     reads_alone = all(command.program in _READERS for command in facts.commands)
     for folder in own_folders:
         for use in list_uses(facts):
-            above = use.access == "delete" and is_inside(folder, use.path)
+            if use.access == "delete" and is_inside(folder, use.path) and use.path != folder:
+                return f"{use.path} holds files of this program, and no tool may delete them"
             changes = use.access in _CHANGES or not reads_alone
-            if (changes and is_inside(use.path, folder)) or above:
+            if changes and is_inside(use.path, folder):
                 return f"{use.path} belongs to this program, and no tool may change it"
         if not reads_alone and _names_folder(facts, folder):
             return f"{folder} belongs to this program, and no tool may change it"
