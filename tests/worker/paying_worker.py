@@ -9,6 +9,7 @@ restart of the journal's server touches: each tool adds a row when it begins, an
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import sqlite3
 import sys
@@ -80,6 +81,14 @@ class Deed(Struct, frozen=True):
     ended: float | None
 
 
+@contextmanager
+def _hold_lock(path: Path) -> Iterator[None]:
+    """Let one process at a time into the block."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 class Ledger:
     """What the tools did.
 
@@ -89,7 +98,9 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._open() as connection:
+        with _hold_lock(path.with_suffix(".lock")), self._open() as connection:
+            # Of two that begin this mode at once, SQLite refuses one without a wait.
+            connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS deeds"
                 " (process int, key text, tool text, label text, began float, ended float)"
@@ -100,7 +111,6 @@ class Ledger:
     def _open(self) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(self._path, timeout=60, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=OFF")
             yield connection
         finally:
