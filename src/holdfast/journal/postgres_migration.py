@@ -1,9 +1,10 @@
 """Makes the tables of a PostgreSQL journal, and keeps processes of another version away from them.
 
 Two processes that start at the same time must never both change the tables: an advisory lock of the
-database is held meanwhile. Every connection that uses the tables holds a shared lock of the journal,
-and reads the version once it has that lock. A migration ends these connections and takes the lock for
-itself. So no older process writes to the tables of a newer version.
+database is held meanwhile, and a process that was stopped loses it. Every connection that uses the
+tables holds a shared lock of the journal, and reads the version once it has that lock. A migration
+ends these connections and takes the lock for itself. So no older process writes to the tables of a
+newer version.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from holdfast.journal.postgres_schema import STEPS, VERSION
 LOCK: Final = 0x48464A31
 """`HFJ1`: the advisory lock."""
 
+LONGEST_SILENCE = 15.0
+"""Seconds after which a process that holds a lock for the tables, and says nothing to the server, loses it."""
+
 _TRIES = 20
 _KEY: Final = f"({LOCK}::bigint << 32 | 'holdfast_journal'::regclass::oid::bigint)"
 """The lock of one journal: a database may have several, in schemas of their own."""
@@ -38,6 +42,36 @@ WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid
 """The other connections of this journal."""
 
 _END_OTHERS: Final = f"SELECT count(pg_terminate_backend(pid)) FROM ({FIND_CONNECTIONS}) AS other"  # noqa: S608  # REASON: made of constants
+
+_END_SILENT: Final = """
+SELECT count(pg_terminate_backend(holder.pid)) FROM pg_stat_activity AS holder JOIN pg_locks AS held USING (pid)
+WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 1 AND held.database = holder.datid
+  AND held.classid = 0 AND held.objid::bigint = %(key)s AND holder.datname = current_database()
+  AND holder.usename = current_user AND holder.wait_event = 'ClientRead'
+  AND holder.state_change < clock_timestamp() - make_interval(secs => %(silence)s)
+"""
+"""Whoever makes tables sends one statement after the other, unless it was stopped."""
+
+
+async def take_lock(connection: psycopg.AsyncConnection[Any], key: int) -> None:
+    """Wait for a lock of the session; end those who hold it and have said nothing for `LONGEST_SILENCE`.
+
+    Args:
+        connection: a connection without a transaction.
+        key: the advisory lock, below 2**32.
+    """
+    silence = LONGEST_SILENCE
+    before = await _change_setting(connection, "lock_timeout", f"{round(silence * 1000)}ms")
+    try:
+        while True:
+            try:
+                await connection.execute("SELECT pg_advisory_lock(%s::bigint)", (key,))
+            except errors.LockNotAvailable:
+                await connection.execute(_END_SILENT, {"key": key, "silence": silence})
+            else:
+                return
+    finally:
+        await _change_setting(connection, "lock_timeout", before)
 
 
 async def prepare_schema(
@@ -63,7 +97,7 @@ async def prepare_schema(
     # Others may hold the lock for as long as they make the tables. It is the session's and not the
     # transaction's, since a transaction that waits for it might not see the tables of the other.
     limit = await _change_setting(connection, "statement_timeout", "0")
-    await connection.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+    await take_lock(connection, LOCK)
     try:
         version = await _read_version(connection, location)
         if 0 < version < len(steps):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.journal.postgres_failures import PostgresAddress
 
-_SCHEMA_LOCK = 0x48464A32
+SCHEMA_LOCK = 0x48464A32
 """`HFJ2`: the advisory lock of the tables of the engine."""
 
 _CONNECTIONS = 4
@@ -108,11 +108,12 @@ class PostgresEngine:
         from procrastinate.psycopg_connector import wrap_exceptions
         from procrastinate.schema import SchemaManager
 
+        from holdfast.journal.postgres_migration import take_lock
+
         await connector.open_async()
         async with wrap_exceptions(), connector.pool.connection() as connection:
-            lock = {"key": _SCHEMA_LOCK}
             # The lock of the session: a transaction that waits might not see the tables afterwards.
-            await connection.execute(sql.SCHEMA_LOCK, lock)
+            await take_lock(connection, SCHEMA_LOCK)
             try:
                 row = await (await connection.execute(sql.HAS_TABLES)).fetchone()
                 if row is not None and row[0] is True:
@@ -121,7 +122,7 @@ class PostgresEngine:
                     async with connection.transaction():
                         await connection.execute(SchemaManager.get_schema())
             finally:
-                await connection.execute(sql.SCHEMA_UNLOCK, lock)
+                await connection.execute(sql.SCHEMA_UNLOCK, {"key": SCHEMA_LOCK})
 
     async def _check_functions(self, connector: PsycopgConnector) -> None:
         import procrastinate

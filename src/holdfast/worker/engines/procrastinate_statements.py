@@ -18,7 +18,6 @@ SELECT procrastinate_defer_jobs_v1(array_agg(CAST(
 FROM jsonb_to_recordset(CAST(:jobs AS jsonb)) AS job (id bigint, queue text)
 """
 
-SCHEMA_LOCK: Final = "SELECT pg_advisory_lock(%(key)s)"
 SCHEMA_UNLOCK: Final = "SELECT pg_advisory_unlock(%(key)s)"
 
 HAS_TABLES: Final = """
