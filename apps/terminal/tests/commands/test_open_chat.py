@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from adh.commands.arguments import parse_arguments
 from adh.commands.chat_opening import open_chat
 from adh.commands.chat_start import read_chat_start
-from adh.commands.error_messages import CommandError
+from adh.commands.command_error import CommandError
 from adh.screen.chat_app import ChatApp
 from adh.screen.conversation_port import OpenChat
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from adh.commands.chat_start import LAST_SESSION, ChatStart
-from adh.commands.error_messages import CommandError
+from adh.commands.command_error import CommandError
 from adh.commands.screen_workspace import ScreenWorkspace
 from adh.conversation.conversation import Conversation
 from adh.screen.conversation_port import OpenChat

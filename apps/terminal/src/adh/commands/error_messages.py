@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from adh.agents.agent_errors import AgentFileError
 from adh.approval.call_facts import FactsError
+from adh.commands.command_error import CommandError
 from adh.commands.exit_statuses import ExitStatus
 from adh.rules.problems import RulesError
 from adh.storage.settings import SettingsError
@@ -20,23 +21,6 @@ from holdfast.errors import redact
 from holdfast.middleware import escape_invisible
 
 _LONGEST = 2_000
-
-
-class CommandError(Exception):
-    """A command cannot do what it was asked for.
-
-    Args:
-        message: what is wrong.
-        fix: what the person can do, as a command or a sentence; may be empty.
-        status: the exit status.
-    """
-
-    def __init__(
-        self, message: str, *, fix: str = "", status: ExitStatus = ExitStatus.BLOCKED
-    ) -> None:
-        super().__init__(message)
-        self.fix = fix
-        self.status = status
 
 
 class ErrorMessage(Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from adh.commands.error_messages import CommandError
+from adh.commands.command_error import CommandError
 from adh.commands.question_answers import RunAnswers
 from adh.transcript.blocks import Block, ToolBlock
 from adh.transcript.outcome import Outcome

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from adh.approval.call_facts import build_facts
-from adh.commands.error_messages import CommandError
+from adh.commands.command_error import CommandError
 from adh.commands.exit_statuses import ExitStatus
 from adh.rules.decision_table import TableCall, TableReport, format_report, run_table
 from adh.rules.explain import explain_call, format_explanation, format_rules

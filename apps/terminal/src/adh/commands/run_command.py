@@ -18,8 +18,8 @@ from pathlib import Path
 from adh.agents.model_aliases import resolve_model
 from adh.commands.chat_opening import make_options
 from adh.commands.chat_start import ChatStart, read_chat_start
+from adh.commands.command_error import CommandError
 from adh.commands.debug_log import set_up_log
-from adh.commands.error_messages import CommandError
 from adh.commands.headless_turn import HeadlessTurn, TurnRecord
 from adh.commands.judged_blocks import collect_calls, list_used_tools
 from adh.commands.line_input import drop_typed, read_line

@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from adh.commands.chat_start import ChatStart, read_chat_start
+from adh.commands.command_error import CommandError
 from adh.commands.debug_log import set_up_log
-from adh.commands.error_messages import CommandError
 from adh.commands.exit_statuses import ExitStatus
 from adh.commands.terminal_check import ADVICE, find_screen_problem
 from adh.screen.chat_app import ChatApp

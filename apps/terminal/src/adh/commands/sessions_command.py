@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from adh.commands.chat_opening import resolve_id
 from adh.commands.chat_start import read_chat_start
-from adh.commands.error_messages import CommandError
+from adh.commands.command_error import CommandError
 from adh.commands.exit_statuses import ExitStatus
 from adh.conversation.export import write_export, write_markdown
 from adh.conversation.history import load_history
