@@ -5,7 +5,9 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.widgets import Input
 
-READY = "Nothing else is here"
+PLACEHOLDER = "Nothing else is here"
+READY = PLACEHOLDER[1:]
+"""What is painted in one piece: the cursor stands on the first character, with a style of its own."""
 
 
 class EmptyApp(App[None]):
@@ -13,7 +15,7 @@ class EmptyApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Yield the input."""
-        yield Input(placeholder=READY)
+        yield Input(placeholder=PLACEHOLDER)
 
 
 if __name__ == "__main__":
