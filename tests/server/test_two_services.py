@@ -108,8 +108,9 @@ async def test_a_turn_is_cancelled_through_the_other_process(
             assert response.status == 202
             assert (await response.json())["status"] == "cancelled"
     events = [item["event"] async for item in until_closed(items) if item["type"] == "event"]
-    assert [event["type"] for event in events] == ["turn_interrupted", "turn_closed"]
-    assert events[0]["by"] == "local"  # who did it, and not the process that was asked to
+    # On a slow machine its first reply may have ended before.
+    assert [event["type"] for event in events[-2:]] == ["turn_interrupted", "turn_closed"]
+    assert events[-2]["by"] == "local"  # who did it, and not the process that was asked to
 
 
 async def until_closed(items: AsyncIterator[Item]) -> AsyncIterator[Item]:
