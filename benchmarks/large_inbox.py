@@ -18,7 +18,7 @@ import psycopg
 
 from holdfast import PostgresJournal
 from holdfast.journal.inbox.admitting import admit_turns
-from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome, begin_entry, end_entries
 from holdfast.journal.inbox.entries import EntryState, Submission
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY
@@ -84,7 +84,9 @@ class Times:
             raise RuntimeError("an admitted entry did not begin")
         await self.inbox.note_worker(make_worker(slots=0))  # so that the end admits nothing
         stopped = time.perf_counter()
-        await self.inbox.end(entry.id, "w", EntryOutcome(state=EntryState.DONE, turn=1))
+        await self.inbox.end(
+            [EndedEntry(entry.id, EntryOutcome(state=EntryState.DONE, turn=1))], "w"
+        )
         ended = time.perf_counter()
         await self.inbox.note_worker(make_worker(slots=1))
         for what, seconds in zip(
@@ -136,7 +138,7 @@ async def explain(url: str, store: PostgresInboxStore) -> list[str]:
     outcome = EntryOutcome(state=EntryState.DONE, turn=1)
     for make in (
         partial(begin_entry, entry, "w"),
-        partial(end_entry, entry, "w", outcome, None),
+        partial(end_entries, [EndedEntry(entry, outcome)], "w"),
         promote_due,
         find_stalled,
     ):

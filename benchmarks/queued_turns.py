@@ -36,7 +36,7 @@ from holdfast.resilience import CallContext, Done, Outcome
 from holdfast.testing import ScriptedModel
 from holdfast.worker import Worker
 
-DELAYS, TURNS, PARALLEL, AT_ONCE = 40, 200, 16, 16
+DELAYS, TURNS, PARALLEL, AT_ONCE = 40, 1500, 16, 16
 LEASES = (4.0, 10.0)
 PEERS = Path(__file__).parent / "peers" / ".venv" / "bin" / "python"
 

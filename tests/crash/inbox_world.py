@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from holdfast.journal.inbox.admitting import Admission, Offer, admit_turns
-from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome, begin_entry, end_entries
 from holdfast.journal.inbox.entries import EntryState, Submission
 from holdfast.journal.inbox.inbox_statements import HELD_BY
 from holdfast.journal.inbox.sqlite_inbox import perform_all
@@ -184,7 +184,7 @@ class InboxActs:
     def end(self, entry: int, worker: str, state: EntryState, slots: int) -> Transaction[Admission]:
         due_at = NOW if state is EntryState.POSTPONED else 0.0
         outcome = EntryOutcome(state=state, turn=1, due_at=due_at)
-        return end_entry(entry, worker, outcome, None, self.offer(worker, slots))
+        return end_entries([EndedEntry(entry, outcome)], worker, None, self.offer(worker, slots))
 
     def answer(self, session: str) -> Transaction[None]:
         return note_answer(session[0], session)

@@ -16,7 +16,7 @@ from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.hosting import turn_queue
 from holdfast.hosting.turn_queue import TurnQueue
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.opening_inbox import open_inbox
@@ -63,7 +63,7 @@ async def test_the_turn_is_retried_once_its_end_is_saved(
         looks += 1
         if looks == 3:
             outcome = EntryOutcome(state=EntryState.FAILED, turn=1)
-            await inbox.end(number, "w", outcome)
+            await inbox.end([EndedEntry(number, outcome)], "w")
         return await find(number)
 
     monkeypatch.setattr(inbox, "find", find_until_the_end)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.journal.inbox.dispatch_engine import HandleJob as HandleJob
     from holdfast.journal.inbox.dispatch_engine import Job as Job
     from holdfast.journal.inbox.dispatch_engine import TransactionalEngine as TransactionalEngine
+    from holdfast.journal.inbox.driving import EndedEntry as EndedEntry
     from holdfast.journal.inbox.driving import EntryOutcome as EntryOutcome
     from holdfast.journal.inbox.entries import EntryState as EntryState
     from holdfast.journal.inbox.entries import InboxEntry as InboxEntry
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _HOME: dict[str, str] = {
     "Admission": "holdfast.journal.inbox.admitting",
     "DispatchEngine": "holdfast.journal.inbox.dispatch_engine",
+    "EndedEntry": "holdfast.journal.inbox.driving",
     "EntryOutcome": "holdfast.journal.inbox.driving",
     "EntryState": "holdfast.journal.inbox.entries",
     "HandleJob": "holdfast.journal.inbox.dispatch_engine",

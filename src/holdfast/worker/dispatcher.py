@@ -2,7 +2,9 @@
 
 What the worker has free slots for it begins at once, without a job. An engine in the database of the
 inbox gets the other jobs in the same transaction; any other engine gets them afterwards, and what it
-loses is put again by the sweep. This module must never drive a turn.
+loses is put again by the sweep. Turns that end while a transaction is under way are saved together by the
+next one, since the workers of a journal hold the lock of the inbox one after the other. This module must
+never drive a turn.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from msgspec import Struct
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.inbox.admitting import Admission, MakePut, Offer
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job, TransactionalEngine
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import EngineError
@@ -56,6 +58,8 @@ class Dispatcher:
         self._direct = direct
         self.is_stopping = False
         """Whether the worker begins no more turns."""
+        self._ended: list[tuple[EndedEntry, asyncio.Future[None]]] = []
+        self._saving: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._seen = asyncio.Event()
         self.make_put: MakePut | None = None
@@ -89,7 +93,9 @@ class Dispatcher:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await self._admit(lambda offer: self._inbox.admit(self.make_put, offer))
+                await self._note(
+                    await self._admit(lambda offer: self._inbox.admit(self.make_put, offer))
+                )
             except HoldfastError as error:
                 _log.warning("no turns can be admitted now: %s", error)
 
@@ -98,13 +104,44 @@ class Dispatcher:
 
         The slot of the entry counts as free: whoever calls releases it next. Raises JournalError.
         """
-        worker = self._direct.worker
-        await self._admit(
-            lambda offer: self._inbox.end(entry_id, worker, outcome, self.make_put, offer), ended=1
-        )
+        saved = asyncio.get_running_loop().create_future()
+        self._ended.append((EndedEntry(entry_id, outcome), saved))
+        if self._saving is None:
+            self._saving = asyncio.create_task(self._save_ends(), name="holdfast-ends")
+        await saved
 
-    async def _admit(self, admit: Callable[[Offer], Awaitable[Admission]], ended: int = 0) -> None:
-        """Perform an admission, begin what it takes, and put its jobs.
+    async def _save_ends(self) -> None:
+        """Save the ends that there are, and those that come meanwhile."""
+        try:
+            while self._ended:
+                waiting, self._ended = self._ended, []
+                await self._save(waiting)
+        finally:
+            self._saving = None
+
+    async def _save(self, waiting: Sequence[tuple[EndedEntry, asyncio.Future[None]]]) -> None:
+        """Save ends in one transaction, and tell those who wait for it."""
+        worker, ended = self._direct.worker, [one for one, _ in waiting]
+        failure: Exception | None = None
+        try:
+            admission = await self._admit(
+                lambda offer: self._inbox.end(ended, worker, self.make_put, offer), len(ended)
+            )
+        except Exception as error:  # noqa: BLE001  # REASON: it is raised where the ends are waited for
+            failure, admission = error, Admission()
+        for _, saved in waiting:
+            if saved.done():
+                continue  # whoever waited was cancelled
+            if failure is not None:
+                saved.set_exception(failure)
+            else:
+                saved.set_result(None)
+        await self._note(admission)
+
+    async def _admit(
+        self, admit: Callable[[Offer], Awaitable[Admission]], ended: int = 0
+    ) -> Admission:
+        """Perform an admission, and begin what it takes.
 
         Args:
             admit: performs it.
@@ -120,7 +157,7 @@ class Dispatcher:
                 direct.begin(entry)
         finally:
             direct.slots.release(unused)
-        await self._note(admission)
+        return admission
 
     async def _note(self, admission: Admission) -> None:
         """Put the jobs of an admission, unless that was done in its transaction."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from holdfast.journal.inbox.admitting import Admission
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.inbox import Inbox, InboxStore
 from holdfast.journal.inbox.statements import Row, Statement, Transaction
@@ -120,7 +120,7 @@ class InboxUnderTest:
     ) -> list[int]:
         """End an entry; return what was admitted in its place."""
         outcome = EntryOutcome(state=state, **changes)  # type: ignore[arg-type]
-        return get_ids(await self.inbox.end(entry.id, entry.worker, outcome))
+        return get_ids(await self.inbox.end([EndedEntry(entry.id, outcome)], entry.worker))
 
     async def state(self, entry: InboxEntry) -> EntryState:
         found = await self.inbox.find(entry.id)

@@ -21,7 +21,7 @@ from tests.postgres_server import PostgresServer
 
 from holdfast import PostgresJournal
 from holdfast.core.events import QuestionAnswered
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueueFullError
@@ -146,7 +146,7 @@ class Crowd:
         state = EntryState.FAILED if luck > 0.9 else state
         outcome = EntryOutcome(state=state, due_at=time.time() + 0.05, turn=1)
         self.steps[state.value] += 1
-        admission = await inbox.end(entry.id, entry.worker, outcome)
+        admission = await inbox.end([EndedEntry(entry.id, outcome)], entry.worker)
         return [job.id for job in admission.jobs]
 
     async def steer(self, inbox: Inbox) -> None:

@@ -18,7 +18,13 @@ from tests.journal.inbox.queued_turns import (
 )
 
 from holdfast.journal.inbox.admitting import admit_turns
-from holdfast.journal.inbox.driving import EntryOutcome, begin_entry, end_entry, hand_back_entry
+from holdfast.journal.inbox.driving import (
+    EndedEntry,
+    EntryOutcome,
+    begin_entry,
+    end_entries,
+    hand_back_entry,
+)
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox_errors import QueueFullError
 from holdfast.journal.inbox.queue_limits import QueueLimits
@@ -187,15 +193,23 @@ class InboxMachine(RuleBasedStateMachine):
             known.is_begun = known.has_begun = True
             known.is_answered = False
 
-    @rule(number=picks, state=st.sampled_from(["done", "failed", "waiting", "postponed"]))
-    def end(self, number: int, state: str) -> None:
-        known = self.pick(number, "admitted")
-        if known is None:
+    @rule(
+        numbers=st.lists(picks, min_size=1, max_size=3),
+        state=st.sampled_from(["done", "failed", "waiting", "postponed"]),
+    )
+    def end(self, numbers: list[int], state: str) -> None:
+        """Some end at once: as if one after the other."""
+        found = {one.number: one for n in numbers if (one := self.pick(n, "admitted"))}
+        if not found:
             return
         self.stop_workers()
         due_at = self.clock.at + 60
         outcome = EntryOutcome(state=EntryState(state), due_at=due_at)
-        self.perform(end_entry(known.number, "w", outcome, None))
+        self.perform(end_entries([EndedEntry(number, outcome) for number in found], "w"))
+        for known in found.values():
+            self.note_end(known, state, due_at)
+
+    def note_end(self, known: Known, state: str, due_at: float) -> None:
         if known.state == "admitted" and known.is_begun:
             known.is_begun = False
             known.state = state

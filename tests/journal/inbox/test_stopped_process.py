@@ -13,7 +13,7 @@ import pytest
 from tests.journal.inbox.queued_turns import get_ids, make_submission, make_worker
 
 from holdfast import PostgresJournal
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.opening_inbox import open_inbox
 
@@ -51,7 +51,7 @@ async def test_a_process_that_is_stopped_in_a_transaction_loses_its_locks(
         with stopped_process(url, kind) as process:
             assert get_ids(await inbox.admit()) == []
             assert await inbox.begin(entry_id, "w") is not None
-            await inbox.end(entry_id, "w", EntryOutcome(state=EntryState.DONE))
+            await inbox.end([EndedEntry(entry_id, EntryOutcome(state=EntryState.DONE))], "w")
             process.send_signal(signal.SIGCONT)
             said, _ = await asyncio.to_thread(process.communicate, "\n", 10)
             assert said == "after\n"

@@ -6,7 +6,7 @@ from tests.journal.inbox.queued_turns import InboxUnderTest
 
 from holdfast.journal.inbox.admitting import Offer
 from holdfast.journal.inbox.dispatch_engine import Job, name_queue
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.queue_limits import QueueLimits
 from holdfast.journal.inbox.statements import Statement
@@ -37,7 +37,9 @@ async def test_a_worker_takes_as_many_as_it_offers_and_the_others_get_jobs(
         assert await box.inbox.begin(entry.id, "x") is None
     assert set(await box.inbox.list_held("w")) == {entry.id for entry in admission.taken}
     assert await box.inbox.list_held("x") == []
-    (last,) = (await box.inbox.end(entries[0].id, "w", DONE, offer=Offer("w", QUEUES, 1))).taken
+    (last,) = (
+        await box.inbox.end([EndedEntry(entries[0].id, DONE)], "w", offer=Offer("w", QUEUES, 1))
+    ).taken
     assert last.id == entries[3].id
     await box.check()
 
@@ -70,7 +72,12 @@ async def test_limits_bound_what_a_worker_takes(box: InboxUnderTest) -> None:
     admission = await box.inbox.admit(offer=offer)
     assert len(admission.taken) == 2
     assert not (await box.inbox.admit(offer=offer)).taken
-    assert len((await box.inbox.end(admission.taken[0].id, "w", DONE, offer=offer)).taken) == 1
+    assert (
+        len(
+            (await box.inbox.end([EndedEntry(admission.taken[0].id, DONE)], "w", offer=offer)).taken
+        )
+        == 1
+    )
     await box.check()
 
 

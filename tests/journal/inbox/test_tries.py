@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.inbox.driving import EntryOutcome
+from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.sqlite_inbox import MemoryInboxStore
@@ -51,7 +51,7 @@ async def test_a_busy_session_is_no_try_and_is_tried_again_by_the_clock_of_the_d
     for _ in range(30):
         assert entry.deliveries == 1
         busy = EntryOutcome(state=EntryState.POSTPONED, retry_after=2.0, was_busy=True)
-        await box.inbox.end(entry.id, "w", busy)
+        await box.inbox.end([EndedEntry(entry.id, busy)], "w")
         box.now += 1.9
         await box.inbox.promote_due()
         assert await box.inbox.begin(entry.id, "w") is None
@@ -66,7 +66,7 @@ async def test_a_turn_may_ask_any_number_of_questions() -> None:
     entry = await box.begin()
     for _ in range(30):
         assert entry.deliveries == 1
-        await box.inbox.end(entry.id, "w", EntryOutcome(state=EntryState.WAITING))
+        await box.inbox.end([EndedEntry(entry.id, EntryOutcome(state=EntryState.WAITING))], "w")
         await box.inbox.wake(entry.id)
         await box.inbox.admit()
         entry = await box.begin_again(entry)
@@ -75,7 +75,9 @@ async def test_a_turn_may_ask_any_number_of_questions() -> None:
 async def test_a_try_that_got_nowhere_counts() -> None:
     box = Box()
     entry = await box.begin()
-    await box.inbox.end(entry.id, "w", EntryOutcome(state=EntryState.POSTPONED, retry_after=1.0))
+    await box.inbox.end(
+        [EndedEntry(entry.id, EntryOutcome(state=EntryState.POSTPONED, retry_after=1.0))], "w"
+    )
     box.now += 2
     await box.inbox.promote_due()
     await box.inbox.admit()

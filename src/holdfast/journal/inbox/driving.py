@@ -1,7 +1,7 @@
 """The transactions of a worker: it begins an entry, and tells what became of it.
 
 An entry is changed only by the worker that has it, so a worker that was paused and taken over changes
-nothing. The end of a turn admits the next ones in the same transaction.
+nothing. The end of turns admits the next ones in the same transaction.
 """
 
 from __future__ import annotations
@@ -75,27 +75,47 @@ def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
     return to_entry(rows[0]) if rows else None
 
 
-def end_entry(
-    entry_id: int,
+class EndedEntry(Struct, frozen=True):
+    """An entry, and what became of it.
+
+    Args:
+        id: the number of the entry.
+        outcome: what became of it.
+    """
+
+    id: int
+    outcome: EntryOutcome
+
+
+def end_entries(
+    ended: Sequence[EndedEntry],
     worker: str,
-    outcome: EntryOutcome,
     make_put: MakePut | None = None,
     offer: Offer = NO_OFFER,
 ) -> Transaction[Admission]:
-    """Save what became of an entry, let the next one of its session begin, and admit turns."""
+    """Save what became of entries, let the next ones of their sessions begin, and admit turns."""
     yield sql.LOCK
-    is_over = outcome.state.is_over
-    values = {"id": entry_id, "worker": worker, **_describe(outcome)}
+    found = False
+    for one in ended:
+        is_mine = yield from _end_entry(one, worker)
+        found = found or is_mine
+    if found:
+        yield sql.NOTIFY_END
+    return (yield from admit_turns(make_put, offer))
+
+
+def _end_entry(ended: EndedEntry, worker: str) -> Transaction[bool]:
+    """Save what became of an entry; return whether the worker had it."""
+    outcome = ended.outcome
+    values = {"id": ended.id, "worker": worker, **_describe(outcome)}
     rows = yield Statement(sql.END, values)
     for tenant, name, cancelled_by, is_answered in rows:
-        if is_over:
+        if outcome.state.is_over:
             yield Statement(sql.LOCK_TENANT, {"tenant": tenant})
             yield Statement(sql.UNBLOCK, {"tenant": tenant, "name": name})
         elif cancelled_by is not None or is_answered:  # it was about to wait meanwhile
-            yield from wake_entry(entry_id)
-    if rows:
-        yield sql.NOTIFY_END
-    return (yield from admit_turns(make_put, offer))
+            yield from wake_entry(ended.id)
+    return bool(rows)
 
 
 def _describe(outcome: EntryOutcome) -> dict[str, object]:

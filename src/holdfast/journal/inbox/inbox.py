@@ -18,9 +18,9 @@ from holdfast.journal.inbox.admitting import NO_OFFER, Admission, MakePut, Offer
 from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.driving import (
     NEVER,
-    EntryOutcome,
+    EndedEntry,
     begin_entry,
-    end_entry,
+    end_entries,
     hand_back_entry,
 )
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
@@ -151,17 +151,16 @@ class Inbox:
 
     async def end(
         self,
-        entry_id: int,
+        ended: Sequence[EndedEntry],
         worker: str,
-        outcome: EntryOutcome,
         make_put: MakePut | None = None,
         offer: Offer = NO_OFFER,
     ) -> Admission:
-        """Save what became of an entry that a worker has, and admit turns in its place, as `admit`.
+        """Save what became of entries that a worker has, and admit turns in their place, as `admit`.
 
-        Nothing is saved if the worker does not have the entry any more.
+        Nothing is saved of an entry that the worker does not have any more.
         """
-        make = partial(end_entry, entry_id, worker, outcome, make_put=make_put, offer=offer)
+        make = partial(end_entries, ended, worker, make_put=make_put, offer=offer)
         return await self._store.perform(make)
 
     async def hand_back(self, entry_id: int, worker: str) -> Sequence[Job]:
