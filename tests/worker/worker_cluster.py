@@ -136,12 +136,16 @@ class WorkerProcess:
         return self._process.pid
 
     async def wait_until_begun(self) -> Self:
-        """Wait until it works."""
-        assert self._process.stdout is not None
-        self.id = (await asyncio.to_thread(self._process.stdout.readline)).decode().strip()
-        if not self.id:
-            self._process.stdout.close()
+        """Wait until it works, or was killed before."""
+        self.id = await asyncio.to_thread(self._read_id)
         return self
+
+    def _read_id(self) -> str:
+        assert self._process.stdout is not None
+        try:
+            return self._process.stdout.readline().decode().strip()
+        except ValueError:  # it is closed
+            return ""
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -155,8 +159,8 @@ class WorkerProcess:
     def _note_end(self) -> int:
         code = self._process.wait(60)
         self.ended_at = time.monotonic()
-        if self._process.stdout is not None and self.id:
-            self._process.stdout.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()  # after whoever reads it, for whom it has ended
         return code
 
     async def stop(self) -> int:
