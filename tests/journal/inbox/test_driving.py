@@ -54,6 +54,15 @@ async def test_a_second_delivery_does_nothing(box: InboxUnderTest) -> None:
         assert await box.inbox.begin(entry.id, worker) is None
 
 
+async def test_a_turn_ends_whatever_characters_its_error_has(box: InboxUnderTest) -> None:
+    """PostgreSQL stores no NUL and no half of a pair: such a turn could not end, nor what ended with it."""
+    entry = await make_entry(box, "admitted")
+    await box.end(entry, EntryState.FAILED, error="a\0b\ud800c\x1b[2J")
+    found = await box.inbox.find(entry.id)
+    assert found is not None
+    assert (found.state, found.error) == (EntryState.FAILED, r"a\x00b\ud800c\x1b[2J")
+
+
 async def test_only_what_was_admitted_can_begin(box: InboxUnderTest) -> None:
     for state, entry in await make_entries(box):
         assert (await box.inbox.begin(entry.id, "w") is None) is (state != "admitted")

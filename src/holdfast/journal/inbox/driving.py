@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.printable import escape_invisible
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.admitting import NO_OFFER, Admission, MakePut, Offer, admit_turns
 from holdfast.journal.inbox.dispatch_engine import Job
@@ -125,7 +126,8 @@ def _describe(outcome: EntryOutcome) -> dict[str, object]:
     return {
         "state": outcome.state.value,
         "turn": outcome.turn,
-        "error": outcome.error,
+        # It has words of tools and servers, and not every database stores every character.
+        "error": escape_invisible(outcome.error),
         "due_at": due_at if outcome.retry_after is None else outcome.retry_after,
         "from_now": 0.0 if outcome.retry_after is None else 1.0,
         # A turn that got as far as a question is not what a worker dies of.
