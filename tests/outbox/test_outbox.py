@@ -114,6 +114,13 @@ async def test_a_job_is_tried_again_and_is_a_dead_letter_in_the_end(shop: Shop) 
     assert shop.change(shop.outbox.list_dead_letters()) == []
 
 
+async def test_a_reason_may_have_any_character(shop: Shop) -> None:
+    """It quotes what a server says, and PostgreSQL stores no NUL: the job would begin again after each lease."""
+    shop.put("a")
+    await shop.worker(JobHandler(script(JobFailed("no\0\ud800")))).drain()
+    assert shop.states() == {"a": ("failed", 1, r"no\x00\ud800")}
+
+
 async def test_only_old_jobs_that_were_done_are_deleted(shop: Shop) -> None:
     shop.put("old", "failed", "queued")
     worker = shop.worker(JobHandler(script(JobFailed("refused"), JobDone(), JobRetry("busy"))))

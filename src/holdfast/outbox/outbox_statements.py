@@ -12,6 +12,7 @@ import msgspec
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonEmptyText
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.printable import escape_invisible
 from holdfast.outbox.job_outcomes import JobDone, JobOutcome, JobRetry, OutboxJob
 
 Driver: TypeAlias = Literal["sqlite3", "psycopg", "asyncpg"]
@@ -173,9 +174,10 @@ class Outbox:
         if isinstance(outcome, JobDone):
             state, reason, result = "done", None, _encode("result", outcome.result)
         elif isinstance(outcome, JobRetry):
-            state, reason, due = "queued", outcome.reason, now + outcome.after
+            state, due = "queued", now + outcome.after
+            reason = escape_invisible(outcome.reason)
         else:
-            state, reason = "failed", outcome.reason
+            state, reason = "failed", escape_invisible(outcome.reason)
         return self._write(
             f"UPDATE {self.table} SET state = ?, reason = ?, result = ?, due_at = ?, updated_at = ?,"  # noqa: S608  # REASON: as above
             " lease = NULL, lease_until = NULL"
