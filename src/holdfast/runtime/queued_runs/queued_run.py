@@ -22,6 +22,7 @@ from holdfast.event_log.text_fold import turn_of_key
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError
+from holdfast.journal.journal_names import check_text
 from holdfast.journal.port import Journal
 from holdfast.runtime.result import Result
 from holdfast.sessions.session_index import to_index
@@ -195,8 +196,11 @@ class QueuedRun(Generic[T]):
 
         Args:
             by: who cancels it, for the journal.
+
+        Raises:
+            ConfigurationError: `by` is not valid Unicode, or has a NUL character.
         """
-        await self._inbox.cancel(self.id, by)
+        await self._inbox.cancel(self.id, check_text(by, "by"))
 
     def __repr__(self) -> str:
         return f"QueuedRun(id={self.id}, session={self.session!r}, request={self.request!r})"

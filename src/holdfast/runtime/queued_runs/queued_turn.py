@@ -5,6 +5,7 @@ This module must never start a turn.
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from typing import Any
 
@@ -56,8 +57,24 @@ class QueuedTurn(Struct, frozen=True, omit_defaults=True):
         return {name: value for name, value in given.items() if value}
 
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(QueuedTurn)
+
+
+def _encode(value: object) -> bytes:
+    """Encode as JSON; lone surrogates, as in names of files with invalid UTF-8, are escaped."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        builtins = msgspec.to_builtins(value, order="deterministic")
+        return json.dumps(builtins, separators=(",", ":")).encode()
+
+
+def _decode(body: bytes) -> QueuedTurn:
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(body), QueuedTurn)  # which accepts lone surrogates
 
 
 def encode_turn(turn: TurnInput) -> bytes:
@@ -110,8 +127,8 @@ def decode_turn(body: bytes) -> QueuedTurn:
     'Hi.'
     """
     try:
-        return _decoder.decode(body)
-    except msgspec.DecodeError as error:
+        return _decode(body)
+    except (msgspec.DecodeError, ValueError) as error:
         raise ConfigurationError(
             "body", f"is not a turn that this version of Holdfast knows: {error}"
         ) from error

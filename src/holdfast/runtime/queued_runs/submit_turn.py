@@ -14,7 +14,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.journal.inbox.entries import Submission
 from holdfast.journal.inbox.opening_inbox import open_inbox
-from holdfast.journal.journal_names import check_name
+from holdfast.journal.journal_names import check_name, check_text
 from holdfast.journal.port import Journal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import (
@@ -110,7 +110,7 @@ def _make_submission(agent: str, tenant: str, turn: TurnInput, order: _QueueOrde
         digest=digest_submission(agent, turn),
         priority=order.priority,
         not_before=order.not_before,
-        made_by=order.by,
+        made_by=check_text(order.by, "by"),
     )
 
 
