@@ -11,6 +11,7 @@ import pytest
 from holdfast.journal.inbox.admitting import Admission, Offer
 from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.worker import EndedEntry, EntryOutcome
@@ -48,8 +49,11 @@ class ListingEngine(AsyncioEngine):
     def __init__(self) -> None:
         super().__init__()
         self.jobs: list[int] = []
+        self.failure: Exception | None = None
 
     async def put(self, jobs: Sequence[Job]) -> None:
+        if self.failure is not None:
+            raise self.failure
         self.jobs += [job.id for job in jobs]
 
 
@@ -118,3 +122,14 @@ async def test_whoever_waits_can_be_cancelled_and_the_ends_are_saved_nevertheles
     bench.inbox.permits.release()
     await third
     assert bench.inbox.saved == [[1], [2, 3]]
+
+
+@pytest.mark.parametrize("failure", [EngineError("q", "is gone"), ValueError("a mistake")])
+async def test_an_engine_that_fails_keeps_no_end_from_being_saved(failure: Exception) -> None:
+    bench = Bench()
+    bench.engine.failure = failure
+    tasks = [*await bench.end(1), *await bench.end(2)]
+    bench.inbox.permits.release()
+    bench.inbox.permits.release()
+    await asyncio.gather(*tasks)
+    assert bench.inbox.saved == [[1], [2]]

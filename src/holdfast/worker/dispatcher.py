@@ -174,3 +174,5 @@ class Dispatcher:
             await self._engine.put(jobs)
         except EngineError as error:
             _log.warning("jobs cannot be put now: %s", error)
+        except Exception as error:  # noqa: BLE001  # REASON: a mistake of an engine must not end the worker
+            _log.error("jobs cannot be put: the engine raised %s", type(error).__name__)
