@@ -85,10 +85,11 @@ class FileReader:
             raise JournalClosedError(self.path, "is closed", fix="Open it again") from None
         return job
 
-    def close(self) -> None:
-        """Finish the queued reads."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Finish the queued reads, and wait for that unless seconds are given."""
         if os.getpid() == self._process:
-            self._thread.shutdown()
+            self._thread.shutdown(wait=seconds is None)
+        return True
 
     def _perform(self, job: WriterJob[T]) -> None:
         if not job.claim():

@@ -123,19 +123,28 @@ class LoopThread:
 
         task.add_done_callback(ended)
 
-    def close(self) -> None:
-        """Wait until every job has ended, and stop the thread. A second call does nothing."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Wait until every job has ended, and stop the thread.
+
+        Args:
+            seconds: how long to wait for that at most; None for as long as it takes.
+
+        Returns:
+            Whether the thread has ended.
+        """
+        if os.getpid() != self._process:
+            return True
         with self._lock:
-            if self._closed or os.getpid() != self._process:
-                return
-            self._closed = True
+            was_closed, self._closed = self._closed, True
             loop, thread = self._loop, self._thread
         if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._drain_and_stop(loop), loop)
+            return True
+        if not was_closed:
+            asyncio.run_coroutine_threadsafe(self._drain_and_stop(loop), loop)
         # The garbage collector may finalize a journal in any thread, including this one.
         if threading.current_thread() is not thread:
-            thread.join()
+            thread.join(seconds)
+        return not thread.is_alive()
 
     async def _drain_and_stop(self, loop: asyncio.AbstractEventLoop) -> None:
         try:

@@ -8,7 +8,6 @@ password appears in a message.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -24,6 +23,7 @@ from holdfast.core.effects import Effect, is_nested_run
 from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import Event
 from holdfast.journal import postgres_statements as sql
+from holdfast.journal.dropped_journals import close_now, end_when_dropped
 from holdfast.journal.encoding import Line
 from holdfast.journal.journal_errors import RunChangedError
 from holdfast.journal.journal_names import (
@@ -97,8 +97,8 @@ class PostgresJournal:
         policy = ConnectionPolicy(timeout, wait, create)
         self._server = PostgresServer(address, connections, policy, lease)
         self._thread = self._server.thread
-        # Also runs when the interpreter exits, so that leases end at once.
-        self._finalizer = weakref.finalize(self, self._thread.close)
+        # Also when the interpreter exits, so that leases end at once.
+        self._finalizer = end_when_dropped(self, self._thread)
         self._views: TenantViews[PostgresJournal] = TenantViews(DEFAULT_TENANT, self)
         self._opener: PostgresJournal | None = None
         self._set_tenant(DEFAULT_TENANT)
@@ -416,7 +416,7 @@ class PostgresJournal:
 
         A second call does nothing.
         """
-        self._finalizer()
+        close_now(self._finalizer)
 
     @property
     def closed(self) -> bool:

@@ -9,7 +9,6 @@ import asyncio
 import math
 import os
 import sqlite3
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -30,6 +29,7 @@ from holdfast.journal import (
     sqlite_changes,
     sqlite_queries,
 )
+from holdfast.journal.dropped_journals import close_now, end_when_dropped
 from holdfast.journal.encoding import Line, check_time, corrupt_record
 from holdfast.journal.inbox_schema import WAKING_EVENTS
 from holdfast.journal.journal_errors import JournalCorruptError, JournalError, conflict_error
@@ -99,8 +99,8 @@ class SqliteJournal:
 
     def _use(self, writer: JobQueue) -> None:
         self._writer = writer
-        # Also runs when the interpreter exits, so that queued records are not lost.
-        self._finalizer = weakref.finalize(self, writer.close)
+        # Also when the interpreter exits, so that queued records are not lost.
+        self._finalizer = end_when_dropped(self, writer)
         self._views: TenantViews[SqliteJournal] = TenantViews(DEFAULT_TENANT, self)
         self._opener: SqliteJournal | None = None
         self._set_tenant(DEFAULT_TENANT)
@@ -424,7 +424,7 @@ class SqliteJournal:
 
     def close(self) -> None:
         """Wait until all queued records are saved, and close the file. A second call does nothing."""
-        self._finalizer()
+        close_now(self._finalizer)
 
     @property
     def closed(self) -> bool:

@@ -121,8 +121,8 @@ class JobQueue(Protocol):
         """Queue a job. Raises JournalError."""
         ...
 
-    def close(self) -> None:
-        """Finish the queued jobs."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Finish the queued jobs; return whether that was done within the seconds."""
         ...
 
 
@@ -177,20 +177,25 @@ class Writer:
             self._queue.put(job)  # type: ignore[arg-type]  # the queue holds jobs of any outcome
         return job
 
-    def close(self) -> None:
+    def close(self, seconds: float | None = None) -> bool:
         """Finish the queued jobs, copy the log into the file and close it.
 
-        A second call does nothing.
+        Args:
+            seconds: how long to wait for that at most; None for as long as it takes.
+
+        Returns:
+            Whether it is closed.
         """
         if os.getpid() != self._process:
-            return
+            return True
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
         # The garbage collector may finalize a journal in any thread, including this one.
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
 
 
 class WaitingJobs:

@@ -1,0 +1,100 @@
+"""A journal that the garbage collector dropped in the thread of one that was being opened stopped all journals for ever.
+
+The finalizer waited there for the thread of the dropped journal, which waited for the lock that the other one held.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import SqliteJournal
+from holdfast.journal import dropped_journals, file_lock
+from holdfast.journal.dropped_journals import close_now, end_when_dropped
+
+
+def drop_within(monkeypatch: pytest.MonkeyPatch, holder: list[Any]) -> None:
+    """Let a journal be dropped while another one has the lock under which files are locked."""
+    write = file_lock._write_record
+
+    def write_and_drop(lock: int) -> None:
+        holder.clear()
+        gc.collect()
+        write(lock)
+
+    monkeypatch.setattr(file_lock, "_write_record", write_and_drop)
+
+
+def test_both_end_and_the_next_one_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropped_journals, "SECONDS_TO_WAIT", 0.05)
+    dropped = [SqliteJournal(tmp_path / "a.db")]
+    thread = dropped[0]._writer._thread  # type: ignore[attr-defined]
+    drop_within(monkeypatch, dropped)
+    opened: list[SqliteJournal] = []
+    opening = threading.Thread(
+        target=lambda: opened.append(SqliteJournal(tmp_path / "b.db")), daemon=True
+    )
+    opening.start()
+    opening.join(20)
+    assert not opening.is_alive()
+    thread.join(20)
+    assert not thread.is_alive()
+    with SqliteJournal(tmp_path / "a.db"):
+        opened[0].close()
+
+
+class Slow:
+    """Ends later than it is waited for."""
+
+    def __init__(self) -> None:
+        self.waits: list[float | None] = []
+
+    def close(self, seconds: float | None = None) -> bool:
+        self.waits.append(seconds)
+        return seconds is None
+
+
+class Journal:
+    pass
+
+
+def test_who_has_not_ended_in_time_is_waited_for_at_the_exit() -> None:
+    slow, journal = Slow(), Journal()
+    end_when_dropped(journal, slow)
+    del journal
+    gc.collect()
+    assert slow.waits == [dropped_journals.SECONDS_TO_WAIT]
+    dropped_journals._end_all()
+    assert slow.waits[1:] == [None]
+    dropped_journals._end_all()
+    assert slow.waits[2:] == []
+
+
+def test_who_was_closed_is_not_closed_again() -> None:
+    slow, journal = Slow(), Journal()
+    finalizer = end_when_dropped(journal, slow)
+    close_now(finalizer)
+    close_now(finalizer)
+    assert not finalizer.alive
+    kept = weakref.ref(journal)
+    del journal
+    gc.collect()
+    assert kept() is None
+    assert slow.waits == [None]
+
+
+def test_a_dropped_file_can_be_opened_again_at_once(tmp_path: Path) -> None:
+    for _ in range(20):
+        journal = SqliteJournal(tmp_path / "talk.db")
+        begun = time.monotonic()
+        del journal
+        gc.collect()
+        assert time.monotonic() - begun < dropped_journals.SECONDS_TO_WAIT
