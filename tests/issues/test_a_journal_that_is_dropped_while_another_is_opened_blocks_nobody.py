@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import SqliteJournal
+from holdfast import MemoryJournal, SqliteJournal
 from holdfast.journal import dropped_journals, file_lock
 from holdfast.journal.dropped_journals import close_now, end_when_dropped
+from holdfast.runtime.sessions import local_lease
 
 
 def drop_within(monkeypatch: pytest.MonkeyPatch, holder: list[Any]) -> None:
@@ -49,6 +50,21 @@ def test_both_end_and_the_next_one_is_opened(
     assert not thread.is_alive()
     with SqliteJournal(tmp_path / "a.db"):
         opened[0].close()
+
+
+def test_a_lease_is_dropped_while_another_one_is_taken() -> None:
+    journal = MemoryJournal()
+    lease = [local_lease.LocalLease(journal, "run")]
+
+    def drop() -> None:
+        with local_lease._lock:
+            lease.clear()
+
+    dropping = threading.Thread(target=drop, daemon=True)
+    dropping.start()
+    dropping.join(20)
+    assert not dropping.is_alive()
+    assert not local_lease.LocalLease.is_held(journal, "run")
 
 
 class Slow:

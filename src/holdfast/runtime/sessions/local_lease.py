@@ -11,7 +11,8 @@ import threading
 from holdfast.core.errors import SessionBusyError
 from holdfast.journal.port import Journal
 
-_lock = threading.Lock()
+# The garbage collector may end a lease between any two steps, also in a thread that has the lock.
+_lock = threading.RLock()
 _held_leases: set[tuple[int, str]] = set()
 
 
