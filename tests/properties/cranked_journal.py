@@ -123,8 +123,9 @@ class CrankedWriter:
         self.finish()
         self.turn(256)
 
-    def close(self) -> None:
+    def close(self, seconds: float | None = None) -> bool:
         self.disk.close()
+        return True
 
 
 class CrankedJournal(SqliteJournal):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +126,13 @@ def _exit_interrupted(*_: object) -> NoReturn:
 def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments; this imports the module of the subcommand."""
     _allow_any_text()
-    return build_parser([word for word in words if word in COMMANDS]).parse_args(words)
+    parser = build_parser([word for word in words if word in COMMANDS])
+    try:
+        return parser.parse_args(words)
+    except SystemExit:
+        with suppress(OSError):
+            sys.stdout.flush()  # the version stays printed, whatever interrupts the end
+        raise
 
 
 def _run_command(args: argparse.Namespace) -> int:
