@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -164,19 +164,19 @@ def corrupt_record(location: str, why: str) -> JournalError:
     )
 
 
-def to_json(value: object) -> bytes:
+def to_json(value: object, order: Literal["deterministic"] | None = None) -> bytes:
     """Encode as JSON; lone surrogates, as in names of files with invalid UTF-8, are escaped."""
     try:
-        return msgspec.json.encode(value)
+        return msgspec.json.encode(value, order=order)
     except UnicodeEncodeError:
-        builtins = msgspec.to_builtins(value)
+        builtins = msgspec.to_builtins(value, order=order)
         return json.dumps(builtins, separators=(",", ":")).encode()
 
 
 def from_json(data: bytes | str, location: str) -> dict[str, object]:
     """Decode an object that `to_json` wrote. Raises JournalCorruptError."""
     try:
-        found = _parse_json(data)
+        found = parse_json(data)
     except ValueError as error:
         raise corrupt_record(location, "not JSON") from error
     except RecursionError as error:
@@ -186,7 +186,8 @@ def from_json(data: bytes | str, location: str) -> dict[str, object]:
     return found
 
 
-def _parse_json(data: bytes | str) -> object:
+def parse_json(data: bytes | str) -> object:
+    """Decode what `to_json` wrote. Raises ValueError if it is no JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError):

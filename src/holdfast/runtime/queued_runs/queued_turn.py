@@ -5,7 +5,7 @@ This module must never start a turn.
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -18,6 +18,7 @@ from holdfast.core.json_schema import JsonSchema
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
+from holdfast.journal.encoding import parse_json, to_json
 from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
 
 
@@ -57,24 +58,15 @@ class QueuedTurn(Struct, frozen=True, omit_defaults=True):
         return {name: value for name, value in given.items() if value}
 
 
-_encoder = msgspec.json.Encoder(order="deterministic")
+_encode = partial(to_json, order="deterministic")
 _decoder = msgspec.json.Decoder(QueuedTurn)
-
-
-def _encode(value: object) -> bytes:
-    """Encode as JSON; lone surrogates, as in names of files with invalid UTF-8, are escaped."""
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        builtins = msgspec.to_builtins(value, order="deterministic")
-        return json.dumps(builtins, separators=(",", ":")).encode()
 
 
 def _decode(body: bytes) -> QueuedTurn:
     try:
         return _decoder.decode(body)
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(body), QueuedTurn)  # which accepts lone surrogates
+        return msgspec.convert(parse_json(body), QueuedTurn)  # which accepts lone surrogates
 
 
 def encode_turn(turn: TurnInput) -> bytes:
