@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -78,6 +77,13 @@ class Slow:
         return seconds is None
 
 
+class Broken:
+    """Fails when it is to end."""
+
+    def close(self, seconds: float | None = None) -> bool:
+        raise OSError("broken")
+
+
 class Journal:
     pass
 
@@ -107,10 +113,23 @@ def test_who_was_closed_is_not_closed_again() -> None:
     assert slow.waits == [None]
 
 
-def test_a_dropped_file_can_be_opened_again_at_once(tmp_path: Path) -> None:
+def test_one_that_cannot_be_ended_keeps_no_other_from_its_end() -> None:
+    slow, broken, journal = Slow(), Broken(), Journal()
+    finalizers = [end_when_dropped(journal, one) for one in (broken, slow)]
+    with pytest.raises(OSError, match="broken"):
+        dropped_journals._end_all()
+    assert slow.waits == [None]
+    dropped_journals._open.discard(broken)
+    for finalizer in finalizers:
+        finalizer.detach()
+
+
+def test_a_dropped_file_can_be_opened_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused while the thread of the dropped journal has it."""
+    monkeypatch.setattr(dropped_journals, "SECONDS_TO_WAIT", 20.0)
     for _ in range(20):
         journal = SqliteJournal(tmp_path / "talk.db")
-        begun = time.monotonic()
         del journal
         gc.collect()
-        assert time.monotonic() - begun < dropped_journals.SECONDS_TO_WAIT

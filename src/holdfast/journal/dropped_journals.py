@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 SECONDS_TO_WAIT = 1.0
@@ -61,5 +62,6 @@ def _end(background: Background, seconds: float | None) -> None:
 
 @atexit.register
 def _end_all() -> None:
-    for background in list(_open):
-        _end(background, None)
+    with ExitStack() as stack:  # each one, also if another one fails
+        for background in list(_open):
+            stack.callback(_end, background, None)
