@@ -158,14 +158,18 @@ def test_a_dead_letter_is_retried_and_a_question_ends_with_three(url: str, folde
         shown = queue(url, "list")[1]
         assert "dead letters:" in shown
         assert "The key is wrong." in shown
-        assert re.fullmatch(f"1  {QUEUED_AGAIN}\n", queue(url, "retry", "1")[1])
+        status, out, err = queue(url, "retry", "1")
+        assert (status, err) == (0, "")
+        assert re.fullmatch(f"1  {QUEUED_AGAIN}\n", out)
         assert submit(url, "failing", "Hi.", "--request", "r1", "--wait")[:2] == (0, "Better.\n")
         assert queue(url, "drop", "1") == (1, "1  done: it cannot drop\n", "")
         assert queue(url, "retry", "7")[0] == 2
         status, _, err = submit(url, "asking", "Pay.", "--session", "ada", "--wait")
         assert status == 3
         assert "waits for an answer" in err
-        assert re.fullmatch(f"2  {QUEUED_AGAIN}\n", queue(url, "cancel", "2")[1])
+        status, out, err = queue(url, "cancel", "2")
+        assert (status, err) == (0, "")
+        assert re.fullmatch(f"2  {QUEUED_AGAIN}\n", out)
 
 
 def test_sigterm_hands_a_turn_in_progress_back(url: str, folder: Path) -> None:

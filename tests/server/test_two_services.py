@@ -108,8 +108,10 @@ async def test_a_turn_is_cancelled_through_the_other_process(
             assert response.status == 202
             assert (await response.json())["status"] == "cancelled"
     events = [item["event"] async for item in until_closed(items) if item["type"] == "event"]
-    # On a slow machine its first reply may have ended before.
-    assert [event["type"] for event in events[-2:]] == ["turn_interrupted", "turn_closed"]
+    *before, interrupted, closed = [event["type"] for event in events]
+    assert [interrupted, closed] == ["turn_interrupted", "turn_closed"]
+    # On a slow machine its first reply and its tools may have ended before; its answer takes seconds.
+    assert before.count("model_replied") <= 1
     assert events[-2]["by"] == "local"  # who did it, and not the process that was asked to
 
 
