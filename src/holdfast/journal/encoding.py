@@ -164,13 +164,18 @@ def corrupt_record(location: str, why: str) -> JournalError:
     )
 
 
-def to_json(value: object, order: Literal["deterministic"] | None = None) -> bytes:
+def to_json(value: object) -> bytes:
     """Encode as JSON; lone surrogates, as in names of files with invalid UTF-8, are escaped."""
     try:
-        return msgspec.json.encode(value, order=order)
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        builtins = msgspec.to_builtins(value, order=order)
-        return json.dumps(builtins, separators=(",", ":")).encode()
+        return to_ascii_json(value)
+
+
+def to_ascii_json(value: object, order: Literal["deterministic"] | None = None) -> bytes:
+    """Encode as JSON with every character escaped that is not ASCII, lone surrogates too."""
+    builtins = msgspec.to_builtins(value, order=order)
+    return json.dumps(builtins, separators=(",", ":")).encode()
 
 
 def from_json(data: bytes | str, location: str) -> dict[str, object]:

@@ -5,7 +5,6 @@ This module must never start a turn.
 
 from __future__ import annotations
 
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +17,7 @@ from holdfast.core.json_schema import JsonSchema
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
-from holdfast.journal.encoding import parse_json, to_json
+from holdfast.journal.encoding import parse_json, to_ascii_json
 from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
 
 
@@ -58,8 +57,15 @@ class QueuedTurn(Struct, frozen=True, omit_defaults=True):
         return {name: value for name, value in given.items() if value}
 
 
-_encode = partial(to_json, order="deterministic")
+_encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(QueuedTurn)
+
+
+def _encode(value: object) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return to_ascii_json(value, "deterministic")
 
 
 def _decode(body: bytes) -> QueuedTurn:
