@@ -208,13 +208,18 @@ def _set_write_ahead_log(connection: sqlite3.Connection) -> None:
             return
 
 
+# One statement sees the file at one time: another process may make the tables between two.
+_READ_VERSION = (
+    "SELECT (SELECT user_version FROM pragma_user_version),"
+    " (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)"
+)
+
+
 def _check_version(connection: sqlite3.Connection, path: str) -> int:
     """Return the version of the tables; 0 if there are none. Raises JournalVersionError."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    version, application, tables = connection.execute(_READ_VERSION).fetchone()
     if version == VERSION and application == APPLICATION_ID:
-        return version
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        return int(version)
     if version > VERSION and application == APPLICATION_ID:
         raise JournalVersionError(
             path,
@@ -225,7 +230,7 @@ def _check_version(connection: sqlite3.Connection, path: str) -> int:
         raise JournalVersionError(
             path, "is a file of another program", fix="Move it away, or rename the journal"
         )
-    return version
+    return int(version)
 
 
 def _to_error(error: Exception, path: str) -> JournalError:
