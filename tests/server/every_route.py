@@ -189,10 +189,10 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
         Trial(
             path="/api/v1/sessions/import?session=moved",
             body="{export}",
-            scope="run",
+            scope="import",
             kind=NDJSON,
         ),
-        Trial(path="/api/v1/sessions/import?session=i", body="{}", scope="run", kind=NDJSON),
+        Trial(path="/api/v1/sessions/import?session=i", body="{}", scope="import", kind=NDJSON),
     ),
     "POST /api/v1/media": (
         Trial(path="/api/v1/media", body="ALPHA's picture", scope="run", kind="image/png"),

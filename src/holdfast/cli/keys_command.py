@@ -52,7 +52,7 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scopes",
         default="run,read,answer",
-        help="what it may do: run, read, read:redacted, answer, admin; default: run,read,answer",
+        help="what it may do: run, read, read:redacted, answer, import, admin; default: run,read,answer",
     )
     parser.add_argument(
         "--expires",

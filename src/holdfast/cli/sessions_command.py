@@ -34,7 +34,7 @@ WORDS = {
     "rename": "change the title of a session",
     "delete": "delete a session permanently; asks first, unless --yes is given",
     "export": "write a session as lines of JSON",
-    "import": "read an exported session; never replaces an existing one",
+    "import": "read an exported session as history, which does not continue; never replaces an existing one",
     "compact": "replace older turns by a summary; the original stays in the journal",
 }
 
@@ -128,6 +128,11 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="a file of `export`; - reads standard input")
     parser.add_argument("--to", metavar="SESSION", help="id of the session; default: as exported")
+    parser.add_argument(
+        "--open-turns",
+        action="store_true",
+        help="leave open turns open, to be resumed with their answers; only for your own journal",
+    )
 
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
@@ -279,7 +284,10 @@ def _write_new(file: Path, text: str) -> None:
 
 async def _import_session(sessions: Sessions, args: argparse.Namespace) -> int:
     name = "standard input" if args.file == "-" else args.file
-    print(make_printable(await sessions.import_(args.lines, session=args.to, name=name)))
+    session = await sessions.import_(
+        args.lines, session=args.to, name=name, open_turns=args.open_turns
+    )
+    print(make_printable(session))
     return 0
 
 

@@ -250,16 +250,16 @@ class LimitExtended(Struct, frozen=True, tag="limit_extended"):
 
 
 class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults=True):
-    """The turn was stopped from outside while an effect was in progress. Key: `t{turn}.interrupted`.
+    """The turn was stopped from outside before it ended. Key: `t{turn}.interrupted`.
 
     `started` are the keys of tools that had begun and have no result: their outcome is unknown.
     `usage` counts the tokens of agents inside them. `waited_for` says which server was silent, and
-    `by` who cancelled the turn.
+    `by` who cancelled the turn. "imported" means that it was open in a session that was imported.
     """
 
     key: str
     at: float
-    reason: Literal["cancelled", "deadline"]
+    reason: Literal["cancelled", "deadline", "imported"]
     started: tuple[str, ...] = ()
     partial: Reply | None = None
     usage: Usage = Usage()

@@ -34,7 +34,7 @@ from holdfast.core.question_log import QuestionLog
 from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
 from holdfast.core.transcript import Transcript
 from holdfast.core.transitions import ENDS_EFFECT, TRANSITIONS
-from holdfast.core.turn_failures import TURN_CANCELLED, limit_error_info
+from holdfast.core.turn_failures import INTERRUPTIONS, limit_error_info
 from holdfast.core.turn_history import UNANSWERED, TurnHistory, is_refused
 from holdfast.core.turn_options import TurnOptions
 
@@ -389,8 +389,9 @@ class SessionMachine:
         self.usage = self.usage + event.usage
         if self.phase is Phase.TOOLS:
             self._fill_results(NOT_RUN_TEXT, event.started)
-        if event.reason == "cancelled":
-            self._end_turn(ev.Status.CANCELLED, TURN_CANCELLED)
+        error = INTERRUPTIONS.get(event.reason)
+        if error is not None:
+            self._end_turn(ev.Status.CANCELLED, error)
         else:
             self._end_at_limit("seconds", event.waited_for)
 

@@ -16,6 +16,16 @@ TURN_CANCELLED = ErrorInfo(
 )
 """The error of a turn that was cancelled."""
 
+TURN_IMPORTED = ErrorInfo(
+    category=ErrorCategory.CANCELLED,
+    safe="The turn had not ended when its session was imported, and does not continue.",
+    code="imported",
+)
+"""The error of a turn that was open when its session was imported."""
+
+INTERRUPTIONS = {"cancelled": TURN_CANCELLED, "imported": TURN_IMPORTED}
+"""The error of a turn that was interrupted, by the reason; a deadline is a limit."""
+
 CLOSES: dict[ErrorCategory, bool] = {
     # An outage or temporary load. The retries of this recovery were not enough.
     ErrorCategory.TRANSIENT: False,

@@ -27,7 +27,6 @@ from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
 from holdfast.journal.retention import Retention
 from holdfast.sessions import overview, session_export
 from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
-from holdfast.sessions.copied_answers import detach_answers
 from holdfast.sessions.names import (
     TITLES,
     check_session_name,
@@ -38,6 +37,7 @@ from holdfast.sessions.names import (
 from holdfast.sessions.overview import SessionInfo
 from holdfast.sessions.pruning import HoldSession, PruneResult, Pruning
 from holdfast.sessions.search import SearchHit, search_sessions
+from holdfast.sessions.session_copies import close_open_turn, detach_answers, find_early_runs
 from holdfast.sessions.session_history import History, Replay, fold_history
 from holdfast.sessions.session_index import to_index
 
@@ -346,31 +346,48 @@ class Sessions:
             yield line
 
     async def import_(
-        self, lines: Iterable[str], *, session: str | None = None, name: str = "import"
+        self,
+        lines: Iterable[str],
+        *,
+        session: str | None = None,
+        name: str = "import",
+        open_turns: bool = False,
     ) -> str:
         """Import an exported session; return its id. On an error nothing is imported.
 
-        The imported records are read again, and each one is compared with its line.
+        The session arrives as history, and nothing in it continues: a turn that has not ended is
+        interrupted, and no answer in it allows anything. The records are saved together with these
+        ends, read again, and each one is compared with what was saved.
 
         Args:
             lines: the exported lines, such as an open text file.
             session: the id of the session; default: the exported id.
             name: names the source of the lines in errors.
+            open_turns: leave open turns open, to be resumed with the answers that they have. This is
+                for moving your own journal: whoever wrote the lines decides what is run.
 
         Raises:
             JournalCorruptError: a line is damaged, missing or superfluous; the error names it.
             JournalVersionError: a newer Holdfast wrote it.
-            ConfigurationError: the session already exists.
+            ConfigurationError: the session already exists, or the lines contain a run of a turn that
+                it does not have.
         """
         check_value("lines", lines, Iterable[str])
+        check_value("open_turns", open_turns, bool)
         runs = session_export.import_lines(lines, name)
         old = check_session_name(next(iter(runs), "").removesuffix("/:title"))
         new = old if session is None else check_session_name(session)
         others = set(runs) - {old, *find_related_runs(old, runs)}
         if others:
             raise ConfigurationError("lines", f"contain another session as well: {min(others)!r}")
+        if early := find_early_runs(old, runs):
+            problem = f"contain {early[0]!r}, and the session has no such turn"
+            raise ConfigurationError("lines", problem, fix="Export the session again")
         renamed: dict[str, Sequence[Record]] = {
-            new + run[len(old) :]: detach_answers(records) for run, records in runs.items()
+            new + run[len(old) :]: detach_answers(
+                records if open_turns else close_open_turn(records, self._now())
+            )
+            for run, records in runs.items()
         }
         act = None if self._act is None else msgspec.structs.replace(self._act, session=new)
         await self._restore_runs(renamed, "session", act)

@@ -12,12 +12,13 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import quote_setting
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
-Scope: TypeAlias = Literal["run", "read", "answer", "admin", "read:redacted"]
+Scope: TypeAlias = Literal["run", "read", "answer", "import", "admin", "read:redacted"]
 """What a principal may do.
 
 `run` starts, continues and changes turns and sessions. `read` reads everything of the tenant, and
-`read:redacted` everything but the contents of messages. `answer` answers questions. `admin` may do
-all of these, and read the metrics.
+`read:redacted` everything but the contents of messages. `answer` answers questions. `import` adds
+sessions that were made elsewhere, so that an agent takes what they say for its own history. `admin`
+may do all of these, and read the metrics.
 """
 
 SCOPES: tuple[str, ...] = get_args(Scope)

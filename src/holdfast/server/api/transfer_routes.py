@@ -82,8 +82,9 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         name="import_session",
         method="POST",
         path="/sessions/import",
-        text="Import a session that was exported; on an error nothing is imported.",
-        scope="run",
+        text="Import a session that was exported, as history: open turns end as interrupted. On an error "
+        "nothing is imported.",
+        scope="import",
         handle=import_session,
         query=ImportQuery,
         body=NoBody,

@@ -149,11 +149,13 @@ function Asked({ question, open, now }) {
     ${ready ? html`<${QuestionForm} question=${ready} isActive=${open[0]?.key === ready.key} />` : null}</div>`;
 }
 
+const INTERRUPTIONS = { deadline: "the time limit was reached", imported: "it was open when the session was imported" };
+
 function Mark({ mark }) {
   const by = mark.by ? ` by ${visible(mark.by)}` : "";
   switch (mark.kind) {
     case "extended": return html`<p class="note">the limit was extended by ${plural(mark.iterations, "iteration")}</p>`;
-    case "interrupted": return html`<p class="note warn">${mark.reason === "deadline" ? "the time limit was reached" : `cancelled${by}`}</p>`;
+    case "interrupted": return html`<p class="note warn">${INTERRUPTIONS[mark.reason] ?? `cancelled${by}`}</p>`;
     default: return html`<div class="note warn">stopped: <${Words} text=${mark.reason} />${mark.text ? html`<${Markdown} text=${mark.text} />` : null}</div>`;
   }
 }
