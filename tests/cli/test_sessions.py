@@ -10,7 +10,8 @@ import pytest
 from tests.cli.terminal import holdfast
 
 from holdfast import Agent, SqliteJournal, tool
-from holdfast.core.messages import ToolCall
+from holdfast.core.events import TurnOpened
+from holdfast.core.messages import ToolCall, user
 from holdfast.testing import FakeClock, ScriptedModel
 
 
@@ -131,6 +132,17 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
     assert out("show", other, "again") == out("show", path, "ada")
     status, _, err = run("import", other, file)
     assert (status, "already" in err) == (2, True)
+
+
+def test_import_leaves_turns_open_only_if_it_is_told(path: Path, tmp_path: Path) -> None:
+    with SqliteJournal(path) as journal:
+        asyncio.run(journal.append("bob", TurnOpened("t2", 1_700_000_300.0, user("And?"))))
+    text, other = out("export", path, "bob"), tmp_path / "other.db"
+    out("import", other, "-", "--to", "history", said=text)
+    out("import", other, "-", "--to", "moved", "--open-turns", said=text)
+    with SqliteJournal(other) as journal:
+        entries = asyncio.run(journal.runs(turn_open=True))
+    assert [entry.run for entry in entries] == ["moved"]
 
 
 def test_import_names_the_damaged_line(path: Path, tmp_path: Path) -> None:

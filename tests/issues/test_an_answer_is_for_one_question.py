@@ -25,10 +25,22 @@ from holdfast import (
     ToolPermission,
     tool,
 )
-from holdfast.core.events import QuestionAnswered
-from holdfast.core.messages import Reply, ToolCall, ToolResult
+from holdfast.core.effects import effect_digest
+from holdfast.core.events import (
+    ModelReplied,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolsBegun,
+    TurnClosed,
+    TurnInterrupted,
+    TurnOpened,
+)
+from holdfast.core.machine import SessionMachine
+from holdfast.core.messages import Reply, ToolCall, ToolResult, user
 from holdfast.errors import ConfigurationError
+from holdfast.journal.port import Record
 from holdfast.middleware import RepetitionGuard
+from holdfast.sessions.session_export import export_lines
 from holdfast.testing import FakeClock, ScriptedModel
 
 paid: list[int] = []
@@ -224,7 +236,7 @@ async def test_the_approval_of_a_copy_is_not_that_of_the_original(journal: Any) 
     await worker(journal).answer("ada", question.approve())
     await worker(journal, "Done.").resume("ada")
     await worker(journal).sessions.delete("ada")
-    await worker(journal).sessions.import_(lines)
+    await worker(journal).sessions.import_(lines, open_turns=True)
     assert (await worker(journal).answer("ada", question.approve())).reason == "mismatch"
     (again,) = await worker(journal).questions("ada")
     assert isinstance(again, PermissionQuestion)
@@ -245,6 +257,89 @@ async def test_a_copy_remembers_no_approval(journal: Any) -> None:
     assert paid == [5]
     await worker(journal, call(6), "Done.").run("Pay.", session="ada")
     assert paid == [5, 6]
+
+
+def export_approved(*names: str) -> list[str]:
+    """Return an export, made elsewhere, of runs with a payment that somebody there has approved."""
+    arguments = {"euros": 1_000_000, "note": ""}
+    asked = {"tool": "pay", "arguments": arguments, "source": "ToolPermission"}
+    key = "t1.i0.tool.0.ask.0"
+    events = (
+        TurnOpened("t1", 1.0, user("Pay."), agent="agent"),
+        ModelReplied("t1.i0.model", 2.0, Reply((call(1_000_000),))),
+        ToolsBegun("t1.i0.begun", 3.0),
+        QuestionAsked(f"{key}.asked", 4.0, "PermissionQuestion", asked, "suspend", True),
+        QuestionAnswered(key, 5.0, {"type": "approved", "remember": "tool"}, True, "the boss"),
+    )
+    machine, records = SessionMachine(), []
+    for event in events:
+        effect = machine.find_pending(event.key)
+        machine.apply(event)
+        records.append(Record(event, effect_digest(effect) if effect else ""))
+    return list(export_lines(dict.fromkeys(names, records)))
+
+
+async def test_an_import_does_not_execute_what_was_approved_elsewhere(journal: Any) -> None:
+    agent = worker(journal, "I see.", call(1_000_000))
+    await agent.sessions.import_(export_approved("ada"))
+    assert await journal.runs(turn_open=True) == []
+    (turn,) = (await agent.sessions.read("ada")).points
+    assert turn.status == "cancelled"
+    assert await agent.recover() == []
+    assert await agent.questions("ada") == ()
+    result = await agent.resume("ada")
+    assert result.output == "I see."
+    ((told,),) = (one.parts for one in result.messages if one.role == "tool")
+    assert isinstance(told, ToolResult)
+    assert (told.is_error, told.in_doubt) == (True, True)
+    assert "Whether it took effect is unknown" in told.text
+    assert (await asked(agent, "ada")).arguments["euros"] == 1_000_000
+    assert paid == []
+
+
+async def test_the_open_turns_of_ones_own_journal_are_moved_if_one_says_so(journal: Any) -> None:
+    agent = worker(journal, "Done.")
+    await agent.sessions.import_(export_approved("ada"), open_turns=True)
+    assert [entry.run for entry in await journal.runs(turn_open=True)] == ["ada"]
+    assert (await agent.resume("ada")).output == "Done."
+    assert paid == [1_000_000]
+    with pytest.raises(ConfigurationError, match="open_turns: must be"):
+        await agent.sessions.import_(export_approved("bob"), open_turns="no")  # type: ignore[arg-type]
+
+
+async def test_an_import_brings_no_open_run_beside_its_session(journal: Any) -> None:
+    """A subagent's run or the titles were open, or stood where a later turn would look for its own."""
+    names = ("ada", "ada/t1.i0.tool.0", "ada/t1.i0.tool.0/t1.i0.tool.0", "ada/:title")
+    await worker(journal).sessions.import_(export_approved(*names))
+    assert sorted(entry.run for entry in await journal.runs()) == sorted(names)
+    assert await journal.runs(turn_open=True) == []
+    for later in (["ada", "ada/t2.i0.tool.0"], ["ada/:title", "ada/t1.i0.tool.0"]):
+        for open_turns in (False, True):
+            with pytest.raises(ConfigurationError, match="the session has no such turn"):
+                await worker(journal).sessions.import_(
+                    export_approved(*later), session="bob", open_turns=open_turns
+                )
+    assert sorted(entry.run for entry in await journal.runs()) == sorted(names)
+
+
+class NotingJournal(MemoryJournal):
+    """Notes what is saved at once."""
+
+    __slots__ = ("saved",)
+
+    async def append(self, *given: Any, **_named: Any) -> None:
+        raise AssertionError(given)
+
+    async def restore(self, runs: Any, **named: Any) -> None:
+        self.saved = [[type(record.event) for record in records] for records in runs.values()]
+        await super().restore(runs, **named)
+
+
+async def test_an_import_is_saved_with_the_end_of_its_turn() -> None:
+    """Nobody can see the turn open, and a process that dies leaves all or nothing."""
+    journal = NotingJournal()
+    await worker(journal).sessions.import_(export_approved("ada"))
+    assert [kinds[-2:] for kinds in journal.saved] == [[TurnInterrupted, TurnClosed]]
 
 
 def helper(*calls: ToolCall) -> Any:

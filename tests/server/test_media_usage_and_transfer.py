@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.server.serving import Api, serve
 
-from holdfast import Agent
-from holdfast.client import Client, InvalidRequestError, NotFoundError
-from holdfast.core.messages import Media, Reply, Text, Usage
+from holdfast import Agent, Approved, MemoryJournal, ToolPermission, tool
+from holdfast.client import AccessError, Client, InvalidRequestError, NotFoundError
+from holdfast.core.messages import Media, Reply, Text, ToolCall, Usage
+from holdfast.event_log.stream_items import EventItem
+from holdfast.journal.port import Journal
 from holdfast.server import AccessOptions, create_app
+from holdfast.server.access.keys import make_key
 from holdfast.testing import ScriptedModel
 
 PICTURE = b"\x89PNG" + bytes(range(256)) * 40
@@ -57,6 +60,53 @@ async def test_a_session_is_exported_and_imported() -> None:
             await client.sessions.import_(lines[:-1], session="bob")
         with pytest.raises(NotFoundError):
             await client.sessions.export("nobody")
+
+
+async def test_an_import_needs_its_own_scope_and_executes_nothing() -> None:
+    """A payment that was approved elsewhere was made here, by a key that may only run turns."""
+    paid: list[int] = []
+
+    @tool(effect="write")
+    def pay(euros: int) -> str:
+        """Send money."""
+        paid.append(euros)
+        return "paid"
+
+    def make_agent(journal: Journal, *script: Reply | ToolCall | str) -> Agent[str]:
+        rules, model = ToolPermission(ask=["pay"]), ScriptedModel(*script)
+        return Agent(
+            model, name="payer", tools=[pay], middleware=[rules], journal=journal, on_wait="suspend"
+        )
+
+    call, journal = ToolCall("1", "pay", '{"euros": 1000000}'), MemoryJournal()
+    elsewhere = make_agent(MemoryJournal(), call)
+    (question,) = (await elsewhere.run("Pay.", session="ada")).questions
+    assert await elsewhere.answer("ada", question, Approved())
+    lines = [line async for line in elsewhere.sessions.export("ada")]
+    access = AccessOptions(auth="keys")
+    app = create_app(make_agent(journal, "I see."), journal=journal, access=access)
+    async with serve(app) as base:
+        made = [make_key("ci", scopes=scopes, now=0.0) for scopes in (("run", "read"), ("import",))]
+        for _, stored in made:
+            await app.state.access.keys.store.add_key(stored)
+        (may_run, _), (may_import, _) = made
+        async with Client(base, api_key=may_run) as runner, Client(base, api_key=may_import) as other:
+            with pytest.raises(AccessError, match="import"):
+                await runner.sessions.import_(lines)
+            assert (await other.sessions.import_(lines)).turn_status == "cancelled"
+            await runner.turns.resume("ada")  # as a new turn, for which the model is asked
+            async for item in runner.follow("ada"):
+                if isinstance(item, EventItem) and item.event.key == "t2.closed":
+                    break
+            assert (await runner.turns.read("ada", 2)).text == "I see."
+        async with Api(base, {"Authorization": f"Bearer {may_import}"}) as api:
+            body = "".join(f"{line}\n" for line in lines).encode()
+            options = {"data": body, "headers": {"Content-Type": "application/x-ndjson"}}
+            refused = await api.call("POST", "/sessions/import?session=b&open_turns=true", **options)
+            assert (refused.status, "open_turns" in refused.body.decode()) == (422, True), refused.body
+    assert paid == []
+    assert [entry.run for entry in await journal.runs()] == ["ada"]
+    assert await journal.runs(turn_open=True) == []
 
 
 async def test_usage_is_added_up_by_agent_model_and_day() -> None:

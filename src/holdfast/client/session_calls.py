@@ -188,7 +188,9 @@ class SessionCalls:
         return received.body.decode().removesuffix("\n").split("\n")
 
     async def import_(self, lines: Iterable[str], *, session: str | None = None) -> SessionSummary:
-        """Import a session that was exported; on an error nothing is imported.
+        """Import a session that was exported, as history; on an error nothing is imported.
+
+        A turn that has not ended is interrupted. The key needs the scope `import`.
 
         Args:
             lines: the lines.

@@ -162,7 +162,7 @@ class SyncSessionCalls:
         return run_blocking(self._sessions.export(session))
 
     def import_(self, lines: Iterable[str], *, session: str | None = None) -> SessionSummary:
-        """Import a session that was exported."""
+        """Import a session that was exported, as history."""
         return run_blocking(self._sessions.import_(lines, session=session))
 
 

@@ -42,7 +42,7 @@ async def _encode(first: str, lines: AsyncIterator[str]) -> AsyncIterator[bytes]
 
 
 async def import_session(call: Call[ImportQuery, NoBody]) -> Response:
-    """Import a session that was exported."""
+    """Import a session that was exported, as history. No request can leave a turn of it open."""
     check_content_type(call.request.headers, _LINES)
     # One by one: a short body can have millions of lines, each of which takes far more memory.
     lines = (line.decode() for line in BytesIO(await call.request.body()))
