@@ -46,9 +46,14 @@ from holdfast.testing import FakeClock, ScriptedModel
 
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
 ARGUMENTS = '{"euros": 1000000}'
-CALLS = tuple(ToolCall(str(at), name, ARGUMENTS) for at, name in enumerate(("pay", "pay", "helper")))
+CALLS = tuple(
+    ToolCall(str(at), name, ARGUMENTS) for at, name in enumerate(("pay", "pay", "helper"))
+)
 ASKS = {"tool": "pay", "arguments": {"euros": 1000000}, "source": "ToolPermission"}
-ANSWERS = ({"type": "approved", "remember": "tool"}, {"type": "approved", "arguments": {"euros": 7}})
+ANSWERS = (
+    {"type": "approved", "remember": "tool"},
+    {"type": "approved", "arguments": {"euros": 7}},
+)
 BETWEEN = (ev.SessionTitled, ev.SessionRewound, ev.HistoryCompacted)
 CALL = "ada/t1.i0.tool.2"
 
@@ -261,7 +266,7 @@ def test_a_fork_has_only_turns_that_have_ended(session: list[Record]) -> None:
         numbered = (ev.TurnOpened, *BETWEEN)
         last = sum(isinstance(record.event, numbered) for record in session)
         for at in (None, *range(1, last + 1)):
-            with suppress(ConfigurationError):  # of the turn that has not ended, or if it is the only
+            with suppress(ConfigurationError):  # the number of the turn that has not ended
                 await Sessions(journal).fork("ada", at, to=f"fork {at}")
         forks = [entry.run for entry in await journal.runs() if entry.run != "ada"]
         assert len(forks) == (last if last > 1 else 0)  # the open turn has none, and None the last

@@ -32,7 +32,6 @@ from holdfast.resilience.system_clock import new_nonce
 from holdfast.sessions.names import find_turn_number
 from holdfast.sessions.session_history import Replay
 
-
 _NUMBERED = (TurnOpened, SessionRewound, HistoryCompacted, SessionTitled)
 
 
