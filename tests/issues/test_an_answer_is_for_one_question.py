@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -320,6 +321,10 @@ async def test_an_import_brings_no_open_run_beside_its_session(journal: Any) -> 
                     export_approved(*later), session="bob", open_turns=open_turns
                 )
     assert sorted(entry.run for entry in await journal.runs()) == sorted(names)
+    endless = f"ada/t{'9' * 5000}.i0.tool.0"  # more digits than Python reads as a number
+    with contextlib.suppress(ConfigurationError):  # a store may have no place for such a name
+        await worker(journal).sessions.import_(export_approved("ada", endless), session="bob")
+    assert await journal.runs(turn_open=True) == []
 
 
 class NotingJournal(MemoryJournal):

@@ -19,7 +19,7 @@ from holdfast.core.errors import ConfigurationError
 TITLES = "/:title"
 
 _OF_TOOLS = re.compile(r"(/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?)+")
-_OF_TURN = re.compile(r"/t(\d+)\.i\d+\.tool\.")
+_OF_TURN = re.compile(r"/t(\d{1,18})\.i\d+\.tool\.")
 _OF_TOOLS_AT_END = re.compile(_OF_TOOLS.pattern + r"\Z")
 
 
@@ -70,6 +70,8 @@ def find_related_runs(session: str, runs: Iterable[str]) -> list[str]:
 
 def find_turn_number(session: str, run: str) -> int:
     """Return the number of the turn of a session that a run of an agent belongs to; 0 for any other run.
+
+    A number that no turn can reach is 0 too.
 
     >>> [find_turn_number("ada", run) for run in ("ada", "ada/:title", "ada/t2.i0.tool.0/t9.i0.tool.1")]
     [0, 0, 2]
