@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 
+import pytest
 from docstring_parser import parse
 
 from holdfast import Agent
 from holdfast.agent_file.file_forms import find_keyword_forms
 from holdfast.runtime.compile import AgentKeywords
+from holdfast.testing import ScriptedModel
 
 SIGNATURE = inspect.signature(Agent).parameters
 NOT_IN_FILES = {
@@ -37,3 +40,34 @@ def test_each_keyword_is_described_once_in_the_order_of_the_signature() -> None:
 
 def test_every_keyword_can_be_in_a_file_or_has_a_reason_not_to_be() -> None:
     assert find_keyword_forms().keys() == SIGNATURE.keys() - NOT_IN_FILES
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("tool", "Write @tool from holdfast, and Agent(..., tools=[...])"),
+        ("run_stream", "Write agent.stream(...)"),
+        ("run_snyc", "'Agent' has no attribute 'run_snyc'"),
+    ],
+)
+def test_an_attribute_of_another_framework_on_an_agent_names_ours(name: str, fix: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(Agent(ScriptedModel()), name)
+    assert fix in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("data", "Write result.output"),
+        ("all_messages", "Write result.messages"),
+        ("zzz", "'Result' has no attribute 'zzz'"),
+    ],
+)
+def test_an_attribute_of_another_framework_on_a_result_names_ours(name: str, fix: str) -> None:
+    result = Agent(ScriptedModel("hi")).run_sync("Hello")
+    with pytest.raises(AttributeError) as caught:
+        getattr(result, name)
+    assert fix in str(caught.value)
+    assert copy.copy(result) == result  # which asks for attributes that it does not have
+    assert not hasattr(result, name)

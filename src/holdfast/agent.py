@@ -464,6 +464,15 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         """Return the pipeline of a run as text, outermost first, with its settings."""
         return self._engine.plan.describe()
 
+    if not TYPE_CHECKING:  # so that a type checker refuses a name that does not exist
+
+        def __getattr__(self, name: str) -> object:
+            from holdfast.runtime.arguments.run_keywords import (
+                explain_attribute,
+            )  # only for the error
+
+            raise AttributeError(explain_attribute("Agent", name), name=name, obj=self)
+
     def __copy__(self) -> Self:
         return self  # an agent never changes
 

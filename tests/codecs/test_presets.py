@@ -59,6 +59,25 @@ def test_an_unknown_name_is_answered_with_near_ones(name: str, near: str) -> Non
     assert near in caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("claude", "anthropic"),
+        ("grok", "xai"),  # and not "groq", which is nearer as a word
+        ("google-gla", "gemini"),
+        ("google_vertex", "vertex"),
+        ("gpt", "openai"),
+    ],
+)
+def test_a_name_that_a_provider_has_elsewhere_is_answered_with_its_name_here(
+    name: str, meant: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        find_preset(name)
+    assert caught.value.fix.startswith(f"did you mean {meant}")
+    assert meant in PRESETS
+
+
 @pytest.mark.parametrize("name", ["", "zzzzz"])
 def test_a_name_near_nothing_is_answered_with_all(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:

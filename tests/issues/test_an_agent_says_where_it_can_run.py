@@ -75,3 +75,31 @@ def test_a_missing_part_names_the_option_of_the_packer(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "holdfast.codecs.gemini.codec", None)
     with pytest.raises(ModuleNotFoundError, match="--collect-submodules holdfast"):
         import_part("holdfast.codecs.gemini.codec")
+
+
+@pytest.mark.parametrize(
+    ("place", "fix"),
+    [
+        (
+            "/home/ann/holdfast/src/holdfast/core/import_part.py",
+            "In the checkout: pip install '.[server]'",
+        ),
+        ("/lib/site-packages/holdfast/core/import_part.py", "pip install 'holdfast[server]'"),
+        (
+            "C:\\holdfast\\src\\holdfast\\core\\import_part.py",
+            "In the checkout: pip install '.[server]'",
+        ),
+    ],
+)
+def test_a_missing_extra_names_the_command_that_installs_it(
+    place: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.core.import_part.__file__", place)
+    monkeypatch.delitem(sys.modules, "holdfast.server.app", raising=False)
+    for name in ("starlette", "starlette.applications", "starlette.routing"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        import_part("holdfast.server.app")
+    assert str(caught.value).startswith("holdfast.server.app needs starlette")
+    assert str(caught.value).endswith(fix)
+    assert "\n" not in str(caught.value)

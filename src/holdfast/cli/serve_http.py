@@ -18,6 +18,7 @@ from holdfast.cli.program_log import configure_log
 from holdfast.cli.serve_targets import AnyAgent, describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import install_command
 from holdfast.hosting.service_options import ServiceOptions
 from holdfast.telemetry.token_prices import TokenPrices
 
@@ -34,7 +35,7 @@ except ModuleNotFoundError as error:
     if error.name not in ("uvicorn", "starlette"):
         raise
     raise ConfigurationError(
-        "serve", f"needs {error.name}", fix="In the checkout: pip install '.[server]'"
+        "serve", f"needs {error.name}", fix=install_command("server")
     ) from error
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from holdfast.cli.program_log import configure_log
 from holdfast.cli.serve_targets import AnyAgent, describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import install_command
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.worker.worker import EntryWorker
@@ -103,7 +104,7 @@ def _open_health(address: str) -> socket.socket:
     except ModuleNotFoundError as error:
         if error.name not in ("uvicorn", "starlette"):
             raise
-        problem, fix = f"needs {error.name}", "In the checkout: pip install '.[worker]'"
+        problem, fix = f"needs {error.name}", install_command("worker")
         raise ConfigurationError("--health", problem, fix=fix) from error
     return listen("--health", host, port)
 

@@ -1,25 +1,49 @@
-"""Imports the modules of Holdfast that are imported on first use, and says how to pack them."""
+"""Imports the modules of Holdfast that are imported on first use, and says what is missing for them.
+
+This module must never import anything that its caller did not name.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
 
+_EXTRAS = {"cli": "cli", "console": "server", "server": "server", "worker": "worker"}
+"""The extra that a room needs, by the room."""
+
 
 def import_part(name: str) -> ModuleType:
     """Import a module of Holdfast.
 
     Raises:
-        ModuleNotFoundError: it is missing, as in a program that was packed without it; the error
-            says how to include it.
+        ModuleNotFoundError: a package of an extra is missing, and the error says how to install it;
+            or the module is missing, as in a program that was packed without it, and the error says
+            how to include it.
     """
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("holdfast"):
-            raise
+        missing = error.name or ""
+        extra = _EXTRAS.get(name.split(".")[1])
+        if missing.partition(".")[0] != "holdfast":
+            if extra is None:
+                raise
+            text = f"{name} needs {missing}. {install_command(extra)}"
+            raise ModuleNotFoundError(text, name=missing) from None
         raise ModuleNotFoundError(
-            f"{error.name} is missing. A program that was packed into one file must include every "
+            f"{missing} is missing. A program that was packed into one file must include every "
             "module of Holdfast: with PyInstaller add --collect-submodules holdfast",
-            name=error.name,
+            name=missing,
         ) from error
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra: of the checkout, or of the package.
+
+    >>> install_command("server").endswith("[server]'")
+    True
+    """
+    in_checkout = __file__.replace("\\", "/").endswith("/src/holdfast/core/import_part.py")
+    if in_checkout:
+        return f"In the checkout: pip install '.[{extra}]'"
+    return f"Install it: pip install 'holdfast[{extra}]'"

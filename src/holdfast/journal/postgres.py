@@ -22,6 +22,7 @@ from holdfast.core.constraints import between
 from holdfast.core.effects import Effect, is_nested_run
 from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import Event
+from holdfast.core.import_part import install_command
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.dropped_journals import close_now, end_when_dropped
 from holdfast.journal.encoding import Line
@@ -90,7 +91,7 @@ class PostgresJournal:
             raise ConfigurationError(
                 "journal",
                 "PostgreSQL needs the package psycopg, which is not installed",
-                fix="In the checkout: pip install '.[postgres]'",
+                fix=install_command("postgres"),
             ) from error
         address = PostgresAddress(url)
         self.path = address.location

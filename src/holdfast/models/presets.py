@@ -417,6 +417,25 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({preset.name: preset for preset
 """Every known provider by its name."""
 
 
+_OTHER_NAMES = {
+    "azure-openai": "azure",
+    "chatgpt": "openai",
+    "claude": "anthropic",
+    "google": "gemini",
+    "google-ai": "gemini",
+    "google-genai": "gemini",
+    "google-gla": "gemini",
+    "google-vertex": "vertex",
+    "gpt": "openai",
+    "grok": "xai",
+    "openai-chat": "openai",
+    "vertex-ai": "vertex",
+    "vertexai": "vertex",
+    "x-ai": "xai",
+}
+"""The name here, by the name that a provider or its models have elsewhere."""
+
+
 def find_preset(name: str) -> Preset:
     """Return the preset with this name, ignoring case; `_` and `-` are equal.
 
@@ -436,7 +455,8 @@ def find_preset(name: str) -> Preset:
         return preset
     from difflib import get_close_matches
 
-    near = get_close_matches(key, PRESETS, n=3, cutoff=0.5)
-    near += [other for other in PRESETS if key and other.startswith(key) and other not in near]
+    other = _OTHER_NAMES.get(key)
+    near = [other] if other else get_close_matches(key, PRESETS, n=3, cutoff=0.5)
+    near += [one for one in PRESETS if key and one.startswith(key) and one not in near]
     fix = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(PRESETS)}"
     raise ConfigurationError("provider", f"unknown provider {quote_setting(name)}", fix=fix)

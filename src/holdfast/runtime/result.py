@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -57,3 +57,12 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     def messages(self) -> tuple[Message, ...]:
         """The conversation as a tuple."""
         return tuple(self.history)
+
+    if not TYPE_CHECKING:  # so that a type checker refuses a name that does not exist
+
+        def __getattr__(self, name: str) -> object:
+            from holdfast.runtime.arguments.run_keywords import (
+                explain_attribute,
+            )  # only for the error
+
+            raise AttributeError(explain_attribute("Result", name), name=name, obj=self)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import install_command
 from holdfast.skills.skill import Header
 
 if TYPE_CHECKING:
@@ -132,9 +133,7 @@ def _parse_fields(head: str, file: str) -> dict[str, Field]:
     try:
         from holdfast.skills.yaml_text import parse_fields
     except ImportError as error:
-        raise ConfigurationError(
-            "skills", "need PyYAML", fix="In the checkout: pip install '.[skills]'"
-        ) from error
+        raise ConfigurationError("skills", "need PyYAML", fix=install_command("skills")) from error
     fields = parse_fields(head, file)
     for key, field in fields.items():
         intended = _intended_key(key)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import install_command
 from holdfast.runtime.batch.batch_result import BatchProgress
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class _BarDisplay:
         try:
             from rich.progress import Progress
         except ImportError as error:
-            fix = "In the checkout: pip install '.[progress]'"
+            fix = install_command("progress")
             raise ConfigurationError("progress", "needs the package rich", fix=fix) from error
         self._make = Progress
         self._bar: tuple[Progress, TaskID] | None = None

@@ -23,6 +23,7 @@ from pydantic_core import (
 )
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import install_command
 from holdfast.core.json_schema import JsonSchema
 from holdfast.runtime.output.pydantic_output import WrittenSchema
 
@@ -73,7 +74,7 @@ def _make_validator(schema: Mapping[str, object], refuse: Refuse) -> Validator:
         from referencing import Registry, Resource, jsonschema
         from referencing.exceptions import Unresolvable
     except ImportError as error:
-        raise refuse("needs jsonschema", "In the checkout: pip install '.[cli]'") from error
+        raise refuse("needs jsonschema", install_command("cli")) from error
     plain = cast("dict[str, Any]", schema)
     draft = str(schema.get("$schema", Draft202012Validator.META_SCHEMA["$schema"]))
     kind = validator_for({"$schema": draft}, default=Draft202012Validator)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import install_command
 from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
@@ -52,7 +53,7 @@ class NatsEngine:
             raise ConfigurationError(
                 "engine",
                 "nats needs the package nats-py, which is not installed",
-                fix="In the checkout: pip install '.[nats]'",
+                fix=install_command("nats"),
             ) from error
         self.address = NatsAddress(url)
         self._identify = identify

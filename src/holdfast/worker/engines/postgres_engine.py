@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.import_part import install_command
 from holdfast.journal.inbox.dispatch_engine import HandleJob, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
@@ -66,7 +67,7 @@ class PostgresEngine:
             raise ConfigurationError(
                 "engine",
                 "postgres needs the package procrastinate, which is not installed",
-                fix="In the checkout: pip install '.[worker]'",
+                fix=install_command("worker"),
             ) from error
         self._address = address
         self._stall = stall
