@@ -467,9 +467,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
     if not TYPE_CHECKING:  # so that a type checker refuses a name that does not exist
 
         def __getattr__(self, name: str) -> object:
-            from holdfast.runtime.arguments.run_keywords import (
-                explain_attribute,
-            )  # only for the error
+            from holdfast.core.keyword_checks import explain_attribute  # only for the error
 
             raise AttributeError(explain_attribute("Agent", name), name=name, obj=self)
 

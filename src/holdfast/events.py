@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.core.notices import FromAgent as FromAgent
     from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
     from holdfast.core.notices import Notice as Notice
+    from holdfast.core.notices import PermissionRuleUnmatched as PermissionRuleUnmatched
     from holdfast.core.notices import ReplyReplaced as ReplyReplaced
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
@@ -76,6 +77,7 @@ _HOME: dict[str, str] = {
     "Observation": "holdfast.telemetry.observers",
     "Observer": "holdfast.telemetry.observers",
     "OutputChecked": "holdfast.core.events",
+    "PermissionRuleUnmatched": "holdfast.core.notices",
     "QuestionAnswered": "holdfast.core.events",
     "QuestionAsked": "holdfast.core.events",
     "QuestionUnanswered": "holdfast.core.events",

@@ -81,7 +81,7 @@ def test_a_missing_part_names_the_option_of_the_packer(monkeypatch: pytest.Monke
     ("place", "fix"),
     [
         (
-            "/home/ann/holdfast/src/holdfast/core/import_part.py",
+            "/opt/holdfast/src/holdfast/core/import_part.py",
             "In the checkout: pip install '.[server]'",
         ),
         ("/lib/site-packages/holdfast/core/import_part.py", "pip install 'holdfast[server]'"),

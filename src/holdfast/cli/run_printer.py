@@ -26,6 +26,7 @@ from holdfast.core.notices import (
     AttemptStarted,
     BreakerChanged,
     CustomNotice,
+    PermissionRuleUnmatched,
     ReplyReplaced,
     RetryScheduled,
     ToolStarted,
@@ -210,6 +211,9 @@ def _describe_trouble(item: Item, width: int) -> str | None:
     if isinstance(item, BreakerChanged) and item.after == "open":
         pause = f" for {item.seconds:.0f} s" if item.seconds else ""
         return shorten(f"⊘ {item.target} fails too often and is not called{pause}", width)
+    if isinstance(item, PermissionRuleUnmatched):
+        meant = f"; did you mean {item.near}?" if item.near else ""
+        return shorten(f"⚠ the rule {item.permission} {item.rule} matched no tool{meant}", width)
     return None
 
 

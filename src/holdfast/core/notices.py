@@ -127,6 +127,19 @@ class TotalErrorThresholdExceeded(Struct, frozen=True, gc=False):
     at: float
 
 
+class PermissionRuleUnmatched(Struct, frozen=True, gc=False):
+    """A rule of `ToolPermission` names a tool that the turn was never offered, so it matched no call.
+
+    This is told of an agent with toolsets that list their tools before each model call; any other
+    agent with such a rule cannot be made. `near` is the tool that was probably meant, or "".
+    """
+
+    key: str
+    permission: str
+    rule: str
+    near: str = ""
+
+
 class CustomNotice(Struct, frozen=True, kw_only=True):
     """The base class of notices of your own, which hooks and tools stream with `context.emit(...)`.
 
@@ -191,6 +204,7 @@ Notice: TypeAlias = (
     | CircuitBreakerTriggered
     | MaxConsecutiveErrorsExceeded
     | TotalErrorThresholdExceeded
+    | PermissionRuleUnmatched
     | FromAgent
     | CustomNotice
 )

@@ -33,6 +33,7 @@ from holdfast.middleware.hook_contexts import AfterTurn, InstructionsContext
 from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.before_turn import begin_acceptance, call_before_turn
+from holdfast.runtime.hooks.rule_checks import find_unmatched_rules
 from holdfast.runtime.open_runs.suspension import find_suspended_keys
 from holdfast.runtime.result import Result
 from holdfast.runtime.toolsets.offered_tools import restore_offer
@@ -191,8 +192,11 @@ def _collect_results(last: Message) -> dict[int, ToolResult]:
 async def call_after_turn(run: ActiveTurn) -> None:
     """Call the hooks after a turn that is over. Raises MiddlewareError when one of them fails."""
     hooks, mine = run.hooks, run.hooks.chain.after_turn
-    if not mine or not has_enabled_hooks(mine, hooks.facts) or run.machine.phase is not Phase.IDLE:
+    if run.machine.phase is not Phase.IDLE:
         return  # a turn that waits for an answer is not over
+    await _notify_unmatched_rules(run)
+    if not mine or not has_enabled_hooks(mine, hooks.facts):
+        return
     result = run.build_result()
     context = AfterTurn(
         facts=hooks.facts,
@@ -247,3 +251,21 @@ def _build_failure(run: ActiveTurn, result: Result[Any]) -> HoldfastError:
         error = add_output_details(run, error)
     error.result = result
     return error
+
+
+async def _notify_unmatched_rules(run: ActiveTurn) -> None:
+    """Send a notice for each permission rule whose tool was never offered in this turn.
+
+    Only for an agent with toolsets: the rules of any other were checked when it was made.
+    """
+    plan, key, offered = run.plan, turn_key(run.machine.turn), set[str]()
+    if not plan.toolsets or not plan.chain.middlewares:
+        return
+    for record in await run.log.read():
+        event = record.event
+        if isinstance(event, ModelReplied) and event.key.startswith(f"{key}.i"):
+            offered.update(event.offered or ())
+    if not offered:
+        return  # the model was not called, or was offered nothing that a rule could match
+    for notice in find_unmatched_rules(key, plan.chain.middlewares, plan.registry, offered):
+        run.hooks.facts.emit(notice)

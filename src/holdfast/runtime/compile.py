@@ -109,7 +109,9 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     of_toolsets = [one for toolset in toolsets for one in toolset.middlewares]
     chain = compile_chain([*keywords["middleware"], *of_toolsets])
     limits = limits_with(chain.middlewares, keywords["limits"])
-    registry = finish_registry(registry, output, chain)
+    # Tools may also come with a run, such as those of the callers of a service.
+    comes_later = not registry.tools or any(one.fixed_tools is None for one in toolsets)
+    registry = finish_registry(registry, output, chain, is_complete=not comes_later)
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry, chain.middlewares)
     clock = keywords["clock"] or SystemClock()
@@ -165,11 +167,20 @@ def add_toolsets(registry: Registry, toolsets: Iterable[Toolset]) -> Registry:
     return Registry(join_tools([("tools=", registry), *groups]))
 
 
-def finish_registry(registry: Registry, output: Output | None, chain: Chain) -> Registry:
+def finish_registry(
+    registry: Registry, output: Output | None, chain: Chain, *, is_complete: bool
+) -> Registry:
     """Return the registry with the output functions, after the checks of its tools.
 
+    Args:
+        registry: the tools.
+        output: the output, whose functions and names count.
+        chain: the middlewares with the permission rules.
+        is_complete: whether no other tools are added before a model call.
+
     Raises:
-        ConfigurationError: a name belongs to the output, or a permission rule fits no argument.
+        ConfigurationError: a name belongs to the output, or a permission rule fits no argument or
+            no tool.
     """
     _check_tool_names(registry, output)
     if output is not None:
@@ -177,7 +188,7 @@ def finish_registry(registry: Registry, output: Output | None, chain: Chain) -> 
     if chain.middlewares:
         from holdfast.runtime.hooks.rule_checks import check_rules  # only with middlewares
 
-        check_rules(chain.middlewares, registry)
+        check_rules(chain.middlewares, registry, is_complete=is_complete)
     return registry
 
 

@@ -208,7 +208,9 @@ def _change_plan(plan: AgentPlan, keywords: AgentKeywords, changes: PlanChanges)
     if functions:
         groups.append(("tools=", tuple(Registry(functions))))
     registry = add_toolsets(Registry(join_tools(groups)), changes.toolsets)
-    registry = finish_registry(registry, output, chain)
+    toolsets = (*plan.toolsets, *(one for one in changes.toolsets if one.fixed_tools is None))
+    is_complete = bool(registry.tools) and not toolsets
+    registry = finish_registry(registry, output, chain, is_complete=is_complete)
     lifespans = {key: one.name for one in changes.toolsets for key in one.lifespans}
     changed = replace(
         plan,
@@ -220,7 +222,7 @@ def _change_plan(plan: AgentPlan, keywords: AgentKeywords, changes: PlanChanges)
         pipeline=pipeline,
         ask_model=ask_model,
         registry=registry,
-        toolsets=(*plan.toolsets, *(one for one in changes.toolsets if one.fixed_tools is None)),
+        toolsets=toolsets,
         lifespans={**plan.lifespans, **lifespans},
         fingerprints=_take_fingerprints(changes),
     )

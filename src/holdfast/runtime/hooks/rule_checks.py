@@ -1,15 +1,16 @@
-"""Checks the permission rules of an agent against its tools, when the agent is made.
+"""Checks the permission rules of an agent against its tools, when the agent is made and after a turn.
 
-A rule that names an argument wrongly would match no call, and a rule that denies would let all of
-them run. This module must never change a rule.
+A rule with a wrong name would match no call, and a rule that denies would let all of them run. This
+module must never change a rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.notices import PermissionRuleUnmatched
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.permission_rules import Rule, RuleTable
 from holdfast.middleware.tool_permission import ToolPermission
@@ -18,24 +19,71 @@ from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 
 
-def check_rules(middlewares: Iterable[AnyMiddleware], registry: Registry) -> None:
-    """Raise ConfigurationError if a rule names an argument that its tools do not have.
+def check_rules(
+    middlewares: Iterable[AnyMiddleware], registry: Registry, *, is_complete: bool
+) -> None:
+    """Check the names of tools and arguments in the rules.
 
-    A rule without a tool, such as one for a tool that another agent has, is not an error.
+    A pattern without a tool, such as one for tools that a run adds, is not an error.
 
     Args:
         middlewares: the middlewares of the agent.
         registry: its tools. Rules hold for the tools of subagents too.
+        is_complete: whether the agent gets no other tools before a model call.
+
+    Raises:
+        ConfigurationError: a rule names an argument that its tools do not have, or a tool that does
+            not exist.
     """
+    rules = list(_list_rules(middlewares))
+    if not rules:
+        return
+    tools = list(_list_tools(registry))
+    names = {tool.name for tool in tools}
+    is_complete = is_complete and not any(_gets_tools_later(tool) for tool in tools)
+    for permission, rule in rules:
+        if is_complete and _is_missing(rule, names):
+            raise _unknown_tool(permission, rule, names)
+        if rule.arguments:
+            _check_arguments(permission, rule, tools)
+
+
+def _find_near_name(name: str, names: Iterable[str]) -> str:
+    """Return the name that was probably meant; "" when none is near."""
+    from difflib import get_close_matches  # only for a mistake
+
+    return next(iter(get_close_matches(name, list(names), 1)), "")
+
+
+def find_unmatched_rules(
+    key: str, middlewares: Iterable[AnyMiddleware], registry: Registry, offered: Collection[str]
+) -> list[PermissionRuleUnmatched]:
+    """Return a notice for each rule whose tool does not exist and was never offered in a turn.
+
+    Args:
+        key: the key of the turn.
+        middlewares: the middlewares of the agent.
+        registry: its tools in the last iteration.
+        offered: the names of the tools that the model was offered.
+    """
+    tools = list(_list_tools(registry))
+    if any(_gets_tools_later(tool) for tool in tools):
+        return []
+    names = {*offered, *(tool.name for tool in tools)}
+    return [
+        PermissionRuleUnmatched(key, by, str(rule), _find_near_name(rule.tool, names))
+        for by, rule in _list_rules(middlewares)
+        if _is_missing(rule, names)
+    ]
+
+
+def _list_rules(middlewares: Iterable[AnyMiddleware]) -> Iterator[tuple[str, Rule]]:
+    """Yield each rule with its permission."""
     for middleware in middlewares:
-        if not isinstance(middleware, ToolPermission):
-            continue
-        if not isinstance(middleware.source, RuleTable):
-            continue
-        for permission, rules in middleware.source.rules.items():
-            for rule in rules:
-                if rule.arguments:
-                    _check_rule(permission, rule, list(_list_tools(registry)))
+        if isinstance(middleware, ToolPermission) and isinstance(middleware.source, RuleTable):
+            for permission, rules in middleware.source.rules.items():
+                for rule in rules:
+                    yield permission, rule
 
 
 def _list_tools(registry: Registry) -> Iterator[Tool]:
@@ -47,7 +95,17 @@ def _list_tools(registry: Registry) -> Iterator[Tool]:
             yield from _list_tools(agent.plan.registry)
 
 
-def _check_rule(permission: str, rule: Rule, tools: Iterable[Tool]) -> None:
+def _gets_tools_later(tool: Tool) -> bool:
+    """Whether the tool is an agent with toolsets that are listed before each model call."""
+    agent = agent_of(tool)
+    return agent is not None and bool(agent.plan.toolsets)
+
+
+def _is_missing(rule: Rule, names: Collection[str]) -> bool:
+    return not set(rule.tool) & set("*?[") and rule.tool not in names
+
+
+def _check_arguments(permission: str, rule: Rule, tools: Iterable[Tool]) -> None:
     matching = [tool for tool in tools if fnmatchcase(tool.name, rule.tool)]
     for name in rule.arguments:
         without = [tool for tool in matching if name not in _parameters(tool)]
@@ -67,6 +125,16 @@ def _written_names(tool: Tool) -> Iterable[str]:
     """The names by which a model writes the arguments of a tool: the aliases, where there are any."""
     properties = tool.signature.schema.get("properties")
     return properties if isinstance(properties, dict) else ()
+
+
+def _unknown_tool(permission: str, rule: Rule, names: Collection[str]) -> ConfigurationError:
+    near = _find_near_name(rule.tool, names)
+    fix = f"Did you mean {near!r}?" if near else f"The tools are: {', '.join(sorted(names))}."
+    return ConfigurationError(
+        permission,
+        f'"{rule}" would match no call: the agent has no tool {rule.tool!r}',
+        fix=f'{fix} For a tool that only a run adds, write a pattern, such as "{rule.tool}*"',
+    )
 
 
 def _unknown_argument(permission: str, rule: Rule, name: str, tool: Tool) -> ConfigurationError:

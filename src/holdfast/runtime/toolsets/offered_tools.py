@@ -95,7 +95,7 @@ def _set_tools(run: ActiveTurn, tools: tuple[Tool, ...]) -> None:
     known = plan.registry.tools
     if len(known) == len(tools) and all(map(is_, known, tools)):
         return  # the specifications stay the same objects, which are encoded once
-    registry = finish_registry(Registry(tools), plan.output, plan.chain)
+    registry = finish_registry(Registry(tools), plan.output, plan.chain, is_complete=False)
     run.plan = replace(plan, registry=registry)
 
 
