@@ -1,7 +1,7 @@
 """Parses a bash command line: text in, simple commands out.
 
-The line is parsed by tree-sitter-bash. A line that it parses with an error, or whose tree does not
-account for each of its bytes, has a problem. Nothing is ever matched on the text of a line.
+The line is parsed by tree-sitter-bash, and split into tokens by a reader of our own. A line that is parsed
+with an error, whose tree does not account for each of its bytes, or of which the two differ, has a problem. Nothing is ever matched on the text of a line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import unicodedata
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from adh.shell.agreement import find_disagreement
 from adh.shell.parsed_line import DEEPEST_LINE, LONGEST_LINE, ParsedLine
 from adh.shell.statements import StatementReader
 from adh.shell.word_nodes import get_text
@@ -51,7 +52,7 @@ def parse_command_line(text: str) -> ParsedLine:
     if problem:
         return ParsedLine(problem=problem)
     if not root.has_error:
-        problem = find_gap(source, leaves)
+        problem = find_gap(source, leaves) or find_disagreement(source, root)
     else:
         problem = "the line is not complete or not valid bash"
     reader = StatementReader(source)

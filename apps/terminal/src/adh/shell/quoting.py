@@ -113,7 +113,7 @@ def read_ansi_c(text: str) -> str:
     r"""Return the value of `$'...'`, given without the dollar and its quotes.
 
     Raises:
-        QuotingError: the value has a NUL or is not text.
+        QuotingError: the value has a NUL or is not text, or the quotes end before its end.
 
     >>> read_ansi_c(r"\x72\155")
     'rm'
@@ -121,6 +121,8 @@ def read_ansi_c(text: str) -> str:
     value = bytearray()
     position = 0
     while position < len(text):
+        if text[position] == "'":
+            raise QuotingError("a quote within $'...', which ends it")
         if text[position] != "\\":
             value += text[position].encode()
             position += 1

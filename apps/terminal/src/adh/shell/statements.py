@@ -34,7 +34,7 @@ from adh.shell.tree_checks import (
     is_in_substitution,
     walk_nodes,
 )
-from adh.shell.word_nodes import get_text, group_words, is_word, read_words
+from adh.shell.word_nodes import find_last_command, get_text, group_words, is_word, read_words
 from adh.shell.wrappers import UNKNOWN_OPERANDS
 
 REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -359,6 +359,8 @@ class StatementReader:
             name = get_text(target.children[0])
         else:
             name = get_text(target)
+        if not (name.isascii() and name.isidentifier()):
+            problems.append(f"{name!r} is no name of a variable, and so no assignment")
         values = [child for child in rest[1:] if is_word(child)]
         if not values or len(values) != len(rest[1:]):
             return Assignment(name, None if rest[1:] else Word("", ""))
@@ -458,14 +460,3 @@ class StatementReader:
             name = next((c for c in node.children if c.type == "variable_name"), None)
             if name is not None:
                 self._add(node, (), assignments=(Assignment(get_text(name), None),))
-
-
-def find_last_command(node: Node) -> Node | None:
-    """Return the simple command that a redirection at the end of a statement belongs to."""
-    while node.type in ("pipeline", "list", "negated_command"):
-        named = [child for child in node.children if child.is_named and child.type != "comment"]
-        if not named:
-            return None
-        node = named[-1]
-    simple = ("command", "declaration_command", "unset_command", "test_command")
-    return node if node.type in simple else None

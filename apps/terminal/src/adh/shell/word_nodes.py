@@ -39,6 +39,17 @@ def get_text(node: Node) -> str:
     return (node.text or b"").decode(errors="replace")
 
 
+def find_last_command(node: Node) -> Node | None:
+    """Return the simple command that a redirection at the end of a statement belongs to."""
+    while node.type in ("pipeline", "list", "negated_command"):
+        named = [child for child in node.children if child.is_named and child.type != "comment"]
+        if not named:
+            return None
+        node = named[-1]
+    simple = ("command", "declaration_command", "unset_command", "test_command")
+    return node if node.type in simple else None
+
+
 def is_word(node: Node) -> bool:
     """Whether a node is a word or a part of one."""
     return node.type in WORD_TYPES or node.type == "$" or node.type in PLAIN_TOKENS
@@ -98,6 +109,9 @@ def read_pieces(nodes: Sequence[Node]) -> Iterable[Piece]:
         elif node.type in ("string", "raw_string", "ansi_c_string"):
             yield from read_quoted(node)
         elif node.type in DYNAMIC:
+            if node.type == "simple_expansion" and following and get_text(following)[:1] == "{":
+                # A list of braces makes other names: `$x{a,b}` is `$xa $xb`.
+                raise QuotingError("a brace right after the name of a variable")
             yield read_dynamic(node, quoted=False)
         elif node.type == "process_substitution":
             yield Piece("one", "/dev/fd/")

@@ -84,7 +84,7 @@ def take_home(marks: Marks) -> tuple[str | None, Marks | None]:
         return ("", rest) if not rest or rest[0] == "/" else (None, marks)
     if not first.is_plain or first != "~":
         return None, marks
-    end = next((i for i, mark in enumerate(marks) if mark == "/"), len(marks))
+    end = next((i for i, mark in enumerate(marks) if mark.is_plain and mark == "/"), len(marks))
     name = marks[1:end]
     if not all(mark.is_plain for mark in name):
         return (None, None) if any(mark.is_unknown for mark in name) else (None, marks)
