@@ -6,7 +6,6 @@ its bytes. This module knows only fields that several wires share.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -19,7 +18,6 @@ from holdfast.core.messages import Extra, Message
 from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Form, Transcript
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENCODER = msgspec.json.Encoder()
 _CACHED_HEADS = 8
 _TOOL_CHOICES = frozenset({"auto", "none", "required"})
@@ -190,16 +188,6 @@ def own_extra(extra: Extra | None, wire: str) -> dict[str, object]:
     if not extra or extra.get("wire") != wire:
         return {}
     return {key: value for key, value in extra.items() if key != "wire"}
-
-
-def check_name(argument: str, name: str) -> None:
-    """Raise ConfigurationError for a name of a tool or an output that OpenAI's wires do not accept."""
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            argument,
-            f"{name[:80]!r} is not a valid name on this wire",
-            fix="use letters, digits, _ and -, 1 to 64 of them",
-        )
 
 
 def check_no_hosted_tools(request: ModelRequest, wire: str) -> None:

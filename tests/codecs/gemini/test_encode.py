@@ -283,10 +283,19 @@ def test_media_of_results_follow_all_responses() -> None:
     assert made[0]["functionResponse"]["response"] == {"output": "The result is attached below."}
 
 
-@pytest.mark.parametrize("arguments", ["", "[1]", '{"a": 1', "null", "{" * 100_000])
+@pytest.mark.parametrize("arguments", ["[1]", '{"a": 1', "null", "{" * 100_000])
 def test_arguments_that_are_not_an_object_can_be_sent(arguments: str) -> None:
     made = body(*calling(ToolCall("1", "a", arguments)))
     assert made["contents"][1]["parts"][0]["functionCall"]["args"] == {"unparsed": arguments}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("a", '{"city": "Por'), ("open tab", "{}"), ("a", "[1]")]
+)
+def test_a_call_that_is_sent_otherwise_loses_its_signature(name: str, arguments: str) -> None:
+    signed = ToolCall("1", name, arguments, "gemini", {"thoughtSignature": "c2ln"})
+    part = body(*calling(signed))["contents"][1]["parts"][0]
+    assert part.get("thoughtSignature") != "c2ln"
 
 
 def test_signatures_go_back_on_their_own_part() -> None:

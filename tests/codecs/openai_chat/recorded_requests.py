@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from holdfast.codecs.call_arguments import sendable_arguments
 from holdfast.codecs.media import inline_bytes
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
@@ -190,9 +191,22 @@ def media(kind: str, url: str, detail: object) -> Media:
     return found
 
 
+def sent_arguments(message: Json) -> Json:
+    """A message with the arguments of its calls as we send them; some servers write `null` for none."""
+    calls = [
+        {**call, "function": {**function, "arguments": sendable_arguments(function["arguments"])}}
+        for call in message["tool_calls"]
+        for function in (call["function"],)
+    ]
+    return {**message, "tool_calls": calls}
+
+
 def meaning(body: Json) -> Json:
     """A body without the differences that mean nothing."""
     plain = {name: value for name, value in body.items() if value not in (None, [], {})}
+    plain["messages"] = [
+        sent_arguments(one) if one.get("tool_calls") else one for one in plain["messages"]
+    ]
     if plain.get("stream") is False:
         del plain["stream"]
     if isinstance(plain.get("stop"), str):

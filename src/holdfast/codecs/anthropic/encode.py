@@ -35,6 +35,7 @@ from holdfast.codecs.request_body import (
     merge_extra,
     to_json,
 )
+from holdfast.codecs.tool_names import check_tool_name
 from holdfast.codecs.wire import EncodedRequest
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message
@@ -54,7 +55,6 @@ _XHIGH_SINCE = (4, 7)
 _SCHEMAS_SINCE = (4, 1)
 _PREFILL_BEFORE = (4, 6)
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
-_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _HEADERS = (("content-type", "application/json"), ("anthropic-version", "2023-06-01"))
 _Object = dict[str, object]
@@ -178,12 +178,7 @@ def _encode_all_tools(request: ModelRequest) -> list[_Object]:
 def _encode_tools(tools: Sequence[ToolSpec]) -> list[_Object]:
     encoded: list[_Object] = []
     for tool in tools:
-        if not _TOOL_NAME.fullmatch(tool.name):
-            raise ConfigurationError(
-                "tools",
-                f"{tool.name[:80]!r} is not a valid tool name on the Anthropic wire",
-                fix="use letters, digits, _ and -, at most 128",
-            )
+        check_tool_name("tools", tool.name, WIRE)
         to_json(f"tools.{tool.name}.schema", tool.schema)
         entry: _Object = {"name": tool.name}
         if tool.description:

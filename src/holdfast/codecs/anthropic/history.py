@@ -7,7 +7,8 @@ joins consecutive entries of one role. Some parts are translated:
   becomes a user text between `<system>` and `</system>`, because only some models accept the role
   there.
 - The results of one iteration are the blocks of one user entry, in call order.
-- Arguments that are not a JSON object are sent as `{"unparsed": text}`.
+- Arguments that are not a JSON object are sent as `{"unparsed": text}`. A name of a call that the
+  server does not accept is replaced by one that is derived from it.
 - Thinking (redacted or not), opaque blocks and citations are sent back unchanged, and only to the
   wire that they came from. Thinking without a signature, as a cut stream leaves it, is left out
   because the server rejects it.
@@ -24,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from holdfast.codecs.call_arguments import sendable_arguments
 from holdfast.codecs.media import (
     IMAGES,
     encode_base64,
@@ -32,6 +34,7 @@ from holdfast.codecs.media import (
     media_type_of,
 )
 from holdfast.codecs.request_body import own_extra, to_json
+from holdfast.codecs.tool_names import to_wire_name
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Media,
@@ -149,7 +152,15 @@ def _encode_part(part: Part, message: Message) -> dict[str, object] | None:
         case Refusal():
             return None if _is_blank(part.text) else {"type": "text", "text": part.text}
         case Opaque():
-            return dict(part.data) if part.wire == WIRE and "type" in part.data else None
+            return _opaque_block(part) if part.wire == WIRE and "type" in part.data else None
+
+
+def _opaque_block(part: Opaque) -> dict[str, object]:
+    block = dict(part.data)
+    if isinstance(arguments := block.get("input"), str):
+        # The call of a hosted tool, cut by the output limit.
+        block["input"] = _raw_arguments(arguments)
+    return block
 
 
 def _text_block(part: Text) -> dict[str, object] | None:
@@ -174,22 +185,15 @@ def _tool_use_block(call: ToolCall) -> dict[str, object]:
     return {
         "type": "tool_use",
         "id": call.id,
-        "name": call.name,
+        "name": to_wire_name(call.name, WIRE),
         "input": _raw_arguments(call.arguments),
         **extra,
     }
 
 
-def _raw_arguments(arguments: str) -> object:
-    """Return the text unchanged if it is a JSON object, so that no digit changes."""
-    if not arguments or arguments.isspace():
-        return {}
-    try:
-        if isinstance(msgspec.json.decode(arguments), dict):
-            return msgspec.Raw(arguments.encode())
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        pass
-    return {"unparsed": arguments}
+def _raw_arguments(arguments: str) -> msgspec.Raw:
+    """Return the text as JSON, so that no digit changes."""
+    return msgspec.Raw(sendable_arguments(arguments).encode())
 
 
 def _tool_result_block(result: ToolResult) -> dict[str, object]:

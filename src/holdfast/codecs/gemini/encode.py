@@ -11,6 +11,7 @@ import re
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
 from holdfast.codecs.gemini.hosted import encode_hosted_tools
+from holdfast.codecs.gemini.vocabulary import WIRE
 from holdfast.codecs.output_schema import schema_instruction
 from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
@@ -21,6 +22,7 @@ from holdfast.codecs.request_body import (
     merge_extra,
     to_json,
 )
+from holdfast.codecs.tool_names import check_tool_name
 from holdfast.codecs.url_path import to_path_segment
 from holdfast.codecs.wire import EncodedRequest
 from holdfast.core.errors import ConfigurationError
@@ -28,7 +30,6 @@ from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchem
 from holdfast.core.transcript import Form, Transcript
 
 _BEFORE_3 = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
-_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 # The budgets that Google's OpenAI-compatible endpoint uses for these efforts.
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
@@ -135,12 +136,7 @@ def _encode_tools(request: ModelRequest) -> list[Json]:
 def _function_declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
     declarations: list[Json] = []
     for tool in tools:
-        if not _TOOL_NAME.fullmatch(tool.name):
-            raise ConfigurationError(
-                "tools",
-                f"{tool.name[:80]!r} is not a valid function name on the Gemini wire",
-                fix="begin with a letter or _, then use letters, digits and _ . : -, at most 64 in all",
-            )
+        check_tool_name("tools", tool.name, WIRE)
         to_json(f"tools.{tool.name}.schema", tool.schema)
         declaration: Json = {"name": tool.name, "description": tool.description}
         if tool.schema:

@@ -9,7 +9,9 @@ translated (this list must be complete):
   only newer models accept media inside a response.
 - A result whose text is a JSON object is sent as that object; other text as `{"output": text}`;
   a failed result as `{"error": text}`.
-- Arguments that are not a JSON object are sent as `{"unparsed": text}`.
+- Arguments that are not a JSON object are sent as `{"unparsed": text}`. A name of a call that the
+  server does not accept is replaced by one that is derived from it, also in the result. Such a call
+  loses its signature.
 - Thoughts, signatures and opaque blocks are sent back only to the wire that they came from.
 - A refusal becomes text. A message without any content to send becomes one space.
 """
@@ -20,10 +22,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.codecs.call_arguments import sendable_arguments
 from holdfast.codecs.gemini.calls import FUNCTION
 from holdfast.codecs.gemini.vocabulary import WIRE
 from holdfast.codecs.media import inline_bytes, media_type_of
 from holdfast.codecs.request_body import to_json
+from holdfast.codecs.tool_names import to_wire_name
 from holdfast.core.messages import (
     Extra,
     Media,
@@ -127,17 +131,17 @@ def _encode_thought(part: Reasoning) -> Json | None:
 
 
 def _encode_call(call: ToolCall) -> Json:
-    args = _raw_json_object(call.arguments)
-    function: Json = {
-        "name": call.name,
-        "args": {"unparsed": call.arguments} if args is None else args,
-    }
+    name, args = to_wire_name(call.name, WIRE), sendable_arguments(call.arguments)
+    function: Json = {"name": name, "args": msgspec.Raw(args.encode())}
     if call.id:
         function["id"] = call.id
     extra = call.extra if call.wire in (None, WIRE) else None
     if extra and isinstance(unknown := extra.get(FUNCTION), dict):
         function.update(unknown)
-    return {"functionCall": function, **_sibling_fields(extra)}
+    fields = _sibling_fields(extra)
+    if name != call.name or args != (call.arguments if call.arguments.strip() else "{}"):
+        fields.pop("thoughtSignature", None)  # the model signed another call
+    return {"functionCall": function, **fields}
 
 
 def _encode_result(result: ToolResult) -> Json:
@@ -149,7 +153,7 @@ def _encode_result(result: ToolResult) -> Json:
         response = value
     else:
         response = {"output": text or _empty_result_text(result)}
-    function: Json = {"name": result.name, "response": response}
+    function: Json = {"name": to_wire_name(result.name, WIRE), "response": response}
     if result.call_id:
         function["id"] = result.call_id
     return {"functionResponse": function}

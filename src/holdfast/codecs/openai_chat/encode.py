@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 from holdfast.codecs.openai_chat.history import HistoryEncoder
 from holdfast.codecs.openai_chat.role_order import alternate_roles
+from holdfast.codecs.openai_chat.vocabulary import WIRE
 from holdfast.codecs.output_schema import is_object_schema, schema_instruction, to_strict_schema
 from holdfast.codecs.pairing import check_tail_pairs
 from holdfast.codecs.request_body import (
     HeadCache,
     cache_fields,
-    check_name,
     check_no_hosted_tools,
     check_tools,
     count_encoded,
@@ -26,6 +26,7 @@ from holdfast.codecs.request_body import (
     to_json,
 )
 from holdfast.codecs.stitching import refuse_prefill
+from holdfast.codecs.tool_names import check_tool_name
 from holdfast.codecs.wire import EncodedRequest, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
@@ -191,7 +192,7 @@ def _encode_tools(tools: tuple[ToolSpec, ...], settings: ModelSettings) -> _Obje
 
 
 def _encode_tool(tool: ToolSpec) -> _Object:
-    check_name("tools", tool.name)
+    check_tool_name("tools", tool.name, WIRE)
     to_json(f"tools.{tool.name}.schema", tool.schema)
     function: _Object = {"name": tool.name}
     if tool.description:
@@ -202,7 +203,7 @@ def _encode_tool(tool: ToolSpec) -> _Object:
 
 def _response_format(output: OutputSchema, quirks: Quirks) -> _Object:
     """Return the `response_format` field; empty if the wire does not accept the schema."""
-    check_name("output.name", output.name)
+    check_tool_name("output.name", output.name, WIRE)
     to_json("output.schema", output.schema)
     if not is_object_schema(output.schema):
         return {}

@@ -15,6 +15,8 @@ translated or dropped (this list must be complete):
   server's own tools are dropped.
 - An id that is missing, repeated in its message, too long or not accepted by the provider is
   replaced by one that is derived from it, in the call and in its result.
+- So is a name of a call that servers do not accept. Arguments that are not a JSON object are sent as
+  `{"unparsed": text}`.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
+from holdfast.codecs.call_arguments import sendable_arguments
 from holdfast.codecs.media import encode_base64, inline_bytes, media_type_of
 from holdfast.codecs.openai_chat.vocabulary import ABOUT, BLOCKS, EXECUTED, TRANSCRIPT, WIRE
 from holdfast.codecs.request_body import to_json
+from holdfast.codecs.tool_names import to_wire_name
 from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
@@ -153,7 +157,10 @@ class HistoryEncoder:
         return {
             "id": call_id,
             "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
+            "function": {
+                "name": to_wire_name(call.name, WIRE),
+                "arguments": sendable_arguments(call.arguments),
+            },
             **(self._vendor_state(call.extra) if call.extra and call.wire in (None, WIRE) else {}),
         }
 

@@ -24,13 +24,13 @@ from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
 from holdfast.codecs.request_body import (
     HeadCache,
     cache_fields,
-    check_name,
     check_tools,
     count_encoded,
     encode_history,
     merge_extra,
     to_json,
 )
+from holdfast.codecs.tool_names import check_tool_name
 from holdfast.codecs.wire import EncodedRequest, Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolCall
@@ -138,7 +138,7 @@ def _encode_tools(request: ModelRequest) -> _Object:
 
 
 def _encode_tool(tool: ToolSpec) -> _Object:
-    check_name("tools", tool.name)
+    check_tool_name("tools", tool.name, WIRE)
     to_json(f"tools.{tool.name}.schema", tool.schema)
     # Without this field, the server treats the schema as strict, which requires every property.
     entry: _Object = {"type": "function", "name": tool.name, "strict": False}
@@ -180,7 +180,7 @@ def _reasoning_fields(settings: ModelSettings) -> _Object:
 
 
 def _text_format(output: OutputSchema) -> _Object:
-    check_name("output.name", output.name)
+    check_tool_name("output.name", output.name, WIRE)
     to_json("output.schema", output.schema)
     strict = to_strict_schema(output.schema) if output.strict else None
     named: _Object = {"type": "json_schema", "name": output.name}

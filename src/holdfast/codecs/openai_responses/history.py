@@ -7,6 +7,8 @@ item or several. Some parts are translated:
 - Items that came from this wire are sent back unchanged: reasoning with its encrypted content,
   calls and messages with their ids, phases and annotations, and items that the core has no type
   for. Texts of one message item become one item again. Fields of another wire are not sent.
+- A name of a call that servers do not accept is replaced by one that is derived from it. Arguments
+  that are not a JSON object are sent as `{"unparsed": text}`.
 - A call of a custom tool has one argument, `input`, which is sent back as plain text.
 - Images and files that a model of another wire made cannot be sent as assistant content. A line of
   text replaces them and names their type.
@@ -20,6 +22,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.codecs.call_arguments import sendable_arguments
 from holdfast.codecs.media import (
     IMAGES,
     encode_base64,
@@ -30,6 +33,7 @@ from holdfast.codecs.media import (
 from holdfast.codecs.openai_responses.items import CUSTOM
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.codecs.request_body import own_extra, to_json
+from holdfast.codecs.tool_names import to_wire_name
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Media,
@@ -179,10 +183,11 @@ def _encode_reasoning(part: Reasoning, *, stored: bool) -> _Object | None:
 
 def _encode_call(call: ToolCall) -> _Object:
     extra = dict(call.extra) if call.wire == WIRE and call.extra else {}
-    item: _Object = {"type": "function_call", "call_id": call.id, "name": call.name}
+    name = to_wire_name(call.name, WIRE)
+    item: _Object = {"type": "function_call", "call_id": call.id, "name": name}
     if is_custom_call(call):
         return {**item, "input": _custom_input(call.arguments), **extra}
-    return {**item, "arguments": call.arguments, **extra}
+    return {**item, "arguments": sendable_arguments(call.arguments), **extra}
 
 
 def _custom_input(arguments: str) -> str:

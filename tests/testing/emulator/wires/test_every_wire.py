@@ -27,6 +27,7 @@ from holdfast.core.messages import (
     Usage,
 )
 from holdfast.testing.emulator import Emulator
+from holdfast.testing.emulator.emulated_request import MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
 from holdfast.testing.emulator.wires.emulator_wire import Chunking, Rendering
 from holdfast.testing.emulator.wires.framing import as_array
@@ -191,3 +192,73 @@ def test_every_wire_has_an_address() -> None:
         assert emulator.base_url_for("gemini") == f"{emulator.origin}/v1beta"
         with pytest.raises(ConfigurationError, match="Use one of openai_chat, anthropic"):
             emulator.base_url_for("cohere")
+
+
+def request_with_call(wire: str, name: str, arguments: str) -> bytes:
+    """The body of a request whose history has this call as a careless client writes it."""
+    made: object = arguments
+    if wire in ("anthropic", "gemini"):
+        try:
+            made = msgspec.json.decode(arguments)
+        except ValueError:
+            made = arguments
+    body: dict[str, object] = {"model": "m", "max_tokens": 9}
+    match wire:
+        case "openai_chat":
+            function = {"name": name, "arguments": made}
+            calling = {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]}
+            result = {"role": "tool", "tool_call_id": "c", "content": "x"}
+            body["messages"] = [{"role": "user", "content": "Go"}, calling, result]
+        case "openai_responses":
+            item = {"type": "function_call", "call_id": "c", "name": name, "arguments": made}
+            result = {"type": "function_call_output", "call_id": "c", "output": "x"}
+            body["input"] = [{"role": "user", "content": "Go"}, item, result]
+        case "anthropic":
+            block = {"type": "tool_use", "id": "c", "name": name, "input": made}
+            answer = {"type": "tool_result", "tool_use_id": "c", "content": "x"}
+            body["messages"] = [
+                {"role": "user", "content": "Go"},
+                {"role": "assistant", "content": [block]},
+                {"role": "user", "content": [answer]},
+            ]
+        case _:
+            call = {"functionCall": {"name": name, "args": made}, "thoughtSignature": "c2ln"}
+            answer = {"functionResponse": {"name": name, "response": {"output": "x"}}}
+            body = {
+                "contents": [
+                    {"role": "user", "parts": [{"text": "Go"}]},
+                    {"role": "model", "parts": [call]},
+                    {"role": "user", "parts": [answer]},
+                ]
+            }
+    return msgspec.json.encode(body)
+
+
+def parse(wire: str, body: bytes) -> None:
+    get_wire(wire).parse_request(
+        "/v1beta/models/gemini-3-pro:generateContent", {"anthropic-version": "2023-06-01"}, body
+    )
+
+
+@every_wire
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("weather", "{}", ""),
+        ("browser/tabs", "{}", "pattern|Invalid function name"),
+        ("", "{}", "pattern|Invalid function name"),
+        ("a" * 129, "{}", "pattern|Invalid function name|too long"),
+        ("weather", '{"city": "Por', "JSON|dictionary|Struct"),
+        ("weather", "[1]", "JSON|dictionary|Struct"),
+        ("weather", '{"a":' * 101 + "1" + "}" * 101, "JSON|Struct"),
+    ],
+)
+def test_calls_of_a_history_are_checked_as_the_real_server_does(
+    wire: str, name: str, arguments: str, problem: str
+) -> None:
+    body = request_with_call(wire, name, arguments)
+    if not problem or (wire == "anthropic" and "Struct" in problem and "dict" not in problem):
+        parse(wire, body)  # Anthropic's server has no known limit of levels
+        return
+    with pytest.raises(MalformedRequest, match=problem):
+        parse(wire, body)

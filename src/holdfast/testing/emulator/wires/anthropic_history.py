@@ -27,6 +27,7 @@ WIRE = "anthropic"
 
 _Block: TypeAlias = dict[str, Any]
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _NO_BEGINNING_SINCE = (4, 6)
 
@@ -130,8 +131,14 @@ def _check_call(block: _Block, where: str) -> None:
         raise MalformedRequest(
             f"{where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
         )
+    _check_name(block["name"], f"{where}.tool_use.name")
     if not isinstance(block.get("input"), dict):
         raise MalformedRequest(f"{where}.tool_use.input: Input should be a valid dictionary")
+
+
+def _check_name(name: object, where: str) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise MalformedRequest(f"{where}: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
 
 
 def _collect_calls(blocks: list[_Block], ids: set[str], where: str) -> list[str]:
@@ -260,6 +267,7 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     for at, tool in enumerate(tools):
         if not isinstance(tool, dict) or tool.get("type", "custom") != "custom":
             continue
+        _check_name(tool.get("name"), f"tools.{at}.custom.name")
         schema = tool.get("input_schema")
         if not isinstance(schema, dict):
             raise MalformedRequest(f"tools.{at}.custom.input_schema: Field required")

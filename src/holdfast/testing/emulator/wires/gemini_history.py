@@ -22,12 +22,14 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.call_checks import is_too_deep
 from holdfast.testing.emulator.wires.inline_media import read_inline
 from holdfast.testing.emulator.wires.signatures import is_base64, is_intact
 
 WIRE = "gemini"
 
 _Json: TypeAlias = dict[str, Any]
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 _CAPITAL = re.compile(r"[A-Z]")
 _DATA = (
     "text",
@@ -138,13 +140,24 @@ def _check_part(part: _Json, role: str, where: str) -> None:
             continue
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             raise MalformedRequest(f"* GenerateContentRequest.{where}: {name}.name is required\n")
+        _check_name(value["name"], f"{where}.{name}")
         wanted = "model" if name == "functionCall" else "user"
         if (role == "model") != (wanted == "model"):
             raise MalformedRequest(_AFTER_CALL)
         inside = value.get("args" if name == "functionCall" else "response", {})
-        if not isinstance(inside, dict):
+        if not isinstance(inside, dict) or is_too_deep(inside):
             raise MalformedRequest(f"Invalid value at '{where}.{name}' (google.protobuf.Struct)")
     _check_signature(part, where)
+
+
+def _check_name(name: str, where: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise MalformedRequest(
+            f"The GenerateContentRequest proto is invalid:\n  * {where}.name: [FIELD_INVALID] Invalid "
+            "function name. Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or "
+            "contain underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of "
+            "64."
+        )
 
 
 def _check_signature(part: _Json, where: str) -> None:
@@ -273,6 +286,7 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
                     "* GenerateContentRequest.tools[0].function_declarations[0].name: Invalid "
                     "function name.\n"
                 )
+            _check_name(one["name"], "tools[0].function_declarations[0]")
             schema = get_field(one, "parametersJsonSchema") or one.get("parameters") or {}
             found.append(ToolSpec(one["name"], str(one.get("description") or ""), schema))
     return tuple(found)

@@ -21,6 +21,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.call_checks import check_openai_name, is_json_object
 from holdfast.testing.emulator.wires.inline_media import read_url
 
 _ROLES: dict[str, Role] = {
@@ -82,10 +83,15 @@ def _collect_calls(message: dict[str, Any], where: str) -> list[str]:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(call.get("id"), str):
             raise MalformedRequest(f"Missing required parameter: '{where}.tool_calls[{index}]'.")
+        field = f"{where}.tool_calls[{index}].function"
         if not isinstance(function.get("arguments"), str):
+            raise MalformedRequest(f"Invalid type for '{field}.arguments': expected a string.")
+        check_openai_name(function.get("name"), f"{field}.name")
+        if not is_json_object(function["arguments"]):
+            # OpenAI's own server accepts it. This is the text of a compatible one.
             raise MalformedRequest(
-                f"Invalid type for '{where}.tool_calls[{index}].function.arguments': "
-                "expected a string."
+                '<400> InternalError.Algo.InvalidParameter: The "function.arguments" parameter of '
+                "the code model must be in JSON format."
             )
         found.append(call["id"])
     if not found and message.get("content") is None and not message.get("refusal"):
@@ -117,7 +123,10 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     """Convert the functions of the request; other tools are ignored."""
     if not isinstance(tools, list):
         raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
-    functions = (tool.get("function") for tool in tools if isinstance(tool, dict))
+    functions = [tool.get("function") for tool in tools if isinstance(tool, dict)]
+    for at, function in enumerate(functions):
+        if isinstance(function, dict):
+            check_openai_name(function.get("name"), f"tools[{at}].function.name")
     return tuple(
         ToolSpec(
             str(function.get("name", "")),

@@ -24,6 +24,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
+from holdfast.testing.emulator.wires.call_checks import check_openai_name, is_json_object
 from holdfast.testing.emulator.wires.inline_media import read_url
 from holdfast.testing.emulator.wires.signatures import is_intact
 
@@ -164,6 +165,9 @@ def _check_call(item: _Item, where: str) -> str:
     for name in ("call_id", "name", text):
         if not isinstance(item.get(name), str):
             raise MalformedRequest(f"Missing required parameter: '{where}.{name}'.")
+    check_openai_name(item["name"], f"{where}.name")
+    if text == "arguments" and not is_json_object(item[text]):
+        raise MalformedRequest(f"Invalid '{where}.arguments': the arguments are not a JSON object.")
     call_id: str = item["call_id"]
     if not 0 < len(call_id) <= 64:
         raise MalformedRequest(
@@ -254,6 +258,7 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
             continue
         if not isinstance(tool.get("name"), str):
             raise MalformedRequest(f"Missing required parameter: 'tools[{at}].name'.")
+        check_openai_name(tool["name"], f"tools[{at}].name")
         found.append(
             ToolSpec(tool["name"], str(tool.get("description") or ""), tool.get("parameters") or {})
         )
