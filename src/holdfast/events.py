@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.events import QuestionAnswered as QuestionAnswered
     from holdfast.core.events import QuestionAsked as QuestionAsked
     from holdfast.core.events import QuestionUnanswered as QuestionUnanswered
+    from holdfast.core.events import ResultsWithheld as ResultsWithheld
     from holdfast.core.events import SessionRewound as SessionRewound
     from holdfast.core.events import SessionTitled as SessionTitled
     from holdfast.core.events import Status as Status
@@ -81,6 +82,7 @@ _HOME: dict[str, str] = {
     "QuestionAnswered": "holdfast.core.events",
     "QuestionAsked": "holdfast.core.events",
     "QuestionUnanswered": "holdfast.core.events",
+    "ResultsWithheld": "holdfast.core.events",
     "ReasoningDelta": "holdfast.core.deltas",
     "RefusalDelta": "holdfast.core.deltas",
     "ReplyReplaced": "holdfast.core.notices",

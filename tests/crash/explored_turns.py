@@ -39,6 +39,7 @@ class Story:
         outages: so often the model fails for a driver that recovers.
         asks_before: whether a hook before the turn asks a person.
         asks_after: whether a hook after each iteration asks a person.
+        filters: whether the provider refuses each request with a result of a tool.
     """
 
     name: str
@@ -51,6 +52,11 @@ class Story:
     outages: int = 0
     asks_before: bool = False
     asks_after: bool = False
+    filters: bool = False
+
+    def refuses(self, messages: Sequence[Message]) -> bool:
+        """Whether the filter of the provider refuses these messages."""
+        return self.filters and any(" did " in text for text in texts_of_results(messages))
 
     def reply(self, messages: Sequence[Message]) -> Reply:
         """Return the reply of the model to these messages."""
@@ -102,6 +108,23 @@ STORIES = (
         [["pay"]],
         crashes=1,
         asks_after=True,
+    ),
+    Story(
+        "refused results",
+        {"look": READ, "pay": WRITE},
+        [["look", "pay"]],
+        crashes=1,
+        filters=True,
+    ),
+    Story(
+        "refused results, recovered and cancelled",
+        {"pay": WRITE},
+        [["pay"]],
+        after="recover",
+        crashes=1,
+        overlaps=0,
+        cancels=1,
+        filters=True,
     ),
     Story(
         "another message",

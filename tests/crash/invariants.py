@@ -19,6 +19,7 @@ from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.session_state import Phase
+from holdfast.core.turn_history import WITHHELD_DOUBT_TEXT, WITHHELD_TEXT
 
 
 class Violation(AssertionError):
@@ -139,14 +140,15 @@ def _truthful(story: Story, state: State, messages: tuple[Message, ...]) -> int:
         for index, name in enumerate(names):
             key = f"t1.i{iteration}.tool.{index}"
             text = next(said, None)
-            if text == IN_DOUBT_TEXT.format(name=name):
+            if text in (IN_DOUBT_TEXT.format(name=name), WITHHELD_DOUBT_TEXT):
                 disturbed = state.crashes + state.overlaps + state.cancels
                 may_doubt = story.tools[name].effect == "write" or story.after == "message"
                 require(disturbed, else_say=f"{key} is in doubt, and nothing happened to it")
                 may_doubt = may_doubt or bool(state.cancels and story.after != "recover")
                 require(may_doubt, else_say=f"{key} is no write, and in doubt")
                 doubts += 1
-            elif text == f"{name} did {key}":
+            elif text in (f"{name} did {key}", WITHHELD_TEXT):
+                require(text != WITHHELD_TEXT or story.filters, else_say=f"{key} is withheld")
                 require(state.acts.get(key), else_say=f"{key} has a result, and never ran")
             elif text is None or text == NOT_RUN_TEXT.format(name=name):
                 # A driver that lost its lease may still run reading tools until it notices.

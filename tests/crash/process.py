@@ -20,7 +20,13 @@ from tests.crash.explored_turns import RUN, Story
 from holdfast import Agent, Limits, Middleware, RecoveryStatus, RetryOptions, tool
 from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
-from holdfast.core.errors import ConflictError, TransportError
+from holdfast.core.errors import (
+    ConflictError,
+    ErrorCategory,
+    ErrorInfo,
+    ProviderError,
+    TransportError,
+)
 from holdfast.core.events import Event
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply
@@ -211,6 +217,9 @@ class SharedGatedJournal(GatedJournal):
         return PreparedLease(self.gates, version[1])
 
 
+REFUSED = ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="no", status=400)
+
+
 class GatedModel:
     name = "gated:model"
     model = "model"
@@ -227,6 +236,8 @@ class GatedModel:
         messages = tuple(call.payload.messages)
         if await self._gates.pass_through(f"act {call.key}", messages) == OUTAGE:
             return failed_outcome(TransportError("the provider is down"))
+        if self._story.refuses(messages):
+            return failed_outcome(ProviderError("no", info=REFUSED))
         return Done(self._story.reply(messages))
 
 

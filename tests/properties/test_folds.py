@@ -19,6 +19,7 @@ from holdfast.core.effects import (
     interrupted_key,
     resumed_key,
     turn_key,
+    withheld_key,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo, tool_failure_text
 from holdfast.core.limits import Limits
@@ -62,6 +63,7 @@ CHECKS = st.tuples(
     st.none() | st.none() | st.just(ErrorInfo(category=ErrorCategory.PROGRAMMING, safe="x")),
 )
 FAILURE = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
+FILTERED = ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="refused")
 FLAGS = st.sampled_from(
     [turn_flags(checked=True), turn_flags(checked=False), turn_flags(checked=True)]
 )
@@ -130,6 +132,8 @@ def _next_event(draw: st.DrawFn, machine: SessionMachine, at: float) -> ev.Event
             return ev.ModelReplied(first.key, at, draw(REPLIES))
         case "failed":
             return ev.ModelFailed(first.key, at, FAILURE)
+        case "withheld":
+            return ev.ResultsWithheld(withheld_key(machine.turn, machine.iteration), at, FILTERED)
         case "finished":
             return _finished(draw, machine, at)
         case "question":
@@ -149,7 +153,9 @@ def _possible(machine: SessionMachine) -> list[str]:
         return ["finished", "finished", *asks, *asks, "finished", "interrupted"]
     if machine.is_over_limit():
         return ["at the limit", "at the limit", *asks, "interrupted"]
-    return ["replied", "replied", *asks, *asks, "replied", "failed", "interrupted"]
+    new = machine.turn_history.find_new_results(machine.transcript)
+    withheld = ["withheld", "withheld"] if new else []
+    return ["replied", "replied", *asks, *asks, *withheld, "replied", "failed", "interrupted"]
 
 
 def _finished(draw: st.DrawFn, machine: SessionMachine, at: float) -> ev.Event:

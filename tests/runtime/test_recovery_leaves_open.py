@@ -108,7 +108,7 @@ def statuses(found: Sequence[RecoveredRun[Any]]) -> dict[str, RecoveryStatus]:
 async def test_the_category_decides(category: ErrorCategory, status: RecoveryStatus) -> None:
     journal = MemoryJournal()
     await interrupt(journal, "s")
-    (found,) = await agent(journal, failing(category)).recover()
+    (found,) = await agent(journal, *[failing(category)] * 2).recover()
     assert found.status is status
     assert found.result is None
     assert found.reason == ErrorInfo(category=category, safe="It fails.")

@@ -202,6 +202,8 @@ def _get_usage(event: ev.Event) -> Usage | None:
         reply = event.reply if isinstance(event, ev.ModelReplied) else event.partial
         used = reply.usage if reply is not None else Usage()
         return used + event.lost if event.lost is not None else used
+    if isinstance(event, ev.ResultsWithheld):
+        return event.lost
     if isinstance(event, ev.ToolFinished | ev.TurnInterrupted) and event.usage.total:
         return event.usage  # of agents that ran as tools
     return None

@@ -53,6 +53,10 @@ class Batch:
         self.has_begun = False
         """Whether the tools may have started, in this process or an earlier one."""
 
+    def begin(self) -> None:
+        """Note that the tools may have started from now on."""
+        self.has_begun = True
+
     def is_whole(self) -> bool:
         """Whether every call has its result."""
         return len(self.results) == len(self.calls)

@@ -187,6 +187,11 @@ def asking_scopes(turn: int, iteration: int) -> tuple[str, ...]:
     )
 
 
+def withheld_key(turn: int, iteration: int) -> str:
+    """`t1.i1.withheld`: the request of an iteration is made at most once without the new results."""
+    return f"t{turn}.i{iteration}.withheld"
+
+
 def extended_key(turn: int, iteration: int) -> str:
     """`t1.i10.extended`: at most one extension at each iteration."""
     return f"t{turn}.i{iteration}.extended"

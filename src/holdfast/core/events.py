@@ -127,6 +127,27 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
         _refuse_private(self.error)
 
 
+class ResultsWithheld(Struct, frozen=True, tag="results_withheld", omit_defaults=True):
+    """A provider's filter refused a request, so the new results of tools are withheld from now on.
+
+    Key: `t{turn}.i{iteration}.withheld`. In the history, a line takes the place of each result that was
+    not in a request that a model answered; their `ToolFinished` keep the results. `tools` are the names
+    of these tools. The model is asked again. `error` says why the request was refused, `lost` are the
+    tokens of the refused attempts, and `tried` are the models that failed before.
+    """
+
+    key: str
+    at: float
+    error: ErrorInfo
+    tools: tuple[str, ...] = ()
+    attempts: int = 1
+    tried: tuple[FailedTarget, ...] = ()
+    lost: Usage | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_private(self.error)
+
+
 class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
     """The tools of an iteration are about to run. Key: `t{turn}.i{iteration}.begun`.
 
@@ -348,6 +369,7 @@ Event: TypeAlias = (
     | TurnAccepted
     | ModelReplied
     | ModelFailed
+    | ResultsWithheld
     | ToolsBegun
     | ToolFinished
     | OutputChecked

@@ -55,20 +55,19 @@ class SessionMachine:
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_hooks_called", "_planned",
-        "_turn_history", "_versions", "error", "event_count", "flags", "iteration",
-        "last_event", "limits", "model_calls", "opened_at", "options", "output", "output_retries", "parsed_by",
-        "partial", "phase", "problems", "questions", "reply", "status", "stop_event",
-        "tools_run", "transcript", "tried", "turn", "usage",
+        "_batch", "_downtime", "_extended_key", "_hooks_called", "_planned", "_versions",
+        "error", "event_count", "flags", "iteration", "last_event", "limits", "model_calls",
+        "opened_at", "options", "output", "output_retries", "parsed_by", "partial", "phase",
+        "problems", "questions", "reply", "status", "stop_event", "tools_run",
+        "transcript", "tried", "turn", "turn_history", "usage",
     )  # fmt: skip
 
     def __init__(self, history: Iterable[Message] = ()) -> None:
         self.transcript = history.fork() if type(history) is Transcript else Transcript(history)
         self._versions = HistoryVersions(len(self.transcript))
-        self._turn_history = TurnHistory()
+        self.turn_history = TurnHistory.after(self.transcript)
         self.phase = Phase.IDLE
-        self.turn = 0
-        self.event_count = 0
+        self.turn = self.event_count = 0
         self.last_event: ev.Event | None = None
         self.limits, self.flags = _DEFAULT_LIMITS, 0
         self.options: TurnOptions | None = None
@@ -76,10 +75,8 @@ class SessionMachine:
         self._reset_turn()
 
     def _reset_turn(self) -> None:
-        self.iteration = 0
+        self.iteration = self.tools_run = self.model_calls = 0
         self.usage = _NO_USAGE
-        self.tools_run = 0
-        self.model_calls = 0
         self.tried: tuple[ev.FailedTarget, ...] = ()
         self.status = _RUNNING
         self.error: ErrorInfo | None = None
@@ -112,13 +109,14 @@ class SessionMachine:
             messages=tuple(self.transcript),
             lengths=tuple(self._versions.lengths),
             replaced_histories=tuple(self._versions.replaced_histories),
+            answered=self.turn_history.answered,
         )
 
     def restore_snapshot(self, snapshot: SessionSnapshot) -> None:
         """Set the state of a new machine to that of a snapshot."""
-        self.turn = snapshot.turn
-        self.event_count = snapshot.event_count
+        self.turn, self.event_count = snapshot.turn, snapshot.event_count
         self.last_event = snapshot.last_event
+        self.turn_history.answered = snapshot.answered
         self.transcript = Transcript(snapshot.messages)
         self._versions.lengths = list(snapshot.lengths)
         self._versions.replaced_histories = list(snapshot.replaced_histories)
@@ -182,6 +180,10 @@ class SessionMachine:
         if isinstance(event, _NUMBERED):
             check_flags(event)
             return ef.turn_key(self.turn + 1)
+        if isinstance(event, ev.ResultsWithheld) and self.turn_history.find_new_results(
+            self.transcript
+        ):
+            return ef.withheld_key(self.turn, self.iteration)
         if isinstance(event, ev.TurnInterrupted):
             return ef.interrupted_key(self.turn)
         if isinstance(event, ev.TurnStopped):
@@ -232,17 +234,18 @@ class SessionMachine:
         if event.history and not self.turn and not self.transcript:
             self.transcript = Transcript(event.history)
             self._versions = HistoryVersions(len(self.transcript))
+            self.turn_history = TurnHistory.after(self.transcript)
         if self.turn:
             self._reset_turn()
         self.turn, self.opened_at = self.turn + 1, event.at
         self.limits, self.flags, self.options = event.limits, event.flags, event.options
         self._hooks_called = event.hooks_called
-        self._turn_history.open_turn(self.transcript, event.message)
+        self.turn_history.open_turn(self.transcript, event.message)
 
     def _on_turn_accepted(self, event: ev.TurnAccepted) -> None:
         self._hooks_called = None
         if event.message is not None:
-            self._turn_history.replace_message(self.transcript, event.message)
+            self.turn_history.replace_message(self.transcript, event.message)
 
     def _on_model_replied(self, event: ev.ModelReplied) -> None:
         reply = event.reply
@@ -253,6 +256,8 @@ class SessionMachine:
         self.usage = reply.usage if self.usage is _NO_USAGE else self.usage + reply.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
+        if event.attempts:
+            self.turn_history.answered = len(self.transcript)
         self.transcript.append(Message("assistant", reply.parts))
         calls = reply.calls
         if calls:
@@ -319,15 +324,15 @@ class SessionMachine:
         self.model_calls += 1
         self.partial = event.partial
         self.tried += event.tried
-        if event.partial is not None:
-            self.usage = self.usage + event.partial.usage
-        if event.lost is not None:
-            self.usage = self.usage + event.lost
+        spent = event.partial.usage if event.partial is not None else _NO_USAGE
+        self.usage = self.usage + spent + (event.lost or _NO_USAGE)
         limit = event.error.category is ErrorCategory.LIMIT and self.is_over_limit()
         self._end_turn(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
 
-    def _on_tools_begun(self, _event: ev.ToolsBegun) -> None:
-        self._batch.has_begun = True
+    def _on_results_withheld(self, event: ev.ResultsWithheld) -> None:
+        self.tried += event.tried
+        self.usage = self.usage + (event.lost or _NO_USAGE)
+        self.turn_history.withhold_results(self.transcript)
 
     def _on_tool_finished(self, event: ev.ToolFinished) -> None:
         self._batch.results[ef.call_index(event.key)] = event.result
@@ -361,7 +366,7 @@ class SessionMachine:
         self._end_turn(ev.Status.FAILED, error)
 
     def _append_results(self) -> None:
-        self._turn_history.add_results(self.transcript, self._batch.build_message())
+        self.turn_history.add_results(self.transcript, self._batch.build_message())
         if not self._batch.is_output:
             self._batch = NO_BATCH
 
@@ -424,14 +429,8 @@ class SessionMachine:
         if event.status is not _COMPLETED:
             accepted = self._hooks_called is None and not is_refused(self.stop_event, self.error)
             keep = accepted or bool(self.tools_run)
-            self._turn_history.close_turn(self.transcript, event.status, self.partial, keep=keep)
+            self.turn_history.close_turn(self.transcript, event.status, self.partial, keep=keep)
         self._versions.add_version(len(self.transcript))
-
-    def _on_session_rewound(self, event: ev.SessionRewound) -> None:
-        self._change_history(self.history_at(event.to))
-
-    def _on_history_compacted(self, event: ev.HistoryCompacted) -> None:
-        self._change_history(compact_history(self.transcript, event))
 
     def _on_session_titled(self, _event: ev.SessionTitled) -> None:
         self.turn += 1
@@ -439,7 +438,7 @@ class SessionMachine:
 
     def _change_history(self, messages: list[Message]) -> None:
         self.turn += 1
-        self._turn_history.forget()
+        self.turn_history = TurnHistory.after(messages)
         self._versions.replace_history(self.transcript, messages)
 
     def history_at(self, number: int) -> list[Message]:
@@ -452,7 +451,7 @@ class SessionMachine:
         return (
             self.phase is Phase.IDLE
             and self.status in UNANSWERED
-            and self._turn_history.needs_answer
+            and self.turn_history.needs_answer
             and not self._batch.is_output
             and not is_refused(self.stop_event, self.error)
         )
@@ -482,7 +481,8 @@ _HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
     ev.TurnAccepted: SessionMachine._on_turn_accepted,
     ev.ModelReplied: SessionMachine._on_model_replied,
     ev.ModelFailed: SessionMachine._on_model_failed,
-    ev.ToolsBegun: SessionMachine._on_tools_begun,
+    ev.ResultsWithheld: SessionMachine._on_results_withheld,
+    ev.ToolsBegun: lambda machine, _: machine._batch.begin(),
     ev.ToolFinished: SessionMachine._on_tool_finished,
     ev.OutputChecked: SessionMachine._on_output_checked,
     ev.QuestionAsked: lambda machine, event: machine.questions.add_question(event),
@@ -493,7 +493,9 @@ _HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
     ev.TurnInterrupted: SessionMachine._on_turn_interrupted,
     ev.TurnStopped: SessionMachine._on_turn_stopped,
     ev.TurnClosed: SessionMachine._on_turn_closed,
-    ev.SessionRewound: SessionMachine._on_session_rewound,
-    ev.HistoryCompacted: SessionMachine._on_history_compacted,
+    ev.SessionRewound: lambda machine, event: machine._change_history(machine.history_at(event.to)),
+    ev.HistoryCompacted: lambda machine, event: machine._change_history(
+        compact_history(machine.transcript, event)
+    ),
     ev.SessionTitled: SessionMachine._on_session_titled,
 }

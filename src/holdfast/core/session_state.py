@@ -12,7 +12,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, ToolResult, Usage
 from holdfast.core.question_log import QuestionOutcome
 
-SNAPSHOT_FORMAT = 1
+SNAPSHOT_FORMAT = 2
 """The version of the fields of a snapshot and of the fold that computes them. Increase it when either
 changes."""
 
@@ -59,6 +59,7 @@ class SessionSnapshot(Struct, frozen=True):
         messages: the history.
         lengths: the length of the history after each turn or change.
         replaced_histories: histories that a change replaced, each with the number of that change.
+        answered: how many messages were in the last request that a model answered.
     """
 
     turn: int
@@ -67,3 +68,4 @@ class SessionSnapshot(Struct, frozen=True):
     messages: tuple[Message, ...]
     lengths: tuple[int, ...]
     replaced_histories: tuple[tuple[int, tuple[Message, ...]], ...]
+    answered: int

@@ -28,6 +28,7 @@ TRANSITIONS: dict[Phase, dict[type[ev.Event], tuple[Phase, ...]]] = {
     Phase.MODEL: {
         ev.ModelReplied: (Phase.TOOLS, Phase.CLOSING, Phase.OUTPUT, Phase.MODEL),
         ev.ModelFailed: (Phase.CLOSING,),
+        ev.ResultsWithheld: (Phase.MODEL,),
         ev.QuestionAsked: (Phase.MODEL,),
         ev.QuestionAnswered: (Phase.MODEL,),
         ev.QuestionUnanswered: (Phase.MODEL,),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from holdfast.core.error_info import ErrorCategory, ErrorInfo, Landed
 from holdfast.core.limits import Limits, limit_text
+from holdfast.core.messages import Opaque, Reply
 
 TURN_CANCELLED = ErrorInfo(
     category=ErrorCategory.CANCELLED, safe="The turn was cancelled.", code="cancelled"
@@ -81,6 +82,33 @@ def closes_turn(error: ErrorInfo) -> bool:
     if error.status is not None or error.code is None:
         return default
     return CLOSES_BY_CODE.get((error.category, error.code), default)
+
+
+_ABOUT_THE_REPLY = frozenset({"filtered", "refused"})
+
+
+def refuses_request(error: ErrorInfo, partial: Reply | None) -> bool:
+    """Whether a provider's filter refused the request itself, and not what the model wrote.
+
+    Some providers say so with an error, others with a reply that holds nothing.
+
+    Args:
+        error: the error of the model call.
+        partial: what arrived of the reply.
+
+    >>> refuses_request(ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="no", status=400), None)
+    True
+    >>> from holdfast.core.messages import Text
+    >>> written = Reply((Text("First, "),))
+    >>> cut = ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="no", code="filtered")
+    >>> refuses_request(cut, written), refuses_request(cut, None)
+    (False, True)
+    """
+    if error.category is not ErrorCategory.CONTENT_FILTERED:
+        return False
+    if error.code not in _ABOUT_THE_REPLY or error.status is not None or partial is None:
+        return True
+    return all(isinstance(part, Opaque) for part in partial.parts)
 
 
 _ABOUT_THE_MESSAGE = frozenset(

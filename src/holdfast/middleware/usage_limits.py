@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
+from holdfast.core.events import Event, ModelFailed, ModelReplied, ResultsWithheld, ToolFinished
 from holdfast.core.messages import Usage
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.hook_contexts import BeforeIteration, RunFacts
@@ -46,7 +46,7 @@ class UsageLimits(Middleware[UsageSpent]):
         per: whether the limits apply to a "turn" or to the whole "session".
     """
 
-    events = (ModelReplied, ModelFailed, ToolFinished)
+    events = (ModelReplied, ModelFailed, ResultsWithheld, ToolFinished)
     rewinds = False  # what was spent stays spent
 
     @check_arguments
@@ -107,6 +107,8 @@ class UsageLimits(Middleware[UsageSpent]):
             )
         elif isinstance(event, ModelFailed):
             paid, usage = True, event.partial.usage if event.partial is not None else Usage()
+        elif isinstance(event, ResultsWithheld):
+            paid, usage = True, Usage()
         else:
             return state
         if event.lost is not None:

@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 from holdfast.core.events import (
     ModelFailed,
     ModelReplied,
+    ResultsWithheld,
     Status,
     TurnAccepted,
     TurnInterrupted,
@@ -150,6 +151,8 @@ async def _restore_iteration(run: ActiveTurn) -> Iteration | None:
         number, results = machine.iteration, dict(machine.copy_state().results)
     elif machine.phase is Phase.OUTPUT:
         number, results = machine.iteration, {}
+    elif type(machine.last_event) is ResultsWithheld:
+        return None  # the hooks after the iteration were called before the request that was refused
     elif machine.phase is Phase.MODEL and machine.iteration:
         number, results = machine.iteration - 1, _collect_results(machine.transcript[-1])
     else:

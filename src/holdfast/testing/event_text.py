@@ -68,6 +68,7 @@ _ESSENCE: dict[type, Callable[[Any], object]] = {
     ev.TurnAccepted: lambda event: event.message,
     ev.ModelReplied: lambda event: (event.reply, bool(event.attempts)),
     ev.ModelFailed: lambda event: (event.error.category, event.error.code),
+    ev.ResultsWithheld: lambda event: (event.tools, event.error.category, event.error.code),
     ev.ToolFinished: _select_result,
     ev.OutputChecked: lambda event: (event.parsed_by, event.problems, event.call),
     ev.QuestionAsked: lambda event: (event.kind, event.question),
@@ -115,6 +116,10 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ev.TurnAccepted: lambda _: "the hooks before the turn accept the message",
     ev.ModelReplied: _describe_reply,
     ev.ModelFailed: lambda event: f"the model call fails: {shorten_line(event.error.safe)}",
+    ev.ResultsWithheld: lambda event: (
+        f"the results of {', '.join(event.tools)} are withheld, since the provider refused a request: "
+        f"{shorten_line(event.error.safe)}"
+    ),
     ev.ToolsBegun: lambda _: "the tools begin",
     ev.ToolFinished: lambda event: (
         f"{event.result.name} returns {shorten_line(event.result.text)!r}"

@@ -90,7 +90,11 @@ class Tape:
 
     async def ask_model(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
         """Return the recorded reply or failure."""
-        event = self.find_event(call.key, "the model is called")
+        key = self._key_of_call(call.key)
+        event = self.find_event(key, "the model is called")
+        if isinstance(event, ev.ResultsWithheld):
+            error = exception_for(event.error)
+            return Failed(error, event.error, event.attempts, tried=event.tried)
         if isinstance(event, ev.ModelReplied | ev.ModelFailed) and not event.attempts:
             raise DifferenceFound(
                 call.key, f"the model is called now, but was not then: {describe_event(event)}"
@@ -101,6 +105,12 @@ class Tape:
             error = exception_for(event.error, event.partial)
             return Failed(error, event.error, event.attempts, tried=event.tried)
         raise DifferenceFound(call.key, f"the model is called now; then: {describe_event(event)}")
+
+    def _key_of_call(self, key: str) -> str:
+        """Return the key of the event of a model call, which may be withheld results first."""
+        withheld = f"{key.removesuffix('.model')}.withheld"
+        is_first = withheld in self.by_key and withheld not in self.done_keys
+        return withheld if is_first else key
 
     async def use_tool(self, call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
         """Return the recorded result or failure, if the current agent would run the tool."""

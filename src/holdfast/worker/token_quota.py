@@ -11,7 +11,7 @@ import asyncio
 import logging
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Event, ModelFailed, ModelReplied, ToolFinished
+from holdfast.core.events import Event, ModelFailed, ModelReplied, ResultsWithheld, ToolFinished
 from holdfast.core.notices import Notice
 from holdfast.event_log.text_fold import is_event
 from holdfast.hosting.tenant_service import TenantService
@@ -128,4 +128,6 @@ def count_tokens(item: Event | Notice) -> int:
     if isinstance(item, ModelFailed):
         partial = item.partial.usage.total if item.partial is not None else 0
         return partial + (item.lost.total if item.lost is not None else 0)
+    if isinstance(item, ResultsWithheld):
+        return item.lost.total if item.lost is not None else 0
     return item.usage.total if isinstance(item, ToolFinished) else 0

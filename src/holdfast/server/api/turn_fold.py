@@ -13,6 +13,7 @@ from holdfast.core.events import (
     ModelFailed,
     ModelReplied,
     OutputChecked,
+    ResultsWithheld,
     ToolFinished,
     TurnClosed,
     TurnInterrupted,
@@ -113,5 +114,8 @@ def list_usage(event: Event) -> Iterator[tuple[str, Usage]]:
             yield model, event.partial.usage
         if event.lost is not None:
             yield model, event.lost
+    elif isinstance(event, ResultsWithheld):
+        if event.lost is not None:
+            yield "", event.lost
     elif isinstance(event, ToolFinished | TurnInterrupted) and event.usage != Usage():
         yield "", event.usage

@@ -29,6 +29,7 @@ from holdfast.core.events import (
     QuestionAnswered,
     QuestionAsked,
     QuestionUnanswered,
+    ResultsWithheld,
     Status,
     ToolFinished,
     TurnClosed,
@@ -298,6 +299,8 @@ class SegmentFold:
         elif isinstance(event, ModelFailed):
             self._add_usage(event.partial, event.lost)
             self._error = event.error
+        elif isinstance(event, ResultsWithheld):
+            self._add_usage(None, event.lost)
         elif isinstance(event, ToolFinished):
             self._usage += event.usage
         elif isinstance(event, TurnInterrupted):

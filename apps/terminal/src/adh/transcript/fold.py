@@ -43,6 +43,7 @@ from holdfast.events import (
     QuestionUnanswered,
     ReasoningDelta,
     ReplyReplaced,
+    ResultsWithheld,
     SessionRewound,
     ToolCallDelta,
     TurnInterrupted,
@@ -250,6 +251,12 @@ class Transcript:
         self._count_usage(event.partial.usage if event.partial else Usage(), event.lost)
         self._end_partial(event.key, event)
 
+    def _withhold(self, event: ResultsWithheld, _at: float) -> None:
+        self.countdown, self.thought = None, ""
+        self._count_usage(event.lost or Usage(), None)
+        names = to_line(", ".join(event.tools), 80)
+        self.status = f"⚠️ The provider refused a request; the results of {names} are withheld"
+
     def _end_partial(self, key: str, event: ModelFailed | TurnInterrupted) -> None:
         if event.partial is None:
             self._answer.break_off()
@@ -380,6 +387,7 @@ class Transcript:
             ReplyReplaced: self._replace,
             ModelReplied: self._reply,
             ModelFailed: self._fail_reply,
+            ResultsWithheld: self._withhold,
             RetryScheduled: self._schedule,
             BreakerChanged: self._change_breaker,
             ToolStarted: self._start_tool,

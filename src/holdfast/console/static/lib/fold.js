@@ -100,6 +100,12 @@ const RECORDS = {
     call.partial = event.partial ?? null;
     addUsage(turn.lost, event.partial?.usage);
   },
+  results_withheld(state, event, turn) {
+    turn.marks.push({
+      kind: "withheld", at: event.at, tools: event.tools ?? [], error: event.error,
+    });
+    addUsage(turn.lost, event.lost);
+  },
   tools_begun(state, event) {
     const iteration = iterationOf(state, event.key);
     iteration.begunAt = event.at;

@@ -155,6 +155,7 @@ function Mark({ mark }) {
   const by = mark.by ? ` by ${visible(mark.by)}` : "";
   switch (mark.kind) {
     case "extended": return html`<p class="note">the limit was extended by ${plural(mark.iterations, "iteration")}</p>`;
+    case "withheld": return html`<p class="note warn">the provider refused a request, so the new results of ${visible(mark.tools.join(", "))} are withheld</p>`;
     case "interrupted": return html`<p class="note warn">${INTERRUPTIONS[mark.reason] ?? `cancelled${by}`}</p>`;
     default: return html`<div class="note warn">stopped: <${Words} text=${mark.reason} />${mark.text ? html`<${Markdown} text=${mark.text} />` : null}</div>`;
   }

@@ -21,6 +21,7 @@ from holdfast.core.events import (
     QuestionAnswered,
     QuestionAsked,
     QuestionUnanswered,
+    ResultsWithheld,
     ToolFinished,
     TurnClosed,
     TurnInterrupted,
@@ -67,6 +68,7 @@ from holdfast.server.protocols.display.shown_reply import ShownReply, shown_text
 
 NO_RESULT = "The turn ended before this tool had a result."
 _ASKED_AGAIN = "The model is asked again for this reply."
+_WITHHELD = "results_withheld"
 _CORRECTED = "The record of the reply differs from what was streamed."
 
 
@@ -180,6 +182,8 @@ class DisplayFold:
             yield from self._show_reply(step_of(event.key), event.reply)
         elif isinstance(event, ModelFailed | TurnInterrupted | TurnStopped):
             yield from self._show_last_text(event)
+        elif isinstance(event, ResultsWithheld):
+            yield NoticeShown(_WITHHELD, {"tools": event.tools, "reason": event.error.safe})
         elif isinstance(event, ToolFinished):
             yield from self._show_result(event)
         elif isinstance(event, QuestionAsked):
