@@ -215,3 +215,16 @@ test("an agent in a tool whose beginning was not seen begins with its tool", () 
 test("a redacted reader is not told what an agent in a tool does", () => {
   assert.deepEqual(foldItems([{ type: "notice", name: "from_agent", fields: {} }]).tools.size, 0);
 });
+
+test("withheld results are a note of the turn, and the tokens of the refused request are lost", () => {
+  const { saved } = recorded.tools;
+  const at = saved.findIndex((item) => item.event?.type === "model_replied" && item.event.key.includes(".i1."));
+  const event = {
+    type: "results_withheld", key: "t1.i1.withheld", at: saved[at].event.at, tools: ["weather"],
+    error: { category: "content_filtered", safe: "refused" }, lost: { input: 7 },
+  };
+  const session = foldItems([...saved.slice(0, at), { ...saved[at], event }, ...saved.slice(at)]);
+  const turn = session.turns.get(saved[at].turn);
+  assert.deepEqual(turn.marks.filter((mark) => mark.kind === "withheld").map((mark) => mark.tools), [["weather"]]);
+  assert.equal(turn.lost.input, foldItems(saved).turns.get(saved[at].turn).lost.input + 7);
+});

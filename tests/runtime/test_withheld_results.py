@@ -305,6 +305,26 @@ async def test_a_reply_that_the_filter_cut_is_no_refused_request() -> None:
     assert not count_withheld(await events_of(journal))
 
 
+async def test_text_of_the_refused_reply_is_withdrawn_from_a_stream() -> None:
+    def refuse(request: ModelRequest) -> Any:
+        return ProviderError("no", info=REFUSED, partial=Reply((Text("I see"),)))
+
+    agent = agent_of(ScriptedModel([read_page("bad")], refuse, "Done."))
+    async with agent.stream("Go") as run:
+        kinds = [type(item).__name__ async for item in run]
+    assert run.result.output == "Done."
+    begin = kinds.index("AttemptAbandoned")
+    assert kinds[begin : begin + 4] == [
+        "AttemptAbandoned",
+        "ResultsWithheld",
+        "AttemptStarted",
+        "TextDelta",
+    ]
+    async with agent_of(ScriptedModel([read_page("bad")], refuse, "Done.")).stream("Go") as run:
+        texts = [text async for text in run.text()]
+    assert "".join(texts) == "Done."
+
+
 async def test_an_agent_that_is_a_tool_withholds_its_own_results() -> None:
     inner = agent_of(filtered([read_page("bad")], "I cannot say."), name="helper")
     outer_model = filtered([ToolCall("h", "helper", '{"task": "look"}')], "Done.")

@@ -84,13 +84,10 @@ def closes_turn(error: ErrorInfo) -> bool:
     return CLOSES_BY_CODE.get((error.category, error.code), default)
 
 
-_ABOUT_THE_REPLY = frozenset({"filtered", "refused"})
-
-
 def refuses_request(error: ErrorInfo, partial: Reply | None) -> bool:
     """Whether a provider's filter refused the request itself, and not what the model wrote.
 
-    Some providers say so with an error, others with a reply that holds nothing.
+    Some providers say so with an error response, others with a reply that holds nothing.
 
     Args:
         error: the error of the model call.
@@ -106,7 +103,7 @@ def refuses_request(error: ErrorInfo, partial: Reply | None) -> bool:
     """
     if error.category is not ErrorCategory.CONTENT_FILTERED:
         return False
-    if error.code not in _ABOUT_THE_REPLY or error.status is not None or partial is None:
+    if error.status is not None or partial is None:
         return True
     return all(isinstance(part, Opaque) for part in partial.parts)
 

@@ -9,6 +9,7 @@ from tests.server.protocols.chatting import make_agent, make_service
 from tests.server.protocols.told import show_items, talk_with_search
 
 from holdfast import Agent
+from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import Status
 from holdfast.core.messages import Reasoning, Reply, Text, ToolCall, ToolResult, Usage
 from holdfast.hosting.tenant_service import TenantService
@@ -47,6 +48,19 @@ async def show_events(service: TenantService, after: int | None = None) -> list[
 ENDS = {"threadId": "ada", "runId": "r1"}
 USAGE = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
 STARTED = {"type": "RUN_STARTED", **ENDS, "protocolVersion": "1.0"}
+
+
+async def test_withheld_results_are_told() -> None:
+    info = ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="refused", status=400)
+    refuse = ProviderError("refused", info=info)
+    model = ScriptedModel(ToolCall("c1", "unknown", "{}"), refuse, "Hello.")
+    service = make_service(make_agent(model))
+    await service.start("clerk", "Hi.", session="ada")
+    told = {"tools": ("unknown",), "reason": "refused"}
+    events = await show_events(service)
+    assert {"type": "CUSTOM", "name": "results_withheld", "value": told} in events
+    assert events[-1]["result"] == {"status": "completed"}
+    assert await show_events(service, after=0) != []
 
 
 async def test_the_events_of_a_text() -> None:

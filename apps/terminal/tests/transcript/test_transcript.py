@@ -35,6 +35,7 @@ from holdfast.events import (
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
+    ResultsWithheld,
     SessionRewound,
     ToolCallDelta,
     TurnInterrupted,
@@ -195,6 +196,17 @@ def test_a_text_that_breaks_off_stays_until_the_retry_brings_another() -> None:
 
     assert (answer.text, answer.state) == ("Second", "streaming")
     assert answer.version > version
+
+
+def test_withheld_results_are_told() -> None:
+    transcript = Transcript()
+    error = ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="no")
+    transcript.apply(_open(), 0.0)
+    transcript.apply(
+        ResultsWithheld("t1.i1.withheld", 1.0, error, ("read_page",), lost=Usage(input=7)), 1.0
+    )
+    assert "read_page" in transcript.status
+    assert transcript.usage.input == 7
 
 
 def test_an_attempt_that_continues_keeps_the_text() -> None:
