@@ -9,7 +9,6 @@ name of a tool: it has a form that no declared tool may have, and a digest of th
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -81,7 +80,6 @@ def check_tool_name(argument: str, name: str, wire: str) -> None:
         )
 
 
-@lru_cache(maxsize=1024)
 def to_wire_name(name: str, wire: str) -> str:
     """Return the name of a call or a result as a wire accepts it: the name itself if possible.
 
