@@ -10,6 +10,7 @@ from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import ToolResult
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
+from holdfast.core.turn_history import WITHHELD_TEXT
 from holdfast.models.refusals import STREAM_REFUSALS
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.result import Result
@@ -28,6 +29,7 @@ MODES = ("whole", "streamed")
 QUESTION = "What is the weather in Porto and Faro?"
 FIRST = "Let me look. "
 ANSWER = "It is sunny in Porto and sunny in Faro."
+WITHHELD = f"It is {WITHHELD_TEXT} and {WITHHELD_TEXT}."
 
 PATIENT = Timeouts(connect=20.0, first_byte=20.0, between_chunks=20.0, total=60.0)
 HASTY = Timeouts(connect=20.0, first_byte=1.0, between_chunks=0.5, total=1.5)
@@ -119,7 +121,8 @@ async def outcome(
     """What a turn came to, in a word; whatever is not as it must be, in more.
 
     "intact": nobody noticed anything. "retried": the same request was sent again. "told": the model
-    was told what was wrong with its calls. "raises <category>": the turn failed.
+    was told what was wrong with its calls. "withheld": the same request was sent again without the
+    results. "raises <category>": the turn failed.
     """
     seen = Seen()
     handling = RetryOptions(max_retries=retries)
@@ -132,6 +135,8 @@ async def outcome(
             return said if len(seen.ran) in (0, 2) else f"{said}, and ran {seen.ran}"
         refused = [entry.problem for entry in emulator.requests if entry.problem]
         requests = len(emulator.requests)
+    if requests == 3 and result.output == WITHHELD:
+        return "withheld"
     told = _told(result)
     wrong = [
         *([f"said {result.output!r}"] if result.output != ANSWER else []),

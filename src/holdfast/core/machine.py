@@ -248,8 +248,7 @@ class SessionMachine:
             self.turn_history.replace_message(self.transcript, event.message)
 
     def _on_model_replied(self, event: ev.ModelReplied) -> None:
-        reply = event.reply
-        self.reply = reply
+        reply = self.reply = event.reply
         self.model_calls += 1
         self.tried += event.tried
         self._downtime += event.downtime
