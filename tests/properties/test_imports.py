@@ -119,6 +119,8 @@ def make_event(
         return kind(ef.begun_key(turn, iteration), at)
     if kind is ev.LimitExtended:
         return kind(ef.extended_key(turn, iteration), at, 1)
+    if kind is ev.ResultsWithheld:
+        return kind(ef.withheld_key(turn, iteration), at, FAILURE)
     return make_outcome(draw, first, kind, at)
 
 
