@@ -373,7 +373,8 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         the provider refuses. An outage, a wrong API key, an error in the agent's code, the end of
         `seconds` and a cancellation of this call leave it open, and a later call continues it.
 
-        Skipped are runs of agents with another name, that still wait for an answer or are in progress.
+        Skipped are runs of agents with another name, that still wait for an answer or are in progress,
+        and those whose turn was submitted: the inbox alone continues them.
 
         Args:
             runs: the ids of the runs to continue, such as some of `open_runs`; None continues all.

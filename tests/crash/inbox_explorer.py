@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.crash.inbox_world import (
+    MOST_DEATHS,
     NOW,
     InboxActs,
     InboxStory,
@@ -26,6 +27,7 @@ from holdfast.journal.inbox.sweeping import StalledEntry
 Phase = tuple[Any, ...]
 IDLE: Phase = ("idle",)
 DEAD: Phase = ("dead",)
+KILLED: Phase = ("killed",)
 Move = tuple[Any, ...]
 _ACTIVE = ("ready", "admitted", "waiting", "postponed")
 _QUEUED = ("scheduled", "blocked", "ready")
@@ -46,6 +48,8 @@ class InboxState:
         jobs: the jobs that the engine carries.
         turns: what the journal says of each turn: "", "open", "asked", "answered" or "closed".
         leases: who has the lease of a session.
+        submitted: how many turns were submitted.
+        killed: how many workers have died of a turn.
         faults: how many crashes, pauses, losses, doubles and lost answers there were.
     """
 
@@ -57,6 +61,7 @@ class InboxState:
     leases: tuple[tuple[str, int], ...] = ()
     faults: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     submitted: int = 0
+    killed: int = 0
 
 
 @dataclass
@@ -163,9 +168,9 @@ class InboxExplorer:
         for worker, phase in enumerate(state.phases):
             if phase[0] == "hears" and lost_answers < self.story.lost_answers:
                 yield (worker, "does not hear")
-            if phase != DEAD and crashes < self.story.crashes:
+            if phase not in (DEAD, KILLED) and crashes < self.story.crashes:
                 yield (worker, "crash")
-            if phase != DEAD and worker not in state.gone and pauses < self.story.pauses:
+            if phase not in (DEAD, KILLED) and worker not in state.gone and pauses < self.story.pauses:
                 yield (worker, "pauses")
         for job in sorted(set(state.jobs)):
             if losses < self.story.losses:
@@ -177,6 +182,13 @@ class InboxExplorer:
         if phase == DEAD:
             if worker not in state.gone:
                 yield ("is gone",)
+            return
+        if phase == KILLED:
+            # Another process takes its place; it has another name, so nothing may have the old one.
+            if worker not in state.gone:
+                yield ("is gone",)
+            elif not self._list_held(state, worker):
+                yield ("is replaced",)
             return
         if worker in state.gone:
             yield ("beats",)
@@ -251,11 +263,15 @@ class InboxExplorer:
         what = move[0]
         if what == "crash":
             return replace(_go(state, worker, DEAD), faults=_add(state.faults, 0))
-        if what in ("is gone", "pauses", "beats"):
-            until = NOW + 1 if what == "beats" else 0.0
+        if what in ("is gone", "pauses", "beats", "is replaced"):
+            is_back = what in ("beats", "is replaced")
+            until = NOW + 1 if is_back else 0.0
             text = "UPDATE holdfast_workers SET alive_until = ? WHERE id = ?"
             tables = self.tables.change(state.tables, text, until, f"w{worker}")
-            gone = state.gone - {worker} if what == "beats" else state.gone | {worker}
+            gone = state.gone - {worker} if is_back else state.gone | {worker}
+            if what == "is replaced":
+                leases = tuple(one for one in state.leases if one[1] != worker)
+                state = replace(_go(state, worker, IDLE), leases=leases)
             faults = _add(state.faults, 1) if what == "pauses" else state.faults
             return replace(state, tables=tables, gone=gone, faults=faults)
         if what == "ends, and takes nothing":
@@ -284,7 +300,12 @@ class InboxExplorer:
         state = replace(state, tables=tables)
         if entry is None:
             return state
-        return _go(state, worker, ("began", job, int(entry.request)))
+        number = int(entry.request)
+        if entry.parking or entry.deaths_alone >= MOST_DEATHS:
+            return _go(state, worker, ("parks", job, number))
+        if entry.deaths >= MOST_DEATHS:
+            return _go(state, worker, ("isolates", job, number))
+        return _go(state, worker, ("began", job, number))
 
     def _go_on(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
         kind = phase[0]
@@ -303,6 +324,8 @@ class InboxExplorer:
             return self._open(state, worker, phase)
         if kind == "drives":
             return self._drive(state, worker, phase)
+        if kind in ("isolates", "parks", "closes"):
+            return self._isolate_or_park(state, worker, phase)
         return self._end(state, worker, phase, 1)
 
     def _end(self, state: InboxState, worker: int, phase: Phase, slots: int) -> InboxState:
@@ -313,6 +336,37 @@ class InboxExplorer:
             lambda: self.acts.end(phase[1], name, phase[3], slots),
         )
         return _hear_next(replace(state, tables=tables), worker, admission)
+
+    def _isolate_or_park(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
+        """Drive a turn alone, or park it: tell the inbox first, and then close it with its entry."""
+        kind, job, number = phase
+        name, session = f"w{worker}", self.story.turns[number].session
+        if kind == "isolates":
+            entry, tables = self.tables.perform(
+                state.tables, (kind, job, name), lambda: self.acts.isolate(job, name)
+            )
+            after: Phase = IDLE if entry is None else ("began", job, number)
+            return _go(replace(state, tables=tables), worker, after)
+        holder = dict(state.leases).get(session)
+        if holder not in (None, worker) and holder not in state.gone:
+            return _go(state, worker, ("ends", job, number, EntryState.POSTPONED))
+        parked: Phase = ("ends", job, number, EntryState.PARKED)
+        if kind == "parks":
+            if state.turns[number] in ("", "closed"):
+                return _go(state, worker, parked)
+            has_it, tables = self.tables.perform(
+                state.tables, (kind, job, name), lambda: self.acts.park(job, name)
+            )
+            after = ("closes", job, number) if has_it else IDLE
+            return _go(replace(state, tables=tables), worker, after)
+        if state.turns[number] == "closed":
+            return _go(state, worker, parked)
+        _, tables = self.tables.perform(
+            state.tables, (kind, session), lambda: self.acts.close(session)
+        )
+        leases = tuple(one for one in state.leases if one[0] != session)
+        turns = _set(state.turns, number, "closed")
+        return _go(replace(state, tables=tables, turns=turns, leases=leases), worker, parked)
 
     def _open(self, state: InboxState, worker: int, phase: Phase) -> InboxState:
         """Claim the session, and begin or continue the turn as the journal says."""
@@ -342,6 +396,10 @@ class InboxExplorer:
         turn = self.story.turns[number]
         if dict(state.leases).get(turn.session) != worker:
             return _go(state, worker, ("ends", job, number, EntryState.POSTPONED))
+        if turn.kills and state.turns[number] == "open":
+            if state.killed == 2 * MOST_DEATHS:
+                raise InboxViolation(f"more workers than that die of turn {number}")
+            return replace(_go(state, worker, KILLED), killed=state.killed + 1)
         leases = tuple(one for one in state.leases if one[0] != turn.session)
         asks = turn.asks and state.turns[number] == "open"
         if state.turns[number] == "closed":
@@ -394,6 +452,11 @@ class InboxExplorer:
         most = self.story.running
         if most is not None and any(count > most for count in admitted.values()):
             raise InboxViolation("more turns run than may")
+        for number, row in enumerate(entries):
+            if self.story.turns[number].kills:
+                is_parked, is_closed = row[2] == "parked", state.turns[number] == "closed"
+                if is_parked != is_closed:
+                    raise InboxViolation(f"turn {number} is not closed together with its entry")
         driving = Counter(
             phase[1]
             for worker, phase in enumerate(state.phases)
@@ -405,7 +468,9 @@ class InboxExplorer:
     def _check_end(self, state: InboxState) -> None:
         place = self.tables.columns["holdfast_inbox"].index("state")
         for number, row in enumerate(state.tables[0]):
-            if row[place] != EntryState.DONE or state.turns[number] != "closed":
+            kills = self.story.turns[number].kills
+            wanted = EntryState.PARKED if kills else EntryState.DONE
+            if row[place] != wanted or state.turns[number] != "closed":
                 text = f"turn {number} is lost: {row[place]}, {state.turns[number] or 'not begun'}"
                 raise InboxViolation(text)
 

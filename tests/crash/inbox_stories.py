@@ -26,7 +26,11 @@ UNHEARD = InboxStory(
     "a worker does not hear what it has", (Turn("as"), Turn("at")), crashes=0, lost_answers=1
 )
 
-INBOX_STORIES = (SAME, ASKED, PAUSED, LIMITED, UNHEARD)
+DEADLY = InboxStory(
+    "a turn that kills its workers, then another one", (Turn("as", kills=True), Turn("as")), crashes=0
+)
+
+INBOX_STORIES = (SAME, ASKED, PAUSED, LIMITED, UNHEARD, DEADLY)
 
 LARGE_INBOX_STORIES = (
     replace(SAME, workers=3, crashes=2),
@@ -34,6 +38,7 @@ LARGE_INBOX_STORIES = (
     replace(PAUSED, workers=3, crashes=1, pauses=2),
     replace(LIMITED, turns=(Turn("as"), Turn("at")), workers=3, crashes=2, losses=1),
     replace(UNHEARD, workers=3, crashes=1, lost_answers=2),
+    replace(DEADLY, crashes=1, losses=1, doubles=1),
 )
 """Three workers, two of which die; `./run crash explore`."""
 
@@ -108,8 +113,7 @@ INBOX_MUTANTS = (
         swaps=(
             _cut(
                 "BEGIN",
-                "(worker = '' OR worker = :worker OR NOT EXISTS (\n"
-                "    SELECT 1 FROM holdfast_workers WHERE id = worker AND alive_until > :now))",
+                "(worker = '' OR worker = :worker)",
                 ":now > 0",
             ),
         ),
@@ -153,6 +157,31 @@ INBOX_MUTANTS = (
         "running turns are not counted",
         LIMITED,
         swaps=(_cut("FACTS", "WHERE state = 'admitted' GROUP", "WHERE state = 'none' GROUP"),),
+    ),
+    InboxMutant(
+        "nobody counts deaths",
+        DEADLY,
+        swaps=(_cut("ABANDON", "deaths_alone + :died *", "deaths_alone + 0 * :died *"),),
+    ),
+    InboxMutant(
+        "a death alone counts as one in company",
+        DEADLY,
+        swaps=(_cut("ISOLATE", "is_alone = 1", "is_alone = 0"),),
+    ),
+    InboxMutant(
+        "what is parked is not remembered",
+        DEADLY,
+        swaps=(_cut("PARK", "parking = :why", "error = :why"),),
+    ),
+    InboxMutant(
+        "a turn is closed without its entry",
+        DEADLY,
+        swaps=(("END_WITH_TURN", "SELECT :id, :end WHERE false"),),
+    ),
+    InboxMutant(
+        "the turn after a parked one stays blocked",
+        DEADLY,
+        swaps=(_cut("UNBLOCK", "state = 'blocked' ORDER", "state = 'nothing' ORDER"),),
     ),
     InboxMutant(
         "a zombie ends the entry of another worker",

@@ -15,7 +15,14 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from holdfast.journal.inbox.admitting import Admission, Offer, admit_turns
-from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome, begin_entry, end_entries
+from holdfast.journal.inbox.driving import (
+    EndedEntry,
+    EntryOutcome,
+    begin_entry,
+    end_entries,
+    isolate_entry,
+    park_entry,
+)
 from holdfast.journal.inbox.entries import EntryState, Submission
 from holdfast.journal.inbox.inbox_statements import HELD_BY
 from holdfast.journal.inbox.sqlite_inbox import perform_all
@@ -28,6 +35,9 @@ from holdfast.journal.inbox_schema import MEMORY_TABLES
 
 T = TypeVar("T")
 NOW = 1_000_000.0
+MOST_DEATHS = 2
+"""How many workers may die of a turn in company, and how many then alone."""
+
 Tables = tuple[tuple[tuple[object, ...], ...], ...]
 """The rows of the tables, as a value."""
 
@@ -41,10 +51,12 @@ class Turn:
     Args:
         session: its session, whose first letter is its tenant.
         asks: whether it asks a question before it ends.
+        kills: whether whoever drives it dies.
     """
 
     session: str
     asks: bool = False
+    kills: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,8 +135,11 @@ class InboxTables:
             self.load(tables)
             self.current = ()
             result, _ = perform_all(self.connection, make, lambda: NOW)
-            # Only whether it was delivered at all is ever asked.
-            self.connection.execute("UPDATE holdfast_inbox SET deliveries = min(deliveries, 1)")
+            # Only whether it was delivered at all is ever asked, and whether deaths are too many.
+            self.connection.execute(
+                "UPDATE holdfast_inbox SET deliveries = min(deliveries, 1),"
+                f" deaths = min(deaths, {MOST_DEATHS}), deaths_alone = min(deaths_alone, {MOST_DEATHS})"
+            )
             self.current = after = self.dump()
             found = self.known[tables, name] = result, after
         return cast("tuple[T, Tables]", found)
@@ -185,6 +200,16 @@ class InboxActs:
         due_at = NOW if state is EntryState.POSTPONED else 0.0
         outcome = EntryOutcome(state=state, turn=1, due_at=due_at)
         return end_entries([EndedEntry(entry, outcome)], worker, None, self.offer(worker, slots))
+
+    def isolate(self, entry: int, worker: str) -> Transaction[Any]:
+        return isolate_entry(entry, worker)
+
+    def park(self, entry: int, worker: str) -> Transaction[bool]:
+        return park_entry(entry, worker, 1, "workers died")
+
+    def close(self, session: str) -> Transaction[None]:
+        """What a database does in the transaction that closes a turn that is parked."""
+        return note_answer(session[0], session, end="failed")
 
     def answer(self, session: str) -> Transaction[None]:
         return note_answer(session[0], session)

@@ -275,17 +275,20 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
 
     `started` are the keys of tools that had begun and have no result: their outcome is unknown.
     `usage` counts the tokens of agents inside them. `waited_for` says which server was silent, and
-    `by` who cancelled the turn. "imported" means that it was open in a session that was imported.
+    `by` who cancelled the turn. "imported" means that it was open in a session that was imported. A queue
+    that has parked the turn says why, and how often it was begun (`deliveries`).
     """
 
     key: str
     at: float
-    reason: Literal["cancelled", "deadline", "imported"]
+    reason: Literal["cancelled", "deadline", "imported", "parked"]
     started: tuple[str, ...] = ()
     partial: Reply | None = None
     usage: Usage = Usage()
     waited_for: str = ""
     by: str = ""
+    why: str = ""
+    deliveries: int = 0
 
 
 class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):

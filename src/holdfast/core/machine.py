@@ -34,7 +34,7 @@ from holdfast.core.question_log import QuestionLog
 from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
 from holdfast.core.transcript import Transcript
 from holdfast.core.transitions import ENDS_EFFECT, TRANSITIONS
-from holdfast.core.turn_failures import INTERRUPTIONS, limit_error_info
+from holdfast.core.turn_failures import INTERRUPTIONS, limit_error_info, parked_error_info
 from holdfast.core.turn_history import UNANSWERED, TurnHistory, is_refused
 from holdfast.core.turn_options import TurnOptions
 
@@ -396,6 +396,8 @@ class SessionMachine:
         error = INTERRUPTIONS.get(event.reason)
         if error is not None:
             self._end_turn(ev.Status.CANCELLED, error)
+        elif event.reason == "parked":
+            self._end_turn(ev.Status.FAILED, parked_error_info(event.why))
         else:
             self._end_at_limit("seconds", event.waited_for)
 

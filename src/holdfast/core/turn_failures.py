@@ -127,6 +127,15 @@ def refuses_message(error: ErrorInfo) -> bool:
     return error.category in _ABOUT_THE_MESSAGE and closes_turn(error)
 
 
+def parked_error_info(why: str) -> ErrorInfo:
+    """Return the error of a turn that a queue has parked: it is not begun again by itself.
+
+    Args:
+        why: the reason of the queue.
+    """
+    return ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=why, code="parked")
+
+
 def limit_error_info(limits: Limits, name: str, waited_for: str = "") -> ErrorInfo:
     """Return the error of a turn that has reached one of its limits.
 

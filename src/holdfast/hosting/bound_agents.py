@@ -14,6 +14,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
 from holdfast.runtime.engine import Engine
+from holdfast.runtime.finalize import Parking
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.queued_runs.engine_copies import copy_on_journal
 from holdfast.runtime.streams.run_stream import RunStream
@@ -77,3 +78,21 @@ def journal_of(agent: AnyAgent) -> Journal | None:
 def recover_stream(agent: AnyAgent, session: str) -> RunStream[Any]:
     """Continue a turn as a stream if it was interrupted; any other has no items and no result."""
     return agent._engine.recover_stream(session)  # noqa: SLF001  # REASON: as above
+
+
+async def close_open_turn(
+    agent: AnyAgent, session: str, by: str = "", parking: Parking | None = None
+) -> None:
+    """Close the open turn of a session without driving it; a turn that has ended stays as it is.
+
+    Args:
+        agent: an agent on the journal.
+        session: the session.
+        by: who gives the turn up.
+        parking: why a queue gives it up.
+
+    Raises:
+        SessionBusyError: somebody drives it.
+    """
+    answering = agent._engine.answering  # noqa: SLF001  # REASON: as above
+    await answering.abandon(session, by, parking, max_wait=0)

@@ -21,7 +21,7 @@ from holdfast.event_log.live.reading import SessionReader
 from holdfast.event_log.live.session_follower import share_reader
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.event_log.live.visible_runs import VisibleRuns
-from holdfast.hosting.bound_agents import AnyAgent, bind_agent, plan_of
+from holdfast.hosting.bound_agents import AnyAgent, bind_agent, close_open_turn, plan_of
 from holdfast.hosting.new_acts import new_act
 from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.turn_queue import TurnQueue, refuse_resume
@@ -34,6 +34,7 @@ from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.runtime.finalize import Parking
 from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.sessions.session_index import to_index
@@ -223,7 +224,7 @@ class TenantService:
         bound, request = self.agent(agent), keywords.get("request")
         session = keywords.get("session")
         if session is not None:
-            await self._refuse_open_turn(session)
+            await self._refuse_open_turn(session, request)
         keywords["session"] = name = session or new_run_id()
         wanted: dict[str, Any] = {} if output is None else {"output": output}
         try:
@@ -256,13 +257,24 @@ class TenantService:
         found = await self.find_request(request)
         return found if found is not None and (is_new or found.session == session) else None
 
-    async def _refuse_open_turn(self, session: str) -> None:
+    async def _refuse_open_turn(self, session: str, request: str | None) -> None:
         """Raise SessionBusyError for a turn that nobody drives, and continue it.
 
-        Otherwise the new message would close it.
+        Otherwise the new message would close it. A turn that the inbox knows is left to the inbox, and
+        closed if the inbox has given it up.
+
+        Args:
+            session: the session.
+            request: the idempotency key of the new turn.
         """
         for entry in await self.journal.find_runs(session, session):
             if not entry.turn_open or entry.leased or self.runner.is_driven(session):
+                return
+            queued = await self.open_turns.find_entry(session)
+            if queued is not None and queued.request != request:
+                if not queued.state.is_over:
+                    raise SessionBusyError(session, "its open turn is in the queue")
+                await self.abandon(session)
                 return
             if entry.agent not in self._agents:
                 raise SessionBusyError(
@@ -350,13 +362,30 @@ class TenantService:
     async def abandon(self, session: str, *, by: str = "") -> None:
         """Give up the last turn of a session, which waits or that nobody drives.
 
+        If it is in the queue, its entry is over in the transaction that closes it.
+
         Raises:
             ConfigurationError: there is no such session.
+            SessionBusyError: somebody drives it.
         """
+        if self.queue is not None:
+            await self.queue.cancel_active(session, by)
+        await self._close_turn(session, by)
+
+    async def _close_turn(self, session: str, by: str = "", parking: Parking | None = None) -> None:
         name = await self._read_agent_name(session)
         agent = self._agents.get(name) or next(iter(self._agents.values()))
-        await agent.abandon(session, by=by)
+        await close_open_turn(agent, session, by, parking)
         self.watch.wake(session)
+
+    async def park(self, session: str, parking: Parking) -> None:
+        """Close the last turn of a session, which the inbox does not let begin again.
+
+        Raises:
+            ConfigurationError: there is no such session.
+            SessionBusyError: somebody drives it.
+        """
+        await self._close_turn(session, parking=parking)
 
     async def cancel(self, session: str, *, by: str = "", turn: int = 0) -> None:
         """Cancel the last turn of a session; return when that is saved.

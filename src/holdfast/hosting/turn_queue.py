@@ -10,19 +10,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConflictError, SessionBusyError
-from holdfast.core.events import TurnOpened
 from holdfast.core.json_schema import JsonSchema
 from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.hosting.turns.turn_runner import AcceptedTurn, find_accepted
-from holdfast.journal.inbox.entries import QUEUED, EntryState, InboxEntry
+from holdfast.journal.inbox.entries import LETTERS, QUEUED, EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.runtime.queued_runs.queued_turns import (
+    find_entry_of_last_turn,
+    find_entry_of_turn,
+)
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.sessions.session_index import SessionIndex
 
@@ -158,6 +160,12 @@ class TurnQueue:
         self._watch.wake(session)
         return state is EntryState.DROPPED
 
+    async def cancel_active(self, session: str, by: str) -> None:
+        """Note that the open turn of a session is cancelled, if it is in the queue, so that nobody drives it."""
+        entry = await find_entry_of_last_turn(self.inbox, self._journal, session)
+        if entry is not None and not entry.state.is_over:
+            await self.inbox.cancel(entry.id, by)
+
     async def retry(self, session: str, last: LastTurn) -> bool:
         """Let a worker try the last turn of a session again; return whether the inbox has it.
 
@@ -168,24 +176,17 @@ class TurnQueue:
         Raises:
             SessionBusyError: its worker is about to save that it has ended.
         """
-        entry = await self._find_entry(session, last.turn)
+        entry = await find_entry_of_turn(self.inbox, self._journal, session, last.turn)
         if entry is None or last.status not in ("failed", "limit"):
             return entry is not None
         for _ in range(_MOST_LOOKS):
             entry = await self.inbox.find(entry.id) or entry
-            if entry.state is EntryState.FAILED:
+            if entry.state in LETTERS:
                 await self.inbox.retry(entry.id)
             if entry.state is not EntryState.ADMITTED:
                 return True
             await asyncio.sleep(_PAUSE)
         raise SessionBusyError(session, "the end of its turn is being saved")
-
-    async def _find_entry(self, session: str, turn: int) -> InboxEntry | None:
-        """Return the entry of a turn that has begun; None if the inbox does not have it."""
-        for record in await self._journal.read_by_keys(session, [turn_key(turn)]):
-            if isinstance(record.event, TurnOpened) and record.event.request:
-                return await self.inbox.find_request(self._tenant, record.event.request)
-        return None
 
 
 def refuse_resume(session: str) -> ConflictError:

@@ -28,13 +28,13 @@ class _Tenants:
 
     Attributes:
         journals: the journals.
-        note_answer: is told tenant and run of a record that lets a waiting turn go on, and whether the
-            turn has ended; as the trigger of a database does.
+        note_answer: is told tenant and run of a record that lets a waiting turn go on, and the status
+            with which the turn has ended, or ""; as the trigger of a database does.
     """
 
     def __init__(self) -> None:
         self.journals: dict[str, MemoryJournal] = {}
-        self.note_answer: Callable[[str, str, bool], None] | None = None
+        self.note_answer: Callable[[str, str, str], None] | None = None
 
 
 class MemoryJournal:
@@ -96,8 +96,12 @@ class MemoryJournal:
         else:
             # At once, as another thread may read meanwhile.
             saved.update({event.key: (event, effect), marker.key: (marker, None)})
-        if self._tenants.note_answer is not None and isinstance(event, WAKING_EVENTS):
-            self._tenants.note_answer(self.tenant, run, isinstance(event, TurnClosed))
+        if self._tenants.note_answer is not None and (
+            isinstance(event, WAKING_EVENTS) or isinstance(marker, WAKING_EVENTS)
+        ):
+            last = marker or event
+            end = last.status.value if isinstance(last, TurnClosed) else ""
+            self._tenants.note_answer(self.tenant, run, end)
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:
         """Return the records of one run in order, without the first `after`."""

@@ -145,7 +145,9 @@ class SqliteJournal:
             if marker.key == event.key:
                 raise conflict_error(run, marker.key)
         await self._writer.submit(WriterJob(Append(self.tenant, event, rows, act), writes=True))
-        if self._writer.on_answer is not None and isinstance(event, WAKING_EVENTS):
+        if self._writer.on_answer is not None and (
+            isinstance(event, WAKING_EVENTS) or isinstance(marker, WAKING_EVENTS)
+        ):
             self._writer.on_answer()
 
     async def read(self, run: str, after: int = 0) -> Sequence[Record]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from msgspec import Struct
+
 from holdfast.core.deltas import TextDelta
 from holdfast.core.effects import (
     CloseTurn,
@@ -32,6 +34,18 @@ from holdfast.runtime.tool_attempt import make_event_sink
 from holdfast.runtime.usage_meter import UsageMeter
 
 
+class Parking(Struct, frozen=True):
+    """Why a queue does not begin a turn again.
+
+    Args:
+        why: the reason, for whoever submitted the turn.
+        deliveries: how often a worker has begun it.
+    """
+
+    why: str
+    deliveries: int = 0
+
+
 async def close_turn(run: ActiveTurn, effect: CloseTurn) -> TurnClosed:
     """Build the closing event. A turn whose last hooks failed gets the status `failed`."""
     _stream_closing_words(run)
@@ -52,10 +66,11 @@ def _stream_closing_words(run: ActiveTurn) -> None:
 
 async def finalize_turn(
     run: ActiveTurn,
-    reason: Literal["cancelled", "deadline"],
+    reason: Literal["cancelled", "deadline", "parked"],
     waited_for: str = "",
     *,
     by: str = "",
+    parking: Parking | None = None,
 ) -> None:
     """Close the turn, unless it is to be left open.
 
@@ -64,6 +79,7 @@ async def finalize_turn(
         reason: why the turn is stopped.
         waited_for: which server was silent.
         by: who gave up a turn that nobody drove; a stream knows who cancelled it.
+        parking: why the turn is parked.
 
     Raises:
         TurnLeftOpen: a recovery drives the turn, and failed calls used up the time of the turn.
@@ -74,7 +90,8 @@ async def finalize_turn(
     if recovery is not None:
         if reason == "cancelled" and recovery.recovery.is_stopping:
             return
-        recovery.check_stop(run.machine, reason)
+        if reason != "parked":
+            recovery.check_stop(run.machine, reason)
     if run.machine.allows_event(TurnInterrupted):
         await finalize_children(run)
         key, begun = interrupted_key(run.machine.turn), run.effects.started_keys()
@@ -89,6 +106,8 @@ async def finalize_turn(
                 usage=run.sum_tool_usage(),
                 waited_for=waited_for,
                 by=by or (run.shutdown.cancelled_by if run.shutdown is not None else ""),
+                why="" if parking is None else parking.why,
+                deliveries=0 if parking is None else parking.deliveries,
             )
         )
     for effect in run.machine.pending_effects():
@@ -96,12 +115,15 @@ async def finalize_turn(
             await run.log.commit(await close_turn(run, effect), effect)
 
 
-async def finalize_left_turn(run: ActiveTurn, by: str = "") -> None:
+async def finalize_left_turn(
+    run: ActiveTurn, by: str = "", parking: Parking | None = None
+) -> None:
     """Close a turn that was left open. Its tools that had begun are in doubt.
 
     Args:
         run: the turn.
         by: who gives it up.
+        parking: why a queue gives it up.
     """
     machine = run.machine
     if machine.has_begun_tools:
@@ -109,7 +131,8 @@ async def finalize_left_turn(run: ActiveTurn, by: str = "") -> None:
         run.effects.leave(left)
         for key in left - machine.questions.unstarted_askers:
             run.effects.start(key)
-    await finalize_turn(run, "cancelled", by=by)
+    reason: Literal["cancelled", "parked"] = "cancelled" if parking is None else "parked"
+    await finalize_turn(run, reason, by=by, parking=parking)
 
 
 async def close_left_turn(run: ActiveTurn) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.journal.inbox.worker_entries import WorkerInfo as WorkerInfo
     from holdfast.runtime.queued_runs.queued_run import QueuedRun as QueuedRun
     from holdfast.worker.engines.engine_opening import open_engine as open_engine
+    from holdfast.worker.quarantine import QuarantineOptions as QuarantineOptions
     from holdfast.worker.worker import Worker as Worker
 
 _HOME: dict[str, str] = {
@@ -49,6 +50,7 @@ _HOME: dict[str, str] = {
     "Job": "holdfast.journal.inbox.dispatch_engine",
     "JobSlots": "holdfast.journal.inbox.job_slots",
     "Offer": "holdfast.journal.inbox.admitting",
+    "QuarantineOptions": "holdfast.worker.quarantine",
     "QueueDepth": "holdfast.journal.inbox.inbox",
     "QueueLimits": "holdfast.journal.inbox.queue_limits",
     "QueuedRun": "holdfast.runtime.queued_runs.queued_run",

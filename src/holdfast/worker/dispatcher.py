@@ -149,7 +149,7 @@ class Dispatcher:
         """
         direct = self._direct
         unused = direct.slots.take(direct.slots.count)
-        offered = 0 if self.is_stopping else unused + ended
+        offered = 0 if self.is_stopping or direct.slots.is_paused else unused + ended
         try:
             admission = await admit(Offer(direct.worker, direct.queues, offered))
             unused -= len(admission.taken)

@@ -1,7 +1,8 @@
 """Drives one entry of the inbox: begins or continues its turn, and says what became of it.
 
-The journal decides: a turn with the request of the entry that has ended is not begun again. This module
-must never change the inbox.
+The journal decides: a turn with the request of the entry that has ended is not begun again. A turn that
+fails here without an end in the journal, or that workers die of, is closed before its entry is over. This
+module must never admit or begin an entry.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.journal.inbox.driving import NEVER, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.queue_limits import QUOTA_REACHED
 from holdfast.journal.inbox.submitting import SECONDS_OF_A_DAY
 from holdfast.journal.journal_errors import JournalError
+from holdfast.runtime.finalize import Parking
 from holdfast.runtime.open_runs.recovery import read_time_to_continue
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
 from holdfast.worker.token_quota import TokenQuota
 
 MOST_DELIVERIES = 20
-"""How often an entry is begun that never ends: whatever begins it may die of it."""
+"""How often an entry is begun that never ends, although no worker dies: it is postponed each time."""
 
 SECONDS_TO_RETRY = 1.0
 """Seconds after which a turn is tried again whose session is busy."""
@@ -43,11 +46,21 @@ class EntryDriver:
     Args:
         tenants: the agents, for each tenant.
         quota: stops the turns of tenants that have used up their tokens.
+        inbox: is told which turns are parked.
+        most_deaths_alone: how many workers may die of a turn that is driven alone.
     """
 
-    def __init__(self, tenants: ServiceTenants, quota: TokenQuota) -> None:
+    def __init__(
+        self,
+        tenants: ServiceTenants,
+        quota: TokenQuota,
+        inbox: Inbox,
+        most_deaths_alone: int = 2,
+    ) -> None:
         self._tenants = tenants
         self._quota = quota
+        self._inbox = inbox
+        self._most_deaths_alone = most_deaths_alone
 
     async def drive(self, entry: InboxEntry) -> EntryOutcome | None:
         """Begin or continue the turn of an entry; return what became of it when it rests.
@@ -62,12 +75,10 @@ class EntryDriver:
         tenant = self._tenants.for_tenant(entry.tenant)
         if tenant.find_agent(entry.agent) is None:
             return None
-        if entry.deliveries > MOST_DELIVERIES:
-            error = (
-                f"It was begun {MOST_DELIVERIES} times and never ended: the worker may die of it."
-            )
-            return EntryOutcome(state=EntryState.FAILED, turn=entry.turn, error=error)
         try:
+            why = self._find_reason_to_park(entry)
+            if why:
+                return await self._park(tenant, entry, why)
             return await self._begin_or_continue(tenant, entry)
         except ShuttingDownError:
             return None
@@ -76,11 +87,61 @@ class EntryDriver:
         except JournalError:
             raise
         except HoldfastError as error:
-            return EntryOutcome(state=EntryState.FAILED, error=error.info.safe)
+            text = error.info.safe
         except Exception as error:  # noqa: BLE001  # REASON: an agent's own error ends its turn only
             _log.error("a turn could not begin: %s", type(error).__name__)
             text = f"An unexpected {type(error).__name__}; the log of the worker has the details."
-            return EntryOutcome(state=EntryState.FAILED, error=text)
+        return await self._fail(tenant, entry, text)
+
+    def _find_reason_to_park(self, entry: InboxEntry) -> str:
+        """Return why nobody is to drive an entry any more; "" if there is no reason."""
+        if entry.parking:  # whoever said so has died since
+            return entry.parking
+        if entry.cancelled_by is not None:
+            return ""
+        if entry.deaths_alone >= self._most_deaths_alone:
+            deaths = entry.deaths + entry.deaths_alone
+            return (
+                f"{deaths} workers died while they drove it, the last {entry.deaths_alone} of them"
+                " with no other turn."
+            )
+        if entry.deliveries > MOST_DELIVERIES:
+            return f"It was begun {MOST_DELIVERIES} times and never ended."
+        return ""
+
+    async def _park(self, tenant: TenantService, entry: InboxEntry, why: str) -> EntryOutcome:
+        """Close the turn of an entry, if the journal has it, and the entry with it.
+
+        The inbox is told first, and its entry is over in the transaction that closes the turn. Whoever finds
+        the entry in between goes on here.
+        """
+        known = await tenant.find_request(entry.request)
+        if known is None:
+            return EntryOutcome(state=EntryState.PARKED, error=why)
+        last = await tenant.last_turn(known.session)
+        if last.status == "running":
+            return _wait_for_session(entry)
+        if last.status not in ("open", "waiting"):
+            return await _read_end(tenant, known.session, last.turn)
+        if await self._inbox.park(entry.id, entry.worker, last.turn, why):
+            _log.error("the turn %d of the queue is parked: %s", entry.id, why)
+            await tenant.park(known.session, Parking(why, entry.deliveries))
+        return EntryOutcome(state=EntryState.PARKED, turn=last.turn, error=why)
+
+    async def _fail(self, tenant: TenantService, entry: InboxEntry, why: str) -> EntryOutcome:
+        """Return that a turn failed. It is closed, should the journal have it open."""
+        try:
+            known = await tenant.find_request(entry.request)
+            last = None if known is None else await tenant.last_turn(known.session)
+            if last is not None and last.status in ("open", "waiting"):
+                return await self._park(tenant, entry, why)
+        except SessionBusyError:
+            return _wait_for_session(entry)
+        except JournalError:
+            raise
+        except HoldfastError as error:
+            why = error.info.safe  # the journal has a turn that cannot be closed
+        return EntryOutcome(state=EntryState.FAILED, error=why)
 
     async def _begin_or_continue(
         self, tenant: TenantService, entry: InboxEntry
@@ -127,13 +188,17 @@ class EntryDriver:
         self, tenant: TenantService, entry: InboxEntry, turn: AcceptedTurn
     ) -> EntryOutcome | None:
         """Wait until a turn rests, and return what the journal says of it."""
+        driven = tenant.runner.find(turn.session)
         await tenant.runner.wait(turn.session)
+        is_left = driven is not None and driven.is_left
         last = await tenant.last_turn(turn.session)
         if last.status in ("open", "running"):
             if tenant.runner.is_closing:
                 return None
             if await self._quota.is_used_up(entry.tenant):
                 return _wait_for_next_day(entry, last.turn)
+            if is_left:
+                return None
             seconds = min(SECONDS_TO_RETRY * 2.0 ** min(entry.deliveries, 9), _LONGEST_PAUSE)
             return EntryOutcome(state=EntryState.POSTPONED, turn=entry.turn, retry_after=seconds)
         if last.status == "waiting":

@@ -32,6 +32,42 @@ _LONGEST_WAY = 30.0
 _log = logging.getLogger("holdfast.worker")
 
 
+class SteadyBeats:
+    """Whether the heartbeats of this worker were saved without a gap.
+
+    During an outage of the database no heartbeat is saved, so all workers count as gone afterwards until they
+    have told again that they are there. Whoever had a gap itself waits for the others.
+
+    Args:
+        seconds_to_live: seconds without a heartbeat after which a worker counts as gone.
+        now: tells the time, in seconds.
+
+    >>> beats = SteadyBeats(10.0, now=iter([0.0, 1.0, 30.0, 31.0]).__next__)
+    >>> beats.note_beat(), beats.are_steady(), beats.note_beat(), beats.are_steady()
+    (None, True, None, False)
+    """
+
+    def __init__(self, seconds_to_live: float, now: Callable[[], float] = monotonic) -> None:
+        self._seconds = seconds_to_live
+        self._now = now
+        self._last: float | None = None
+        self._gap_ended: float | None = None
+
+    def note_beat(self) -> None:
+        """Note that a heartbeat was saved."""
+        now = self._now()
+        if self._last is not None and now - self._last > self._seconds / 2:
+            self._gap_ended = now
+        self._last = now
+
+    def are_steady(self) -> bool:
+        """Whether there is no gap, and the last one ended long enough ago."""
+        now = self._now()
+        if self._last is None or now - self._last > self._seconds / 2:
+            return False
+        return self._gap_ended is None or now - self._gap_ended >= self._seconds
+
+
 class Sweep:
     """The sweep of one worker.
 
@@ -55,6 +91,8 @@ class Sweep:
         self._steps = (self._promote, self._put_lost_again, self._prune, *steps)
         self._seen_at: dict[StalledEntry, float] = {}
         self._pruned_at = -_SECONDS_BETWEEN_PRUNINGS
+        self.may_take_over: Callable[[], bool] = _allow
+        """Whether workers that count as gone are gone: after an outage of the database they may be alive."""
         self.note_failure: Callable[[], None] = _ignore
         """Called when a step has failed."""
         self._is_due = asyncio.Event()
@@ -86,7 +124,7 @@ class Sweep:
         """Put the jobs of entries again whose worker has died, or that the engine has lost."""
         stalled, now = await self._inbox.find_stalled(), monotonic()
         self._seen_at = {entry: self._seen_at.get(entry, now) for entry in stalled}
-        orphans = {entry for entry in stalled if entry.worker}
+        orphans = {entry for entry in stalled if entry.worker and self.may_take_over()}
         old = [
             entry
             for entry in stalled
@@ -106,6 +144,10 @@ class Sweep:
         if monotonic() - self._pruned_at >= _SECONDS_BETWEEN_PRUNINGS:
             self._pruned_at = monotonic()
             await self._inbox.prune(KEEP_SECONDS)
+
+
+def _allow() -> bool:
+    return True
 
 
 def _ignore() -> None:

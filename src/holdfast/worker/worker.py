@@ -13,9 +13,11 @@ import os
 import socket
 import time
 from collections.abc import Collection, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, nullcontext
 from types import TracebackType
 from typing import Annotated, Self
+
+from msgspec.structs import replace
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
@@ -35,12 +37,15 @@ from holdfast.journal.inbox.worker_entries import WorkerInfo, find_seconds_to_li
 from holdfast.journal.journal_errors import JournalError, JournalVersionError
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
+from holdfast.runtime.queued_runs.queued_turns import find_entry_of_last_turn
 from holdfast.worker.dispatcher import DirectTurns, Dispatcher
 from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.entry_driver import EntryDriver, is_answered
 from holdfast.worker.live_links import share_link
+from holdfast.worker.loop_watchdog import watch_loop
+from holdfast.worker.quarantine import Quarantine, QuarantineOptions
 from holdfast.worker.stop_signal import stop_at_sigterm
-from holdfast.worker.sweep import Sweep
+from holdfast.worker.sweep import SteadyBeats, Sweep
 from holdfast.worker.token_quota import TokenQuota
 from holdfast.worker.worker_counts import WorkerCounts
 
@@ -64,6 +69,7 @@ class Worker:
         parallel: how many turns it drives at once.
         tenants: serve these tenants alone, which are then served by such workers alone.
         grace: how long the end waits for writing tools, in seconds.
+        quarantine: when a turn is driven alone and when it is parked, since workers die of it.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -90,10 +96,18 @@ class Worker:
         parallel: int = 16,
         tenants: Collection[str] = (),
         grace: float = 60.0,
+        quarantine: QuarantineOptions | None = None,
     ) -> None:
         service = ServiceTenants(agents, journal)
         lifetime = ServiceLifetime(service, grace)
-        self._driving = EntryWorker(service, lifetime, engine, parallel=parallel, tenants=tenants)
+        self._driving = EntryWorker(
+            service,
+            lifetime,
+            engine,
+            parallel=parallel,
+            tenants=tenants,
+            quarantine=quarantine,
+        )
 
     @property
     def id(self) -> str:
@@ -130,6 +144,7 @@ class EntryWorker:
         engine: as for `Worker`; so are the arguments that follow.
         parallel: how many turns it drives at once.
         tenants: the tenants that it serves alone.
+        quarantine: when a turn is driven alone and when it is parked.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -143,7 +158,9 @@ class EntryWorker:
         *,
         parallel: int = 16,
         tenants: Collection[str] = (),
+        quarantine: QuarantineOptions | None = None,
     ) -> None:
+        check_value("quarantine", quarantine, QuarantineOptions | None)
         check_value("parallel", parallel, Annotated[int, between(1, 10_000)])
         check_value("tenants", tuple(tenants), tuple[str, ...])
         self._tenants, self._lifetime = service, lifetime
@@ -157,7 +174,11 @@ class EntryWorker:
         self._inbox = open_inbox(service.journal)
         self._schedules = open_schedules(service.journal)
         self._quota = TokenQuota(self._inbox, lifetime.grace)
-        self._driver = EntryDriver(service, self._quota)
+        self._options = quarantine or QuarantineOptions()
+        self._lease = lease
+        self._driver = EntryDriver(
+            service, self._quota, self._inbox, self._options.deaths_alone
+        )
         self.info = WorkerInfo(
             id=new_run_id(),
             host=socket.gethostname(),
@@ -172,6 +193,8 @@ class EntryWorker:
         """What the worker tells the others of itself."""
         self.counts = WorkerCounts()
         self._slots = JobSlots(parallel)
+        self._quarantine = Quarantine(service, self._inbox, self._slots, self._options)
+        self._beats = SteadyBeats(seconds_to_live)
         self._handled: dict[int, InboxEntry] = {}
         self._beginning: set[int] = set()
         self._turns: set[asyncio.Task[None]] = set()
@@ -208,10 +231,11 @@ class EntryWorker:
     def _prepare_tenant(self, tenant: TenantService) -> None:
         """Leave the turns of the inbox to the inbox."""
 
-        async def is_taken(session: str) -> bool:
-            return await self._inbox.find_active(tenant.tenant, session) is not None
+        async def find_entry(session: str) -> InboxEntry | None:
+            known = await find_entry_of_last_turn(self._inbox, tenant.journal, session)
+            return known or await self._inbox.find_active(tenant.tenant, session)
 
-        tenant.open_turns.leave_to_others(is_taken)
+        tenant.open_turns.leave_to_others(find_entry)
         self._quota.watch(tenant)
 
     async def __aenter__(self) -> Self:
@@ -232,6 +256,9 @@ class EntryWorker:
             steps = [self._fire_schedules, self._begin_forgotten]
             self._sweep = Sweep(self._inbox, self._engine, self._dispatcher, steps)
             self._sweep.note_failure = self.counts.note_failed_sweep
+            self._sweep.may_take_over = self._beats.are_steady
+            if self._options.ends_when_blocked:
+                stack.enter_context(self._watch_loop())
             self._delivery = asyncio.create_task(
                 self._engine.run(self._handle, queues, self._slots), name="holdfast-delivery"
             )
@@ -254,11 +281,18 @@ class EntryWorker:
 
     async def run(self) -> None:
         """Work until the process is told to stop, by SIGTERM or SIGINT, and what is due then is done."""
-        with stop_at_sigterm(self._lifetime.begin_stop):
+        with stop_at_sigterm(self._lifetime.begin_stop), ExitStack() as stack:
+            if self._options.ends_when_blocked is None:
+                stack.enter_context(self._watch_loop())
             await self._lifetime.wait_for_stop()
+
+    def _watch_loop(self) -> AbstractContextManager[None]:
+        """Return what ends the process if its loop is blocked for longer than a lease lasts."""
+        return nullcontext() if math.isinf(self._lease) else watch_loop(self._lease)
 
     def begin_stop(self) -> None:
         """Begin no more turns, and hand back those in progress; on the event loop."""
+        self._quarantine.note_change()
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._say_stopping(), name="holdfast-stopping")
             if self._delivery is not None:
@@ -312,11 +346,53 @@ class EntryWorker:
     async def _do(self, entry: InboxEntry) -> None:
         """Drive an entry, and save what became of it."""
         try:
-            outcome = await self._drive(entry)
+            if self._quarantine.is_needed(entry) and self._quarantine.entry is None:
+                await self._do_alone(entry)
+                return
+            is_refused = self._quarantine.entry is not None
+            outcome = None if is_refused else await self._drive(entry)
             await self._save_outcome(entry, outcome)
             self.counts.note_outcome(outcome)
         finally:
             del self._handled[entry.id]
+            self._quarantine.note_change()
+
+    async def _do_alone(self, entry: InboxEntry) -> None:
+        """Drive an entry when the worker drives nothing else, and take nothing until that is saved."""
+        self._quarantine.begin(entry)
+        try:
+            await self._tell_isolating(is_isolating=True)
+            alone = await self._wait_until_alone(entry)
+            outcome = None if alone is None else await self._drive(alone)
+            await self._save_outcome(entry, outcome)
+            self.counts.note_outcome(outcome)
+        finally:
+            self._quarantine.end()
+            await self._tell_isolating(is_isolating=False)
+            self._dispatcher.wake()
+
+    async def _wait_until_alone(self, entry: InboxEntry) -> InboxEntry | None:
+        """Return an entry once the worker drives nothing else; None if it is to be handed back."""
+
+        def find_others() -> Sequence[InboxEntry]:
+            return [one for one in self._handled.values() if one.id != entry.id]
+
+        while True:
+            try:
+                return await self._quarantine.wait_until_alone(
+                    entry, find_others, lambda: self.is_stopping
+                )
+            except JournalError as error:
+                _log.warning("a turn waits for the inbox: %s", error)
+                await asyncio.sleep(_PAUSE)
+
+    async def _tell_isolating(self, *, is_isolating: bool) -> None:
+        """Let no more turns be admitted for the other slots of this worker, or let them be again."""
+        self.info = replace(self.info, is_isolating=is_isolating)
+        try:
+            await self._inbox.note_worker(self.info)
+        except HoldfastError as error:
+            _log.info("the worker cannot tell now that it drives a turn alone: %s", error)
 
     def _begin_taken(self, entry: InboxEntry) -> None:
         """Drive an entry that an admission gave to this worker, in a slot that is taken for it."""
@@ -397,6 +473,7 @@ class EntryWorker:
             try:
                 for entry_id, by in (await self._inbox.note_worker(self.info)).items():
                     self._cancel(entry_id, by)
+                self._beats.note_beat()
                 await self._quota.read_limits()
             except HoldfastError as error:
                 _log.warning("the heartbeat cannot be saved now: %s", error)

@@ -98,14 +98,40 @@ async def test_a_worker_that_was_taken_over_changes_nothing(box: InboxUnderTest)
     await box.check()
 
 
-async def test_a_dead_worker_is_replaced_by_the_delivery_alone(box: InboxUnderTest) -> None:
+async def test_what_a_dead_worker_has_is_taken_from_it_first_and_that_is_counted(
+    box: InboxUnderTest,
+) -> None:
     entry = await make_entry(box, "admitted")
     await box.add_worker("other")
     box.clock.at += 14.9
-    assert await box.inbox.begin(entry.id, "other") is None
+    assert await box.inbox.find_stalled() == []
     box.clock.at += 0.2
     await box.add_worker("other")
-    assert (await box.begin_admitted(entry.id, "other")).deliveries == 2
+    assert await box.inbox.begin(entry.id, "other") is None
+    await box.inbox.put_again(await box.inbox.find_stalled())
+    begun = await box.begin_admitted(entry.id, "other")
+    assert (begun.deliveries, begun.deaths, begun.deaths_alone) == (2, 1, 0)
+    isolated = await box.inbox.isolate(entry.id, "other")
+    assert isolated is not None
+    box.clock.at += 15.1
+    await box.inbox.put_again(await box.inbox.find_stalled())
+    await box.add_worker("third")
+    last = await box.begin_admitted(entry.id, "third")
+    assert (last.deaths, last.deaths_alone) == (1, 1)
+
+
+@pytest.mark.parametrize("leaves", ["stops", "says goodbye"])
+async def test_a_worker_that_stops_has_not_died(box: InboxUnderTest, leaves: str) -> None:
+    entry = await make_entry(box, "admitted")
+    (worker,) = await box.inbox.list_workers()
+    if leaves == "stops":
+        await box.inbox.note_worker(worker.info.stopped())
+    else:
+        await box.inbox.remove_worker("w")
+    box.clock.at += 15.1
+    await box.inbox.put_again(await box.inbox.find_stalled())
+    await box.add_worker("other")
+    assert (await box.begin_admitted(entry.id, "other")).deaths == 0
 
 
 async def test_only_entries_that_are_still_stalled_are_put_again(box: InboxUnderTest) -> None:
@@ -173,7 +199,7 @@ async def test_a_question_that_nobody_answers_in_time_goes_on(box: InboxUnderTes
 async def test_drop_takes_out_what_has_not_begun_or_failed(box: InboxUnderTest) -> None:
     for state, entry in await make_entries(box):
         behind = await box.submit(entry.session)
-        can = state in ("scheduled", "blocked", "ready", "failed")
+        can = state in ("scheduled", "blocked", "ready", "failed", "parked")
         assert await box.inbox.drop(entry.id) is can
         assert await box.state(entry) == ("dropped" if can else state)
         is_held = state in ("blocked", "admitted", "waiting", "postponed")
@@ -184,7 +210,7 @@ async def test_drop_takes_out_what_has_not_begun_or_failed(box: InboxUnderTest) 
 
 async def test_retry_queues_again_what_failed_or_was_dropped(box: InboxUnderTest) -> None:
     for state, entry in await make_entries(box):
-        can = state in ("failed", "dropped")
+        can = state in ("failed", "dropped", "parked")
         assert await box.inbox.retry(entry.id) is can
         found = await box.inbox.find(entry.id)
         assert found is not None

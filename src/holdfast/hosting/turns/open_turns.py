@@ -23,6 +23,7 @@ from holdfast.core.question_log import asked_key
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.turns.question_deadlines import QuestionDeadlines
 from holdfast.hosting.turns.turn_runner import TurnRunner
+from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.port import RunEntry
 from holdfast.resilience.clock import Clock
 from holdfast.runtime.open_runs.recovery import ONLY_ANSWERED, read_time_to_continue
@@ -41,12 +42,12 @@ _PAUSE = (
 _log = logging.getLogger("holdfast.hosting")
 
 
-IsTaken: TypeAlias = Callable[[str], Awaitable[bool]]
-"""Whether somebody else continues the open turn of a session."""
+FindEntry: TypeAlias = Callable[[str], Awaitable[InboxEntry | None]]
+"""Returns the entry of the inbox that the open turn of a session belongs to, or that keeps it busy."""
 
 
-async def _take_nothing(_session: str) -> bool:
-    return False
+async def _find_nothing(_session: str) -> InboxEntry | None:
+    return None
 
 
 class _Seen(Struct):
@@ -87,17 +88,18 @@ class OpenTurns:
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._deadlines = QuestionDeadlines(clock, self._look_at)
-        self._is_taken: IsTaken = _take_nothing
+        self.find_entry: FindEntry = _find_nothing
+        """Returns the entry of the inbox that the open turn of a session belongs to."""
         runner.note_waiting = self._note_waiting
         runner.note_unfinished = self._note_unfinished
 
-    def leave_to_others(self, is_taken: IsTaken) -> None:
-        """Continue only the turns that the inbox does not have, and those only when they are looked for.
+    def leave_to_others(self, find_entry: FindEntry) -> None:
+        """Continue only the turns that the inbox does not know, and those only when they are looked for.
 
         Args:
-            is_taken: whether the inbox has the open turn of a session.
+            find_entry: returns the entry of a session in the inbox.
         """
-        self._is_taken = is_taken
+        self.find_entry = find_entry
         self._runner.note_waiting = self._runner.note_unfinished = None
 
     def is_queued(self, session: str) -> bool:
@@ -125,7 +127,7 @@ class OpenTurns:
 
     async def _is_left(self, entry: RunEntry) -> bool:
         """Whether a run is not to be continued here now."""
-        return await self._is_taken(entry.run) or await self._waits(entry)
+        return await self.find_entry(entry.run) is not None or await self._waits(entry)
 
     def _may_continue(self, entry: RunEntry) -> bool:
         if entry.leased or entry.run in self._tasks or self._runner.is_driven(entry.run):

@@ -76,7 +76,8 @@ def admit_turns(make_put: MakePut | None = None, offer: Offer = NO_OFFER) -> Tra
     room, jobs = Room(facts), list[Job]()
     if not room.is_full:
         jobs += yield from _admit_into(room, facts.last_served)
-    mine = [job.id for job in jobs if job.queue in offer.queues][: offer.slots]
+    is_alive = any(worker.id == offer.worker for worker in facts.workers)
+    mine = [job.id for job in jobs if is_alive and job.queue in offer.queues][: offer.slots]
     others = [job for job in jobs if job.id not in mine]
     if others and make_put is not None:
         yield make_put(others)

@@ -29,7 +29,7 @@ class EntryOutcome(Struct, frozen=True, kw_only=True):
     """What became of an entry.
 
     Args:
-        state: DONE, FAILED or DROPPED; WAITING for an answer; POSTPONED to try again later. Until
+        state: DONE, FAILED, DROPPED or PARKED; WAITING for an answer; POSTPONED to try again later. Until
             then the entry waits too, so that no later turn of its session begins before it.
         turn: the number of the turn in its session; 0 if it is unknown.
         error: why it failed.
@@ -46,7 +46,7 @@ class EntryOutcome(Struct, frozen=True, kw_only=True):
     Traceback (most recent call last):
     ...
     holdfast.core.errors.ConfigurationError: state: is 'ready', which no turn ends in. Use DONE, FAILED, \
-DROPPED, WAITING or POSTPONED
+DROPPED, PARKED, WAITING or POSTPONED
     """
 
     state: EntryState
@@ -61,7 +61,7 @@ DROPPED, WAITING or POSTPONED
             raise ConfigurationError(
                 "state",
                 f"is {self.state.value!r}, which no turn ends in",
-                fix="Use DONE, FAILED, DROPPED, WAITING or POSTPONED",
+                fix="Use DONE, FAILED, DROPPED, PARKED, WAITING or POSTPONED",
             )
 
 
@@ -73,6 +73,28 @@ def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
     """
     values = {"id": entry_id, "worker": worker}
     rows = yield Statement(sql.BEGIN, values)
+    return to_entry(rows[0]) if rows else None
+
+
+def park_entry(entry_id: int, worker: str, turn: int, why: str) -> Transaction[bool]:
+    """Say that nobody drives an entry any more, and why; it is parked in the transaction that closes its turn.
+
+    Args:
+        entry_id: the number of the entry.
+        worker: the worker that has it.
+        turn: the number of its turn, which the journal has.
+        why: the reason, for whoever submitted it.
+
+    Returns:
+        Whether the worker has it.
+    """
+    values = {"id": entry_id, "worker": worker, "turn": turn, "why": escape_invisible(why)}
+    return bool((yield Statement(sql.PARK, values)))
+
+
+def isolate_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
+    """Note that a worker drives an entry alone from now on; return the entry, None if it does not have it."""
+    rows = yield Statement(sql.ISOLATE, {"id": entry_id, "worker": worker})
     return to_entry(rows[0]) if rows else None
 
 

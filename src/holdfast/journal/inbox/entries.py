@@ -22,7 +22,9 @@ class EntryState(StrEnum):
         tenant are used up.
     DONE: it has ended.
     FAILED: it ended without success, or could not begin; `error` says why, and it can be retried.
-    DROPPED: somebody took it out before it began.
+    DROPPED: somebody took it out before it began, or after it failed.
+    PARKED: it is not begun again, since workers died of it; `error` says why. Its turn is closed, and it
+        can be retried.
     """
 
     SCHEDULED = "scheduled"
@@ -34,6 +36,7 @@ class EntryState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     DROPPED = "dropped"
+    PARKED = "parked"
 
     @property
     def is_queued(self) -> bool:
@@ -43,11 +46,15 @@ class EntryState(StrEnum):
     @property
     def is_over(self) -> bool:
         """Whether nothing happens to the turn any more, unless somebody retries it."""
-        return self in (EntryState.DONE, EntryState.FAILED, EntryState.DROPPED)
+        return self in OVER
 
 
 RESTING = frozenset({EntryState.WAITING, EntryState.POSTPONED})
 """The states of a turn that has begun, keeps its place in the session, and that no worker drives."""
+
+OVER = frozenset({EntryState.DONE, EntryState.FAILED, EntryState.DROPPED, EntryState.PARKED})
+LETTERS = frozenset({EntryState.FAILED, EntryState.PARKED})
+"""The states of dead letters: turns that ended without success, and that can be retried or dropped."""
 
 QUEUED = frozenset({EntryState.SCHEDULED, EntryState.BLOCKED, EntryState.READY})
 
@@ -98,6 +105,9 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
         error: why it failed; "" if it did not.
         made_by: who submitted it.
         cancelled_by: who wants it cancelled; None if nobody does.
+        deaths: how often its worker died while other turns were driven beside it.
+        deaths_alone: how often its worker died while it was driven alone.
+        parking: why it is about to be parked; "" if it is not.
         body: the message and the arguments, as JSON; b"" in lists.
     """
 
@@ -117,4 +127,7 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
     error: str = ""
     made_by: str = ""
     cancelled_by: str | None = None
+    deaths: int = 0
+    deaths_alone: int = 0
+    parking: str = ""
     body: bytes = b""

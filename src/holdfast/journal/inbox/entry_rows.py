@@ -30,6 +30,9 @@ _EntryRow: TypeAlias = tuple[
     str,
     str,
     str | None,
+    int,
+    int,
+    str,
     bytes,
 ]
 _FIELDS = InboxEntry.__struct_fields__

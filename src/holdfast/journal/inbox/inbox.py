@@ -22,6 +22,8 @@ from holdfast.journal.inbox.driving import (
     begin_entry,
     end_entries,
     hand_back_entry,
+    isolate_entry,
+    park_entry,
 )
 from holdfast.journal.inbox.entries import EntryState, InboxEntry, Submission
 from holdfast.journal.inbox.entry_rows import to_entry, to_float, to_int, to_limits, to_worker
@@ -163,6 +165,14 @@ class Inbox:
         make = partial(end_entries, ended, worker, make_put=make_put, offer=offer)
         return await self._store.perform(make)
 
+    async def isolate(self, entry_id: int, worker: str) -> InboxEntry | None:
+        """Note that a worker drives an entry alone; returns it, or None if the worker does not have it."""
+        return await self._store.perform(partial(isolate_entry, entry_id, worker))
+
+    async def park(self, entry_id: int, worker: str, turn: int, why: str) -> bool:
+        """Say that an entry is parked as soon as its turn is closed; returns whether the worker has it."""
+        return await self._store.perform(partial(park_entry, entry_id, worker, turn, why))
+
     async def hand_back(self, entry_id: int, worker: str) -> Sequence[Job]:
         """Let another worker have an entry; returns its job, to be put, if the worker had it."""
         return await self._store.perform(partial(hand_back_entry, entry_id, worker))
@@ -172,11 +182,11 @@ class Inbox:
         return await self._store.perform(partial(cancel_entry, entry_id, by))
 
     async def drop(self, entry_id: int) -> bool:
-        """Take a turn out of the queue that has not begun or has failed; returns whether it was."""
+        """Take a turn out of the queue that has not begun, has failed or is parked; returns whether it was."""
         return await self._store.perform(partial(drop_entry, entry_id))
 
     async def retry(self, entry_id: int) -> bool:
-        """Queue a turn again that failed or was dropped; returns whether it was."""
+        """Queue a turn again that failed, is parked or was dropped; returns whether it was."""
         return await self._store.perform(partial(retry_entry, entry_id))
 
     async def wake(self, entry_id: int) -> bool:

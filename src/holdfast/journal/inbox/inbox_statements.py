@@ -26,7 +26,7 @@ NOW: Final = Statement("SELECT :now")
 
 COLUMNS: Final = (
     "id, tenant, agent, session, request, state, priority, due_at, created_at, changed_at,"
-    " deliveries, worker, turn, error, made_by, cancelled_by"
+    " deliveries, worker, turn, error, made_by, cancelled_by, deaths, deaths_alone, parking"
 )
 """The columns of an entry without its body."""
 
@@ -86,7 +86,7 @@ COUNT_ALL_QUEUED: Final = "SELECT coalesce(sum(queued), 0) FROM holdfast_inbox_t
 
 LATELY_DONE: Final = """
 SELECT count(CASE WHEN tenant = :tenant THEN 1 END), count(*), :now - min(changed_at)
-FROM (SELECT tenant, changed_at FROM holdfast_inbox WHERE state IN ('done', 'failed', 'dropped')
+FROM (SELECT tenant, changed_at FROM holdfast_inbox WHERE state IN ('done', 'failed', 'dropped', 'parked')
   ORDER BY changed_at DESC LIMIT 200) AS latest
 WHERE changed_at > :now - 60
 """
@@ -175,17 +175,27 @@ BEGIN: Final = f"""
 UPDATE holdfast_inbox SET worker = :worker, deliveries = deliveries + 1, is_answered = 0,
   changed_at = :now
 WHERE id = :id AND state = 'admitted'
-  AND (worker = '' OR worker = :worker OR NOT EXISTS (
-    SELECT 1 FROM holdfast_workers WHERE id = worker AND alive_until > :now))
+  AND (worker = '' OR worker = :worker)
+  AND EXISTS (SELECT 1 FROM holdfast_workers AS w WHERE w.id = :worker AND w.alive_until > :now)
 RETURNING {COLUMNS}, body
 """  # noqa: S608  # REASON: as above
+"""What a worker has that died is taken from it first, by ABANDON, which counts that. So a worker that counts
+as gone is given nothing, or each entry that it begins would seem to kill it."""
+
+ISOLATE: Final = f"""
+UPDATE holdfast_inbox SET is_alone = 1
+WHERE id = :id AND state = 'admitted' AND worker = :worker
+RETURNING {COLUMNS}, body
+"""  # noqa: S608  # REASON: as above
+"""Notes that from now on the worker drives this entry alone."""
 
 END: Final = """
 UPDATE holdfast_inbox SET state = :state, error = :error, changed_at = :now,
   turn = CASE WHEN :turn > 0 THEN :turn ELSE turn END,
   due_at = CASE WHEN :state IN ('waiting', 'postponed') THEN :due_at + :from_now * :now
     ELSE due_at END,
-  deliveries = deliveries * :keep - :minus,
+  deliveries = deliveries * :keep - :minus, deaths = deaths * :keep,
+  deaths_alone = deaths_alone * :keep, is_alone = 0, parking = '',
   cancelled_by = CASE WHEN :state IN ('waiting', 'postponed') THEN cancelled_by END
 WHERE id = :id AND state = 'admitted' AND worker = :worker
 RETURNING tenant, session_name, cancelled_by, is_answered
@@ -200,7 +210,7 @@ WHERE id = (SELECT id FROM holdfast_inbox WHERE tenant = :tenant AND session_nam
 """
 
 FORGET_WORKER_OF: Final = """
-UPDATE holdfast_inbox SET worker = '', deliveries = deliveries - 1, changed_at = :now
+UPDATE holdfast_inbox SET worker = '', deliveries = deliveries - 1, is_alone = 0, changed_at = :now
 WHERE id = :id AND state = 'admitted' AND worker = :worker
 RETURNING tenant, agent
 """
@@ -220,9 +230,31 @@ SELECT id FROM holdfast_inbox
 WHERE tenant = :tenant AND session_name = :name AND state IN ('waiting', 'postponed')
 """
 
+PARK: Final = """
+UPDATE holdfast_inbox SET parking = :why, turn = :turn
+WHERE id = :id AND state = 'admitted' AND worker = :worker
+RETURNING id
+"""
+"""Says that an entry is over, and why, as soon as its turn is closed; nobody drives it any more."""
+
+ENDED_WITH_TURN: Final = """
+SELECT id, state FROM holdfast_inbox
+WHERE tenant = :tenant AND session_name = :name
+  AND state IN ('ready', 'admitted', 'waiting', 'postponed')
+  AND (parking <> '' OR (cancelled_by IS NOT NULL AND :end = 'cancelled'))
+"""
+
+END_WITH_TURN: Final = """
+UPDATE holdfast_inbox SET
+  state = CASE WHEN parking <> '' AND :end <> 'completed' THEN 'parked' ELSE 'done' END,
+  error = parking, parking = '', cancelled_by = NULL, changed_at = :now
+WHERE id = :id
+"""
+"""As the triggers of the databases do when a turn is closed."""
+
 CHANGE_STATE: Final = """
-UPDATE holdfast_inbox SET state = :state, error = '', changed_at = :now, due_at = :now,
-  deliveries = 0, worker = ''
+UPDATE holdfast_inbox SET state = :state, error = CASE WHEN :keeps > 0 THEN error ELSE '' END,
+  changed_at = :now, due_at = :now, deliveries = 0, deaths = 0, deaths_alone = 0, worker = ''
 WHERE id = :id AND state = :before
 RETURNING tenant, session_name
 """
@@ -251,19 +283,22 @@ SELECT id FROM holdfast_inbox WHERE state IN ('waiting', 'postponed') AND due_at
 """
 
 STALLED: Final = """
-SELECT id, tenant, agent, worker FROM holdfast_inbox WHERE state = 'admitted' AND NOT EXISTS (
-  SELECT 1 FROM holdfast_workers WHERE id = worker AND alive_until > :now)
+SELECT i.id, i.tenant, i.agent, i.worker, w.info FROM holdfast_inbox AS i
+LEFT JOIN holdfast_workers AS w ON w.id = i.worker
+WHERE i.state = 'admitted' AND (w.id IS NULL OR w.alive_until <= :now)
 """
-"""Entries that no worker has that is alive: their job is on its way, lost, or its worker has died."""
+"""Entries that no worker has that is alive, with what such a worker said of itself: their job is on its way,
+lost, or its worker has died."""
 
 ABANDON: Final = """
-UPDATE holdfast_inbox SET worker = '', changed_at = :now
+UPDATE holdfast_inbox SET worker = '', changed_at = :now, is_alone = 0,
+  deaths = deaths + :died * (1 - is_alone), deaths_alone = deaths_alone + :died * is_alone
 WHERE id = :id AND state = 'admitted' AND worker = :worker
 """
 
 PRUNE: Final = """
 DELETE FROM holdfast_inbox WHERE id IN (SELECT id FROM holdfast_inbox
-  WHERE state IN ('done', 'failed', 'dropped') AND changed_at < :now - :seconds LIMIT :limit)
+  WHERE state IN ('done', 'failed', 'dropped', 'parked') AND changed_at < :now - :seconds LIMIT :limit)
 RETURNING id
 """
 

@@ -26,11 +26,13 @@ class JobSlots:
 
     def __init__(self, count: int) -> None:
         self.count = self.free = count
+        self.is_paused = False
+        """Whether nobody takes a slot now, however many are free."""
         self._freed = asyncio.Event()
 
     async def acquire(self) -> None:
         """Take one slot, as soon as one is free."""
-        while self.free < 1:
+        while self.free < 1 or self.is_paused:
             self._freed.clear()
             await self._freed.wait()
         self.free -= 1
@@ -41,9 +43,18 @@ class JobSlots:
         Args:
             most: take no more than these.
         """
-        taken = max(0, min(self.free, most))
+        taken = 0 if self.is_paused else max(0, min(self.free, most))
         self.free -= taken
         return taken
+
+    def pause(self) -> None:
+        """Let nobody take a slot until `resume`."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Let slots be taken again."""
+        self.is_paused = False
+        self.release(0)
 
     def release(self, count: int = 1) -> None:
         """Give slots back.

@@ -115,10 +115,10 @@ class MemoryInboxStore:
         del of_ends  # one process has one worker mostly: nothing is gained
         return self._watchers.add(notify)
 
-    def note_answer(self, tenant: str, run: str, is_end: bool) -> None:
+    def note_answer(self, tenant: str, run: str, end: str) -> None:
         """Let the turn go on that waits in a run; called by the journal."""
         with self._lock:
-            make = partial(note_answer, tenant, run, is_end=is_end)
+            make = partial(note_answer, tenant, run, end=end)
             _, is_changed = perform_all(self._connection, make, self._now)
         if is_changed:
             self._watchers.notify()

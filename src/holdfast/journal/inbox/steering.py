@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.effects import find_root_run_id
 from holdfast.journal.inbox import inbox_statements as sql
-from holdfast.journal.inbox.entries import RESTING, EntryState, InboxEntry
+from holdfast.journal.inbox.entries import LETTERS, RESTING, EntryState, InboxEntry
 from holdfast.journal.inbox.entry_rows import to_entry, to_int
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.journal_names import digest_name
@@ -17,10 +17,13 @@ def find_entry(entry_id: int) -> Transaction[InboxEntry | None]:
 
 
 def drop_entry(entry_id: int) -> Transaction[bool]:
-    """Take a turn that has not begun, or that failed, out of the queue. Returns whether that was done."""
+    """Take a turn that has not begun, that failed or is parked out of the queue; return whether it was.
+
+    The turn of one that failed or is parked is closed already. Why it was stays with the entry.
+    """
     yield sql.LOCK
     entry = yield from find_entry(entry_id)
-    if entry is None or not (_has_not_begun(entry) or entry.state is EntryState.FAILED):
+    if entry is None or not (_has_not_begun(entry) or entry.state in LETTERS):
         return False
     yield from _change(entry, EntryState.DROPPED)
     if entry.state.is_queued:
@@ -29,10 +32,10 @@ def drop_entry(entry_id: int) -> Transaction[bool]:
 
 
 def retry_entry(entry_id: int) -> Transaction[bool]:
-    """Queue a turn again that failed or was dropped. Returns whether that was done."""
+    """Queue a turn again that failed, is parked or was dropped. Returns whether that was done."""
     yield sql.LOCK
     entry = yield from find_entry(entry_id)
-    if entry is None or entry.state not in (EntryState.FAILED, EntryState.DROPPED):
+    if entry is None or entry.state not in (*LETTERS, EntryState.DROPPED):
         return False
     yield Statement(sql.ADD_QUEUED, {"tenant": entry.tenant, "count": 1})
     yield from _change(entry, EntryState.BLOCKED)
@@ -73,7 +76,7 @@ def wake_entry(entry_id: int) -> Transaction[bool]:
     return True
 
 
-def note_answer(tenant: str, run: str, *, is_end: bool = False) -> Transaction[None]:
+def note_answer(tenant: str, run: str, *, end: str = "") -> Transaction[None]:
     """Let the turn go on that waits in a run, or will not wait since its answer has come.
 
     For a journal without a database; in a database a trigger does this.
@@ -81,14 +84,27 @@ def note_answer(tenant: str, run: str, *, is_end: bool = False) -> Transaction[N
     Args:
         tenant: the tenant.
         run: the run id of the session, or that of a subagent.
-        is_end: whether the turn has ended, so that it will not wait.
+        end: the status with which the turn has ended, so that it will not wait; "" if it has not.
     """
     yield sql.LOCK
     values = {"tenant": tenant, "name": digest_name(find_root_run_id(run))}
-    if not is_end:
+    if not end:
         yield Statement(sql.NOTE_ANSWER, values)
+    elif run == find_root_run_id(run):
+        yield from _end_with_turn(values, end)
     for (entry_id,) in (yield Statement(sql.WAITING_OF, values)):
         yield from wake_entry(to_int(entry_id))
+
+
+def _end_with_turn(values: dict[str, object], end: str) -> Transaction[None]:
+    """End the entry of a turn that was closed, if it is to be parked or was cancelled."""
+    for entry_id, state in (yield Statement(sql.ENDED_WITH_TURN, {**values, "end": end})):
+        yield Statement(sql.LOCK_TENANT, {"tenant": values["tenant"]})
+        if state == EntryState.READY:
+            yield Statement(sql.ADD_QUEUED, {"tenant": values["tenant"], "count": -1})
+        yield Statement(sql.END_WITH_TURN, {"id": entry_id, "end": end})
+        yield Statement(sql.UNBLOCK, values)
+        yield sql.NOTIFY
 
 
 def _has_not_begun(entry: InboxEntry) -> bool:
@@ -101,7 +117,8 @@ def _has_not_begun(entry: InboxEntry) -> bool:
 
 def _change(entry: InboxEntry, state: EntryState) -> Transaction[None]:
     yield Statement(sql.LOCK_TENANT, {"tenant": entry.tenant})
-    change = {"id": entry.id, "state": state.value, "before": entry.state.value}
+    keeps = 1 if state.is_over else 0
+    change = {"id": entry.id, "state": state.value, "before": entry.state.value, "keeps": keeps}
     for tenant, name in (yield Statement(sql.CHANGE_STATE, change)):
         yield Statement(sql.UNBLOCK, {"tenant": tenant, "name": name})
     yield sql.NOTIFY

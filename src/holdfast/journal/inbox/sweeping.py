@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.journal.inbox import inbox_statements as sql
 from holdfast.journal.inbox.dispatch_engine import Job
-from holdfast.journal.inbox.entry_rows import to_facts, to_int
+from holdfast.journal.inbox.entry_rows import to_facts, to_int, to_worker
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import wake_entry
@@ -53,19 +53,23 @@ def promote_due() -> Transaction[bool]:
 def find_stalled() -> Transaction[Sequence[StalledEntry]]:
     """Return the admitted entries that no worker has that is alive."""
     rows = yield Statement(sql.STALLED)
-    return [StalledEntry(to_int(entry), str(worker)) for entry, _, _, worker in rows]
+    return [StalledEntry(to_int(entry), str(worker)) for entry, _, _, worker, _ in rows]
 
 
 def put_again(entries: Collection[StalledEntry]) -> Transaction[Sequence[Job]]:
-    """Take stalled entries from the workers that died; return their jobs, to be put again."""
+    """Take stalled entries from the workers that died; return their jobs, to be put again.
+
+    It counts against an entry that its worker died, unless that was about to stop or has said goodbye.
+    """
     yield sql.LOCK
     rows = yield Statement(sql.STALLED)
     room = Room(to_facts((yield Statement(sql.FACTS))))
     wanted = {(entry.id, entry.worker) for entry in entries}
     jobs: list[Job] = []
-    for entry, tenant, agent, worker in rows:
+    for entry, tenant, agent, worker, info in rows:
         if (to_int(entry), str(worker)) in wanted:
-            yield Statement(sql.ABANDON, {"id": entry, "worker": worker})
+            died = 1 if info is not None and not to_worker(info).is_stopping else 0
+            yield Statement(sql.ABANDON, {"id": entry, "worker": worker, "died": died})
             jobs.append(Job(to_int(entry), room.name_queue(str(tenant), str(agent))))
     return jobs
 

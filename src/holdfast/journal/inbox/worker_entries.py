@@ -42,6 +42,7 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         engine: the name of its engine.
         started_at: when it started, in seconds since the epoch.
         is_stopping: whether it begins no more turns.
+        is_isolating: whether it drives one turn alone, and takes no other until that rests.
         seconds_to_live: seconds without a heartbeat after which it counts as gone.
     """
 
@@ -54,6 +55,7 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     engine: str
     started_at: float
     is_stopping: bool = False
+    is_isolating: bool = False
     seconds_to_live: float = SECONDS_TO_LIVE
 
     @property

@@ -31,7 +31,8 @@ class WorkerSlots:
     """The slots of the workers that are alive.
 
     Args:
-        workers: the workers; one that stops has no slots.
+        workers: the workers; one that stops has no slots, and one that drives a turn alone has that of
+            this turn.
 
     >>> of = dict(host="h", process=1, engine="e", started_at=0.0)
     >>> slots = WorkerSlots(
@@ -50,7 +51,8 @@ class WorkerSlots:
             if not worker.is_stopping:
                 pools = worker.tenants or (None,)
                 kinds = frozenset((pool, agent) for pool in pools for agent in worker.agents)
-                groups.setdefault(kinds, _Group(kinds)).free += worker.slots
+                slots = 1 if worker.is_isolating else worker.slots
+                groups.setdefault(kinds, _Group(kinds)).free += slots
         self._groups = list(groups.values())
         self._serving: dict[Kind, list[_Group]] = {}
         for group in self._groups:

@@ -7,6 +7,7 @@ the journal and used when the run continues. This module must never run a tool o
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable
 
 from holdfast.core.errors import ConfigurationError
@@ -17,7 +18,7 @@ from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.finalize import finalize_left_turn
+from holdfast.runtime.finalize import Parking, finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.answer_checks import check_answer
 from holdfast.runtime.questions.open_question import Receipt
@@ -100,15 +101,28 @@ class Answering:
             await run.log.commit(event, act=accepted.act)
             return Receipt()
 
-    async def abandon(self, run_id: str, by: str = "") -> Result[object]:
-        """See `Agent.abandon`."""
+    async def abandon(
+        self,
+        run_id: str,
+        by: str = "",
+        parking: Parking | None = None,
+        max_wait: float = math.inf,
+    ) -> Result[object]:
+        """See `Agent.abandon`.
+
+        Args:
+            run_id: the run.
+            by: who gives the turn up.
+            parking: why a queue gives it up.
+            max_wait: seconds to wait for a turn that is driven elsewhere; then SessionBusyError is raised.
+        """
         require_asyncio()
-        async with self._session_pool.open_session(run_id) as opened:
+        async with self._session_pool.open_session(run_id, max_wait=max_wait) as opened:
             check_run_exists(opened.machine, run_id)
             context = TurnContext(child_journal=self._journal)
             run = ActiveTurn(self._plan, run_id, opened, context)
             if opened.machine.phase is not Phase.IDLE:
-                await finalize_left_turn(run, by)
+                await finalize_left_turn(run, by, parking)
             return run.build_result()
 
 

@@ -51,7 +51,7 @@ DELETE_HISTORY: Final = (
 )
 
 IS_UNDER_WAY: Final = """
-SELECT 1 FROM holdfast_inbox WHERE state NOT IN ('done', 'failed', 'dropped') AND id IN (
+SELECT 1 FROM holdfast_inbox WHERE state NOT IN ('done', 'failed', 'dropped', 'parked') AND id IN (
   SELECT entry FROM holdfast_schedule_ticks
   WHERE tenant = :tenant AND name = :name AND entry IS NOT NULL)
 LIMIT 1
