@@ -170,7 +170,11 @@ class InboxExplorer:
                 yield (worker, "does not hear")
             if phase not in (DEAD, KILLED) and crashes < self.story.crashes:
                 yield (worker, "crash")
-            if phase not in (DEAD, KILLED) and worker not in state.gone and pauses < self.story.pauses:
+            if (
+                phase not in (DEAD, KILLED)
+                and worker not in state.gone
+                and pauses < self.story.pauses
+            ):
                 yield (worker, "pauses")
         for job in sorted(set(state.jobs)):
             if losses < self.story.losses:

@@ -27,7 +27,9 @@ UNHEARD = InboxStory(
 )
 
 DEADLY = InboxStory(
-    "a turn that kills its workers, then another one", (Turn("as", kills=True), Turn("as")), crashes=0
+    "a turn that kills its workers, then another one",
+    (Turn("as", kills=True), Turn("as")),
+    crashes=0,
 )
 
 INBOX_STORIES = (SAME, ASKED, PAUSED, LIMITED, UNHEARD, DEADLY)
@@ -79,7 +81,7 @@ class BegunWithoutHaving(InboxActs):
     """A worker begins what it admits without having it in the inbox."""
 
     def offer(self, worker: str, slots: int) -> Offer:
-        return super().offer("", slots)
+        return super().offer("w1" if worker == "w0" else "w0", slots)
 
 
 class NoIndex(InboxActs):

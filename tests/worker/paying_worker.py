@@ -26,7 +26,7 @@ from holdfast import Agent, PostgresJournal, Resilience, RetryOptions, tool
 from holdfast.middleware import ToolPermission
 from holdfast.testing.emulator import Delay, EmulatedRequest, Emulator, Pace, call
 from holdfast.tools.context import ToolContext
-from holdfast.worker import Worker
+from holdfast.worker import QuarantineOptions, Worker
 
 WORDS = 30
 
@@ -46,6 +46,8 @@ class PayingSettings(Struct, frozen=True, kw_only=True):
         pay_seconds: how long paying takes, after the row was added.
         clock: a file with the seconds by which its clock is ahead; "" if it is right.
         asks: whether somebody is asked before it pays.
+        deaths_in_company: how many workers may die before a turn is driven alone: many, as the tests kill
+            workers for no fault of their turns.
     """
 
     journal: str
@@ -59,6 +61,7 @@ class PayingSettings(Struct, frozen=True, kw_only=True):
     pay_seconds: float = 0.05
     clock: str = ""
     asks: bool = False
+    deaths_in_company: int = 1000
 
 
 class Deed(Struct, frozen=True):
@@ -190,6 +193,7 @@ async def work(settings: PayingSettings) -> None:
         engine=settings.engine,
         parallel=settings.parallel,
         grace=settings.grace,
+        quarantine=QuarantineOptions(deaths_in_company=settings.deaths_in_company),
     )
     async with worker:
         print(worker.id, flush=True)

@@ -24,7 +24,7 @@ from holdfast.cli.queue_words import (
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.entries import LETTERS, EntryState
 
 if TYPE_CHECKING:
     from holdfast.journal.inbox.inbox import Inbox
@@ -36,8 +36,8 @@ WORDS = {
     "pause": "begin no more turns; those in progress go on",
     "resume": "begin and accept turns again",
     "drain": "accept no more turns; those that are queued are done",
-    "retry": "queue turns again that failed or were dropped",
-    "drop": "take turns out that have not begun or that failed",
+    "retry": "queue turns again that failed, are parked or were dropped",
+    "drop": "take turns out that have not begun, that failed or are parked",
     "cancel": "cancel turns, wherever they are driven",
 }
 _EXAMPLES = {
@@ -151,7 +151,7 @@ async def _list(inbox: Inbox, args: argparse.Namespace) -> int:
         for depth in await inbox.count_entries():
             if args.tenant in (None, depth.tenant):
                 print(describe_depth(depth))
-    wanted = states or [EntryState.FAILED]
+    wanted = states or sorted(LETTERS)
     entries = await inbox.list_entries(tenant=args.tenant, states=wanted, limit=args.limit)
     if entries and not states:
         print("dead letters:")

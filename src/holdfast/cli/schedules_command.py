@@ -157,6 +157,7 @@ async def _history(schedules: Schedules, args: argparse.Namespace) -> int:
     for one in await schedules.read_history(args.tenant, args.name):
         missed = f" {one.missed}" if one.missed else ""
         turn = f"  entry {one.entry} is {one.state or 'gone'}" if one.entry else ""
+        turn += f": {shorten(one.error, 200)}" if one.error else ""
         print(f"{format_time(one.tick)}  {one.outcome.value}{missed}{turn}")
     return 0
 

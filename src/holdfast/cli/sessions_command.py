@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from holdfast.cli.counts import format_count
 from holdfast.cli.input_lines import LineReader, standard_input
 from holdfast.cli.journal_command import Access, open_journal_at
+from holdfast.cli.options import name_user
 from holdfast.cli.run_printer import make_printable, shorten, write_lines
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
+    from holdfast.journal.port import Journal
     from holdfast.sessions.session_history import Point
     from holdfast.sessions.sessions import Sessions
 
@@ -36,6 +38,7 @@ WORDS = {
     "export": "write a session as lines of JSON",
     "import": "read an exported session as history, which does not continue; never replaces an existing one",
     "compact": "replace older turns by a summary; the original stays in the journal",
+    "abandon": "give up the open turn of a session, of the queue or not; tools that had begun stay in doubt",
 }
 
 _EXAMPLES = {
@@ -49,6 +52,7 @@ _EXAMPLES = {
     "export": "export talk.db ada -o ada.jsonl",
     "import": "import other.db ada.jsonl",
     "compact": "compact talk.db ada --keep 2 --drop",
+    "abandon": "abandon talk.db ada",
 }
 _JOURNAL = "a SqliteJournal file, or sqlite:///... or postgresql://..."
 _ACCESS: dict[str, Access] = {
@@ -58,6 +62,7 @@ _ACCESS: dict[str, Access] = {
     "export": "read",
     "import": "create",
 }
+_PATIENCE = 10.0  # seconds to wait for a worker that drives the turn, and was told to cancel it
 _ROLES = {"user": "you", "assistant": "agent"}
 
 
@@ -154,6 +159,7 @@ _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "export": _add_export,
     "import": _add_import,
     "compact": _add_compact,
+    "abandon": _add_session,
 }
 
 
@@ -167,6 +173,9 @@ def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if there was nothing to do or the user declined."""
     if args.word == "import":
         args.lines = _read_lines(args.file)  # first: a wrong name must not create a journal
+    if args.word == "abandon":
+        with open_journal_at(args.journal, "change") as journal:
+            return asyncio.run(_abandon_turn(journal.for_tenant(args.tenant), args.session))
     with _open_sessions(args) as sessions:
         return asyncio.run(_DO[args.word](sessions, args))
 
@@ -305,6 +314,28 @@ async def _compact_session(sessions: Sessions, args: argparse.Namespace) -> int:
         print("there is nothing to compact", file=sys.stderr)
         return 1
     print(f"compacted; `rewind` to {number - 1} undoes this")
+    return 0
+
+
+async def _abandon_turn(journal: Journal, session: str) -> int:
+    """Close the open turn of a session; return 1 if it has none."""
+    from holdfast.agent import Agent
+    from holdfast.hosting.bound_agents import close_open_turn
+    from holdfast.hosting.turn_queue import cancel_in_queue
+    from holdfast.sessions.session_index import to_index
+    from holdfast.testing import ScriptedModel
+
+    found = await to_index(journal).find_runs(session, session)
+    if not found:
+        raise ConfigurationError("session", f"there is no session {session!r}", fix="See `list`")
+    if not found[0].turn_open:
+        print("the session has no open turn", file=sys.stderr)
+        return 1
+    await cancel_in_queue(journal, session, name_user())
+    # The name is that of nobody: the turn is closed without its agent, and no model is called.
+    agent = Agent(ScriptedModel(), name="abandon", journal=journal)
+    await close_open_turn(agent, session, name_user(), max_wait=_PATIENCE)
+    print("the turn was abandoned")
     return 0
 
 

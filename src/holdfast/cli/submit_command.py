@@ -18,7 +18,7 @@ from holdfast.cli.options import add_inbox, name_options, name_user, to_address
 from holdfast.cli.run_printer import make_printable, shorten
 from holdfast.cli.times import parse_duration
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -113,9 +113,17 @@ async def _wait(run: QueuedRun[Any], journal: Journal, seconds: float | None) ->
         return _WAITS
     if entry.state is EntryState.DONE and status == "completed":
         return 0
-    why = make_printable(entry.error) or f"the turn is {status or entry.state.value}"
-    print(f"holdfast: {why}", file=sys.stderr)
+    print(f"holdfast: {_say_end(entry, status)}", file=sys.stderr)
     return 1
+
+
+def _say_end(entry: InboxEntry, status: str) -> str:
+    """Say what became of a turn without a good end, and why."""
+    why = make_printable(entry.error)
+    if entry.state in (EntryState.PARKED, EntryState.DROPPED) or not why:
+        state = status if entry.state is EntryState.DONE and status else entry.state.value
+        return f"the turn is {state}" + (f": {why}" if why else "")
+    return why
 
 
 async def _read_turn(journal: Journal, session: str, turn: int) -> tuple[str, str]:

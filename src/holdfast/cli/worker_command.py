@@ -9,11 +9,24 @@ from __future__ import annotations
 import argparse
 from typing import Annotated
 
-from holdfast.cli.options import add_engine, add_grace, add_inbox, check_grace, to_address
+from holdfast.cli.options import (
+    add_engine,
+    add_grace,
+    add_inbox,
+    check_grace,
+    name_options,
+    to_address,
+)
 from holdfast.cli.serve_targets import ABOUT_TARGET, FIX, load_targets
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
+
+
+_DEATHS = {
+    "--deaths-in-company": "how many workers may die that drive a turn beside others, before it is driven alone",
+    "--deaths-alone": "how many workers may die that drive a turn alone, before it is parked",
+}
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
@@ -40,6 +53,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         help="serve these tenants alone, such as acme,zoo; they are then served by such workers alone",
     )
     add_grace(sub)
+    for name, about in _DEATHS.items():
+        sub.add_argument(name, type=int, default=2, metavar="N", help=f"{about}; default: 2")
     sub.add_argument(
         "--health",
         metavar="HOST:PORT",
@@ -58,7 +73,13 @@ def main(args: argparse.Namespace) -> int:
     if len({id(agent) for agent in agents}) != len(agents):
         raise ConfigurationError("TARGET", "names an agent twice", fix=FIX)
     from holdfast.cli.worker_process import WorkerOptions, run_worker
+    from holdfast.worker.quarantine import QuarantineOptions
 
+    names = {f"quarantine.{option[2:].replace('-', '_')}": option for option in _DEATHS}
+    with name_options(names):
+        quarantine = QuarantineOptions(
+            deaths_in_company=args.deaths_in_company, deaths_alone=args.deaths_alone
+        )
     options = WorkerOptions(
         journal=to_address(args.journal),
         engine=args.engine,
@@ -66,6 +87,7 @@ def main(args: argparse.Namespace) -> int:
         tenants=tenants,
         grace=args.grace,
         health=args.health,
+        quarantine=quarantine,
     )
     run_worker(agents, options)
     return 0

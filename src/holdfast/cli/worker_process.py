@@ -21,6 +21,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.worker.quarantine import QuarantineOptions
 from holdfast.worker.worker import EntryWorker
 
 _STOPPED_BY_HAND = 130
@@ -38,6 +39,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
         tenants: the tenants that it serves alone; none serves all.
         grace: how long its end waits for writing tools, in seconds.
         health: where it answers whether it is well, as HOST:PORT; None for nowhere.
+        quarantine: when a turn is driven alone, and when it is parked.
     """
 
     journal: str
@@ -46,6 +48,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     tenants: tuple[str, ...]
     grace: float
     health: str | None
+    quarantine: QuarantineOptions = QuarantineOptions()
 
 
 def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
@@ -60,7 +63,12 @@ def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
         service = ServiceTenants(agents, options.journal)
         lifetime = ServiceLifetime(service, options.grace)
         worker = EntryWorker(
-            service, lifetime, options.engine, parallel=options.parallel, tenants=options.tenants
+            service,
+            lifetime,
+            options.engine,
+            parallel=options.parallel,
+            tenants=options.tenants,
+            quarantine=options.quarantine,
         )
     print(describe_served(service.agents, options.journal))
     print(f"engine   {worker.info.engine}\nparallel {options.parallel}")

@@ -61,7 +61,7 @@ class QueueCalls:
         return await call(self._connection, get(f"/queue/entries/{entry}"), EntryView)
 
     async def retry(self, entry: int) -> EntryView:
-        """Queue a turn again that failed or was dropped. Raises ServiceConflictError for any other."""
+        """Queue a turn again that failed, is parked or was dropped. Raises ServiceConflictError for any other."""
         return await call(self._connection, post(f"/queue/entries/{entry}/retry"), EntryView)
 
     async def drop(self, entry: int) -> EntryView:

@@ -46,7 +46,7 @@ class SyncQueueCalls:
         return run_blocking(self._queue.read(entry))
 
     def retry(self, entry: int) -> EntryView:
-        """Queue a turn again that failed or was dropped."""
+        """Queue a turn again that failed, is parked or was dropped."""
         return run_blocking(self._queue.retry(entry))
 
     def drop(self, entry: int) -> EntryView:

@@ -81,7 +81,11 @@ def recover_stream(agent: AnyAgent, session: str) -> RunStream[Any]:
 
 
 async def close_open_turn(
-    agent: AnyAgent, session: str, by: str = "", parking: Parking | None = None
+    agent: AnyAgent,
+    session: str,
+    by: str = "",
+    parking: Parking | None = None,
+    max_wait: float = 0.0,
 ) -> None:
     """Close the open turn of a session without driving it; a turn that has ended stays as it is.
 
@@ -90,9 +94,10 @@ async def close_open_turn(
         session: the session.
         by: who gives the turn up.
         parking: why a queue gives it up.
+        max_wait: seconds to wait for somebody who drives it.
 
     Raises:
         SessionBusyError: somebody drives it.
     """
     answering = agent._engine.answering  # noqa: SLF001  # REASON: as above
-    await answering.abandon(session, by, parking, max_wait=0)
+    await answering.abandon(session, by, parking, max_wait)

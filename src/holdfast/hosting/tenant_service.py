@@ -42,6 +42,9 @@ from holdfast.sessions.sessions import Sessions
 from holdfast.telemetry.token_prices import PriceList
 
 _MOST_LOOKED_AT = 100
+_PATIENCE = (
+    10.0  # seconds to wait for somebody who still has the session of a turn that is given up
+)
 
 
 class TenantService:
@@ -370,13 +373,14 @@ class TenantService:
         """
         if self.queue is not None:
             await self.queue.cancel_active(session, by)
-        await self._close_turn(session, by)
-
-    async def _close_turn(self, session: str, by: str = "", parking: Parking | None = None) -> None:
-        name = await self._read_agent_name(session)
-        agent = self._agents.get(name) or next(iter(self._agents.values()))
-        await close_open_turn(agent, session, by, parking)
+        # A worker may be about to close it too, as it is told of that.
+        await close_open_turn(await self._find_closing_agent(session), session, by, None, _PATIENCE)
         self.watch.wake(session)
+
+    async def _find_closing_agent(self, session: str) -> AnyAgent:
+        """Return the agent of a session or, if it is not here, any that can close its turn."""
+        name = await self._read_agent_name(session)
+        return self._agents.get(name) or next(iter(self._agents.values()))
 
     async def park(self, session: str, parking: Parking) -> None:
         """Close the last turn of a session, which the inbox does not let begin again.
@@ -385,7 +389,8 @@ class TenantService:
             ConfigurationError: there is no such session.
             SessionBusyError: somebody drives it.
         """
-        await self._close_turn(session, parking=parking)
+        await close_open_turn(await self._find_closing_agent(session), session, parking=parking)
+        self.watch.wake(session)
 
     async def cancel(self, session: str, *, by: str = "", turn: int = 0) -> None:
         """Cancel the last turn of a session; return when that is saved.

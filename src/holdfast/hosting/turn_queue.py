@@ -20,13 +20,16 @@ from holdfast.hosting.turns.turn_runner import AcceptedTurn, find_accepted
 from holdfast.journal.inbox.entries import LETTERS, QUEUED, EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.port import Journal
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.queued_runs.queued_turns import (
     find_entry_of_last_turn,
     find_entry_of_turn,
+    is_queued_turn,
 )
 from holdfast.runtime.turn_state.turn_input import Prompt
-from holdfast.sessions.session_index import SessionIndex
+from holdfast.sessions.session_index import SessionIndex, to_index
 
 _SECONDS_BETWEEN_LOOKS = 2.0
 """Seconds after which a turn that has not begun is looked at, should nothing be heard of it."""
@@ -162,9 +165,7 @@ class TurnQueue:
 
     async def cancel_active(self, session: str, by: str) -> None:
         """Note that the open turn of a session is cancelled, if it is in the queue, so that nobody drives it."""
-        entry = await find_entry_of_last_turn(self.inbox, self._journal, session)
-        if entry is not None and not entry.state.is_over:
-            await self.inbox.cancel(entry.id, by)
+        await _cancel_active(self.inbox, self._journal, session, by)
 
     async def retry(self, session: str, last: LastTurn) -> bool:
         """Let a worker try the last turn of a session again; return whether the inbox has it.
@@ -187,6 +188,22 @@ class TurnQueue:
                 return True
             await asyncio.sleep(_PAUSE)
         raise SessionBusyError(session, "the end of its turn is being saved")
+
+
+async def _cancel_active(inbox: Inbox, journal: SessionIndex, session: str, by: str) -> None:
+    entry = await find_entry_of_last_turn(inbox, journal, session)
+    if entry is not None and not entry.state.is_over:
+        await inbox.cancel(entry.id, by)
+
+
+async def cancel_in_queue(journal: Journal, session: str, by: str) -> None:
+    """Note that the open turn of a session is cancelled, if the inbox of a journal has it.
+
+    Raises:
+        JournalError: the journal cannot be used.
+    """
+    if await is_queued_turn(journal, session):
+        await _cancel_active(open_inbox(journal), to_index(journal), session, by)
 
 
 def refuse_resume(session: str) -> ConflictError:

@@ -115,9 +115,7 @@ async def finalize_turn(
             await run.log.commit(await close_turn(run, effect), effect)
 
 
-async def finalize_left_turn(
-    run: ActiveTurn, by: str = "", parking: Parking | None = None
-) -> None:
+async def finalize_left_turn(run: ActiveTurn, by: str = "", parking: Parking | None = None) -> None:
     """Close a turn that was left open. Its tools that had begun are in doubt.
 
     Args:

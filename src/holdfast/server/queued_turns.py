@@ -22,6 +22,7 @@ from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.live_links import share_link
+from holdfast.worker.quarantine import QuarantineOptions
 from holdfast.worker.worker import EntryWorker
 
 
@@ -33,16 +34,19 @@ class QueueOptions(Struct, frozen=True, kw_only=True):
             turn to the workers of a PostgreSQL journal.
         engine: what carries the jobs: "postgres" or "nats://host:4222", the same for every process of
             the journal; None for what fits the journal.
+        quarantine: when a turn is driven alone and when it is parked, since processes die of it; None
+            for the default. The process ends itself when its loop is blocked only if this asks for it.
 
     Raises:
         ConfigurationError: a setting is wrong.
 
     >>> QueueOptions(parallel=4)
-    QueueOptions(parallel=4, engine=None)
+    QueueOptions(parallel=4, engine=None, quarantine=None)
     """
 
     parallel: Annotated[int, between(0, 10_000)] = 16
     engine: str | None = None
+    quarantine: QuarantineOptions | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "queue.")
@@ -72,7 +76,13 @@ def queue_turns(
     service.inbox, service.drives = inbox, drives
     service.prepare.append(lambda tenant: tenant.queue_turns(inbox, drives=drives))
     if given.parallel:
-        return EntryWorker(service, lifetime, given.engine, parallel=given.parallel)
+        return EntryWorker(
+            service,
+            lifetime,
+            given.engine,
+            parallel=given.parallel,
+            quarantine=given.quarantine,
+        )
     return _front(service, open_engine(given.engine, service.journal), lifetime)
 
 

@@ -130,7 +130,9 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ev.QuestionUnanswered: lambda event: f"no answer ({event.why})",
     ev.TurnResumed: lambda _: "the turn is resumed",
     ev.LimitExtended: lambda event: f"{event.iterations} more iterations",
-    ev.TurnInterrupted: lambda event: f"the turn is interrupted ({event.reason})",
+    ev.TurnInterrupted: lambda event: (
+        f"the turn is interrupted ({event.reason}{f': {event.why}' if event.why else ''})"
+    ),
     ev.TurnStopped: _describe_stop,
     ev.TurnClosed: _describe_end,
     ev.SessionRewound: lambda event: f"rewound to number {event.to}",

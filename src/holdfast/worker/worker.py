@@ -176,9 +176,7 @@ class EntryWorker:
         self._quota = TokenQuota(self._inbox, lifetime.grace)
         self._options = quarantine or QuarantineOptions()
         self._lease = lease
-        self._driver = EntryDriver(
-            service, self._quota, self._inbox, self._options.deaths_alone
-        )
+        self._driver = EntryDriver(service, self._quota, self._inbox, self._options.deaths_alone)
         self.info = WorkerInfo(
             id=new_run_id(),
             host=socket.gethostname(),

@@ -9,7 +9,7 @@ import pytest
 from tests.journal.inbox.queued_turns import InboxUnderTest, make_submission, make_worker
 
 from holdfast.journal.inbox import admitting, inbox_statements
-from holdfast.journal.inbox.admitting import Admission
+from holdfast.journal.inbox.admitting import Admission, Offer
 from holdfast.journal.inbox.dispatch_engine import name_queue
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits
@@ -35,9 +35,28 @@ async def test_no_more_is_admitted_than_workers_have_slots(box: InboxUnderTest) 
     await box.add_worker("a", slots=2)
     await box.add_worker("b", slots=2)
     assert await box.admit() == [entry.id for entry in entries[:4]]
-    begun = await box.begin_admitted(entries[0].id)
+    begun = await box.begin_admitted(entries[0].id, "a")
     assert await box.end(begun) == [entries[4].id]
     await box.check()
+
+
+async def test_a_worker_that_drives_a_turn_alone_has_no_other_slot(box: InboxUnderTest) -> None:
+    entries = [await box.submit() for _ in range(4)]
+    await box.add_worker("a", slots=2, is_isolating=True)
+    await box.add_worker("b", slots=2)
+    assert await box.admit() == [entry.id for entry in entries[:3]]
+
+
+async def test_a_worker_that_is_gone_is_given_nothing(box: InboxUnderTest) -> None:
+    """Else each entry that it begins would be taken from it, and its death counted."""
+    await box.add_worker("a", slots=1)
+    entry = await box.submit()
+    await box.add_worker("b", slots=0)
+    box.clock.at += 20
+    await box.add_worker("b", slots=1)
+    assert not (await box.inbox.admit(offer=Offer("a", ["a"], 1))).taken
+    assert await box.inbox.begin(entry.id, "a") is None
+    assert (await box.begin_admitted(entry.id, "b")).worker == "b"
 
 
 async def test_a_worker_that_is_gone_has_no_slots(box: InboxUnderTest) -> None:

@@ -187,6 +187,12 @@ class InboxMachine(RuleBasedStateMachine):
             self.begin_one(known)
 
     def begin_one(self, known: Known) -> None:
+        info = msgspec.json.encode(make_worker("w")).decode()
+        self.connection.execute(
+            "INSERT INTO holdfast_workers (id, info, seen_at, alive_until) VALUES ('w', ?, 0, ?)"
+            " ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until",
+            [info, self.clock.at + 15],
+        )
         entry = self.perform(begin_entry(known.number, "w"))
         assert (entry is not None) is (known.state == "admitted")
         if entry is not None:

@@ -98,11 +98,13 @@ class SubmissionError(InboxError, ConflictError):
 
 
 class QueuedTurnError(InboxError):
-    """A turn that was submitted did not begin: somebody dropped it, or no worker could begin it.
+    """A turn that was submitted does not end: it was dropped or parked, or no worker could begin it.
+
+    Its `result` is what the journal has of the turn, if it was begun.
 
     Args:
         request: its request.
-        state: what became of it.
+        state: what became of it: "dropped", "parked" or "failed".
         why: why.
 
     >>> str(QueuedTurnError("order-7", "dropped", ""))
@@ -115,6 +117,7 @@ class QueuedTurnError(InboxError):
         info = ErrorInfo(category=category, safe=message, landed=Landed.NO, code=state)
         super().__init__(message, info=info)
         self.state = state
+        self.why = why
 
 
 class EngineError(InboxError):

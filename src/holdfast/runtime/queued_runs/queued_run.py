@@ -14,7 +14,8 @@ from typing_extensions import TypeVar
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import PositiveFloat
-from holdfast.core.errors import ConfigurationError, HoldfastBug
+from holdfast.core.errors import ConfigurationError, HoldfastBug, HoldfastError
+from holdfast.core.events import Status
 from holdfast.event_log.live.session_follower import SessionFollower
 from holdfast.event_log.positions import Position, parse_position
 from holdfast.event_log.stream_items import StreamItem
@@ -99,15 +100,29 @@ class QueuedRun(Generic[T]):
             seconds: the longest time to wait; None waits without limit.
 
         Raises:
-            QueuedTurnError: it did not begin and never will.
+            QueuedTurnError: it was dropped or parked, or did not begin and never will; `.state` and
+                `.why` say so.
             TimeoutError: the time is over. The turn goes on.
             HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
         """
         entry = await self.wait_for_rest(seconds)
-        result = await self._read_result(self.request)
-        if result is None:
-            raise QueuedTurnError(self.request, entry.state.value, entry.error)
-        return result
+        is_given_up = entry.state in (EntryState.DROPPED, EntryState.PARKED)
+        try:
+            result = await self._read_result(self.request)
+        except HoldfastError as error:
+            if not is_given_up:
+                raise
+            result, cause = error.result, error
+        else:
+            cause = None
+        if entry.state is EntryState.FAILED and result is not None:
+            # It would have raised if the turn had ended: the journal has it open, and nobody drives it.
+            is_given_up = result.status in (Status.RUNNING, Status.WAITING)
+        if result is not None and not is_given_up:
+            return result
+        refused = QueuedTurnError(self.request, entry.state.value, entry.error)
+        refused.result = result
+        raise refused from cause
 
     async def wait_for_rest(self, seconds: float | None = None) -> InboxEntry:
         """Return the entry of the inbox once the turn has ended or waits for an answer.

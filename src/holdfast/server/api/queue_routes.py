@@ -63,6 +63,7 @@ def view_entry(entry: InboxEntry) -> EntryView:
         error=entry.error,
         by=entry.made_by,
         cancelled_by=entry.cancelled_by,
+        deaths=entry.deaths + entry.deaths_alone,
     )
 
 
@@ -134,18 +135,20 @@ async def _find_entry(call: Call[NoQuery, NoBody]) -> InboxEntry:
 
 
 async def retry_entry(call: Call[NoQuery, NoBody]) -> Response:
-    """Queue a turn again that failed or was dropped."""
+    """Queue a turn again that failed, is parked or was dropped."""
     entry = await _find_entry(call)
     if not await inbox_of(call).retry(entry.id):
-        _refuse_state(entry, "can only be retried when it has failed or was dropped")
+        _refuse_state(entry, "can only be retried when it has failed, is parked or was dropped")
     return await _tell_entry(call)
 
 
 async def drop_entry(call: Call[NoQuery, NoBody]) -> Response:
-    """Take a turn out that has not begun or that failed."""
+    """Take a turn out that has not begun, that failed or is parked."""
     entry = await _find_entry(call)
     if not await inbox_of(call).drop(entry.id):
-        _refuse_state(entry, "can only be dropped before it begins or when it has failed")
+        _refuse_state(
+            entry, "can only be dropped before it begins, or when it has failed or is parked"
+        )
     return await _tell_entry(call)
 
 
@@ -275,8 +278,12 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         answers={200: (OperationAnswer(EntryView, "The entry."),)},
         refusals=(404,),
     ),
-    _make_entry_change("retry", "Queue a turn again that failed or was dropped.", retry_entry),
-    _make_entry_change("drop", "Take a turn out that has not begun or that failed.", drop_entry),
+    _make_entry_change(
+        "retry", "Queue a turn again that failed, is parked or was dropped.", retry_entry
+    ),
+    _make_entry_change(
+        "drop", "Take a turn out that has not begun, that failed or is parked.", drop_entry
+    ),
     _make_entry_change(
         "cancel",
         "Cancel a submitted turn, wherever it is driven; one that has not begun is dropped.",

@@ -87,9 +87,10 @@ class EntryView(Struct, frozen=True, kw_only=True):
         deliveries: how often a worker has begun or continued it.
         worker: the id of the worker that drives it, or drove it last.
         turn: the number of the turn in its session; 0 while it has not begun.
-        error: why it failed.
+        error: why it failed, is parked, or was before it was dropped.
         by: who submitted it.
         cancelled_by: who asked to cancel it; null if nobody did.
+        deaths: how many workers have died while they drove it.
     """
 
     entry: int
@@ -107,6 +108,7 @@ class EntryView(Struct, frozen=True, kw_only=True):
     error: str = ""
     by: str = ""
     cancelled_by: str | None = None
+    deaths: int = 0
 
 
 class EntryPage(Struct, frozen=True):
@@ -199,6 +201,7 @@ class TickView(Struct, frozen=True, kw_only=True):
         missed: how many ticks were missed.
         at: when that was.
         state: the state of that turn now; null if it is no longer in the queue.
+        error: why that turn failed or is parked.
     """
 
     tick: int
@@ -207,6 +210,7 @@ class TickView(Struct, frozen=True, kw_only=True):
     missed: int
     at: float
     state: EntryState | None = None
+    error: str = ""
 
 
 WorkerList: TypeAlias = tuple[WorkerView, ...]

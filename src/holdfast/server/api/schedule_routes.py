@@ -133,6 +133,7 @@ async def read_schedule_history(call: Call[HistoryQuery, NoBody]) -> Response:
                 missed=one.missed,
                 at=one.at,
                 state=None if one.state is None else EntryState(one.state),
+                error=one.error,
             )
             for one in records
         ]

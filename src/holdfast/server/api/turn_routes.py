@@ -14,10 +14,11 @@ from holdfast.event_log.item_encoding import encode_item
 from holdfast.event_log.live.live_run import Entry
 from holdfast.event_log.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
 from holdfast.event_log.positions import START, Position
-from holdfast.event_log.stream_items import StatusItem, StreamItem
+from holdfast.event_log.stream_items import NoticeItem, StatusItem, StreamItem
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
+from holdfast.journal.inbox.inbox_errors import QueuedTurnError
 from holdfast.server.access.callers import take_stream, take_turn
 from holdfast.server.api.body_arguments import make_keywords, make_output, make_prompt
 from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
@@ -105,11 +106,20 @@ async def _answer_begun(
 
 
 async def follow_queued(tenant: TenantService, entry: InboxEntry) -> AsyncGenerator[list[Entry]]:
-    """Yield that a turn is queued, and once it has begun what happens until it ends."""
+    """Yield that a turn is queued, and once it has begun what happens until it ends.
+
+    If it never begins, a notice says what became of it, and why.
+    """
     told = StatusItem("0", 0, "queued")
     yield [Entry(told, START, encode_item(told))]
-    while (begun := await tenant.wait_for_begin(entry, SECONDS_BETWEEN_COMMENTS)) is None:
-        yield []
+    try:
+        while (begun := await tenant.wait_for_begin(entry, SECONDS_BETWEEN_COMMENTS)) is None:
+            yield []
+    except QueuedTurnError as error:
+        fields: dict[str, object] = {"entry": entry.id, "state": error.state, "error": error.why}
+        over = NoticeItem("queued_turn_over", fields)
+        yield [Entry(over, START, encode_item(over))]
+        return
     begin, end, idle = Position(begun.sequence), ReadingEnd(begun.number), SECONDS_BETWEEN_COMMENTS
     batches = tenant.reader.follow_batches(begun.session, begin, end, idle)
     async with aclosing(batches):

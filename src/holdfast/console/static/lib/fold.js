@@ -168,7 +168,7 @@ const RECORDS = {
     turn.marks.push({ kind: "extended", at: event.at, iterations: event.iterations });
   },
   turn_interrupted(state, event, turn) {
-    turn.marks.push({ kind: "interrupted", at: event.at, reason: event.reason, by: event.by ?? "" });
+    turn.marks.push({ kind: "interrupted", at: event.at, reason: event.reason, by: event.by ?? "", why: event.why ?? "", deliveries: event.deliveries ?? 0 });
     for (const key of (event.started ?? []).filter((one) => /\.tool\.\d+$/.test(one))) {
       const tool = toolOf(state, key);
       tool.state = "in_doubt";

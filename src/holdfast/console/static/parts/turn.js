@@ -156,7 +156,7 @@ function Mark({ mark }) {
   switch (mark.kind) {
     case "extended": return html`<p class="note">the limit was extended by ${plural(mark.iterations, "iteration")}</p>`;
     case "withheld": return html`<p class="note warn">the provider refused a request, so the new results of ${visible(mark.tools.join(", "))} are withheld</p>`;
-    case "interrupted": return html`<p class="note warn">${INTERRUPTIONS[mark.reason] ?? `cancelled${by}`}</p>`;
+    case "interrupted": return html`<p class="note warn">${mark.reason === "parked" ? html`parked, begun ${mark.deliveries} times: <${Words} text=${mark.why} />` : INTERRUPTIONS[mark.reason] ?? `cancelled${by}`}</p>`;
     default: return html`<div class="note warn">stopped: <${Words} text=${mark.reason} />${mark.text ? html`<${Markdown} text=${mark.text} />` : null}</div>`;
   }
 }

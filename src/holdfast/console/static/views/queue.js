@@ -11,23 +11,25 @@ import { Ago, Button, Fold } from "../parts/basics.js";
 
 const WORDS = {
   ready: "begins as soon as there is room", blocked: "an earlier turn of its session has not ended", scheduled: "its time has not come",
-  admitted: "a worker drives it, or is about to", waiting: "waits for an answer", postponed: "is tried again later", failed: "a dead letter",
+  admitted: "a worker drives it, or is about to", waiting: "waits for an answer", postponed: "is tried again later", failed: "a dead letter", parked: "a dead letter: workers died of it",
 };
 
 export function Queue() {
   const queue = usePolled("queue");
   const failed = usePolled("queue/entries", { state: "failed", limit: 50 });
+  const parked = usePolled("queue/entries", { state: "parked", limit: 50 });
   const entries = usePolled("queue/entries", { limit: 200 });
   const now = useNow(1);
-  const again = () => { queue.again(); failed.again(); entries.again(); refresh(); };
+  const again = () => { queue.again(); failed.again(); parked.again(); entries.again(); refresh(); };
   if (queue.error && !queue.value) return html`<section class="empty"><h1>The queue cannot be read</h1><p>${visible(queue.error)}</p></section>`;
+  const letters = [...(failed.value?.entries ?? []), ...(parked.value?.entries ?? [])].sort((one, other) => other.entry - one.entry);
   const waiting = (entries.value?.entries ?? []).filter((one) => QUEUED.includes(one.state)).reverse();
   return html`<section class="page queue" aria-label="Queue">
     <${Head} queue=${queue.value} onDone=${again} />
     <${Limits} queue=${queue.value} />
     <h2>How much waits</h2>
     <${Depths} depths=${queue.value?.depths ?? []} />
-    <${DeadLetters} entries=${failed.value?.entries ?? []} now=${now} onDone=${again} />
+    <${DeadLetters} entries=${letters} now=${now} onDone=${again} />
     <h2>Next</h2>
     <${Waiting} entries=${waiting} now=${now} onDone=${again} />
     <${Schedules} now=${now} onDone=${again} />
@@ -107,7 +109,7 @@ function DeadLetters({ entries, now, onDone }) {
   if (!entries.length) return null;
   return html`<h2>${plural(entries.length, "dead letter")}</h2>
     ${entries.map((entry, index) => html`<article key=${entry.entry} id=${`dead-${index}`} class=${classes("card", index === at && "selected")} onFocusIn=${() => setSelected(index)} aria-label=${`Dead letter ${entry.entry}`}>
-      <header><a href=${address(["runs", entry.session])}>${visible(entry.session)}</a><span class="quiet">${visible(entry.agent)}, message ${entry.entry}, failed <${Ago} at=${entry.changed_at} now=${now} after=" ago" />${entry.deliveries > 1 ? `, begun ${entry.deliveries} times` : ""}</span></header>
+      <header><a href=${address(["runs", entry.session])}>${visible(entry.session)}</a><span class="quiet">${visible(entry.agent)}, message ${entry.entry}, ${entry.state} <${Ago} at=${entry.changed_at} now=${now} after=" ago" />${entry.deliveries > 1 ? `, begun ${entry.deliveries} times` : ""}</span></header>
       <p class="failure"><bdi dir="auto">${visible(entry.error || "It gave no reason.")}</bdi></p>
       ${may("run") ? html`<p class="acts"><${Button} label="Retry" tone="primary" keys=${index === at ? "r" : ""} onClick=${() => retry(entry)} /><${Button} label="Drop" keys=${index === at ? "x" : ""} onClick=${() => drop(entry)} /></p>` : null}
     </article>`)}`;

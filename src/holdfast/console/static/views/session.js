@@ -84,7 +84,8 @@ function Head({ name, session, known, status, agent, connection, acts, tab }) {
     <nav aria-label="Views of the session">
       ${TABS.map(([part, label, keys]) => html`<a key=${part} href=${address(["runs", name, part].filter(Boolean))} class=${classes("tab", tab === part && "chosen")} aria-current=${tab === part ? "page" : null}>${label}<kbd aria-hidden="true">${keys}</kbd></a>`)}
       <span class="acts">
-        ${may("run") && status === "open" ? html`<${Button} label="Resume" keys="r" tone="primary" onClick=${acts.resume} /><${Button} label="Abandon" onClick=${acts.abandon} />` : null}
+        ${may("run") && status === "open" ? html`<${Button} label="Resume" keys="r" tone="primary" onClick=${acts.resume} />` : null}
+        ${may("run") && ["open", "waiting"].includes(status) ? html`<${Button} label="Abandon" onClick=${acts.abandon} />` : null}
         ${may("run") && ["running", "waiting"].includes(status) ? html`<${Button} label="Cancel" keys="x" tone="bad" onClick=${acts.cancel} />` : null}
         ${may("run") && ["failed", "limit", "cancelled", "stopped"].includes(status) ? html`<${Button} label="Retry" onClick=${acts.retry} />` : null}
         ${may("run") ? html`<${Button} label="Fork" keys="f" onClick=${acts.fork} />` : null}

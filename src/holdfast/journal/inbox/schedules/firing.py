@@ -192,6 +192,7 @@ class TickRecord(Struct, frozen=True, kw_only=True):
         missed: how many ticks were missed, with this one.
         at: when that was decided.
         state: the state of the turn now; None if there is none in the inbox.
+        error: why the turn failed or is parked.
     """
 
     tick: Tick
@@ -200,11 +201,12 @@ class TickRecord(Struct, frozen=True, kw_only=True):
     missed: int
     at: float
     state: str | None
+    error: str = ""
 
 
 def to_record(row: Row) -> TickRecord:
     """Return the line of a row."""
-    tick, outcome, entry, missed, at, state = row
+    tick, outcome, entry, missed, at, state, error = row
     return TickRecord(
         tick=to_int(tick),
         outcome=TickOutcome(str(outcome)),
@@ -212,4 +214,5 @@ def to_record(row: Row) -> TickRecord:
         missed=to_int(missed),
         at=to_float(at),
         state=None if state is None else str(state),
+        error="" if error is None else str(error),
     )

@@ -69,7 +69,7 @@ DELETE FROM holdfast_schedule_ticks WHERE tenant = :tenant AND name = :name AND 
 """
 
 HISTORY: Final = """
-SELECT t.tick, t.outcome, t.entry, t.missed, t.at, i.state
+SELECT t.tick, t.outcome, t.entry, t.missed, t.at, i.state, i.error
 FROM holdfast_schedule_ticks AS t LEFT JOIN holdfast_inbox AS i ON i.id = t.entry
 WHERE t.tenant = :tenant AND t.name = :name ORDER BY t.id DESC LIMIT :limit
 """

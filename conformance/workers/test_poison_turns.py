@@ -1,0 +1,24 @@
+"""A turn that ends its worker, in every way and with every engine: at most four deaths, and nobody else is hurt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.nats_server import NatsServer
+from tests.postgres_server import PostgresServer
+from tests.worker.poison_turns import check_poison
+from tests.worker.poison_worker import KINDS
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ["postgres", "nats"])
+async def test_a_turn_that_ends_its_worker_is_parked_after_four_deaths(
+    engine: str, kind: str, postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    address = nats_server.url if engine == "nats" else None
+    deaths = await check_poison(postgres.new_url(), address, kind, tmp_path, neighbours=12)
+    print(f"{engine}, {kind}: {deaths}")
+    assert len(deaths) == 4
