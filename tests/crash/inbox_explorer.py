@@ -268,16 +268,7 @@ class InboxExplorer:
         if what == "crash":
             return replace(_go(state, worker, DEAD), faults=_add(state.faults, 0))
         if what in ("is gone", "pauses", "beats", "is replaced"):
-            is_back = what in ("beats", "is replaced")
-            until = NOW + 1 if is_back else 0.0
-            text = "UPDATE holdfast_workers SET alive_until = ? WHERE id = ?"
-            tables = self.tables.change(state.tables, text, until, f"w{worker}")
-            gone = state.gone - {worker} if is_back else state.gone | {worker}
-            if what == "is replaced":
-                leases = tuple(one for one in state.leases if one[1] != worker)
-                state = replace(_go(state, worker, IDLE), leases=leases)
-            faults = _add(state.faults, 1) if what == "pauses" else state.faults
-            return replace(state, tables=tables, gone=gone, faults=faults)
+            return self._note_life(state, worker, what)
         if what == "ends, and takes nothing":
             return self._end(state, worker, state.phases[worker], 0)
         if what == "does not hear":
@@ -295,6 +286,19 @@ class InboxExplorer:
         if what == "sweeps":
             return _go(state, worker, ("again", tuple(self._find_stalled(state))))
         return self._go_on(state, worker, state.phases[worker])
+
+    def _note_life(self, state: InboxState, worker: int, what: str) -> InboxState:
+        """Let a worker count as gone, or be there again."""
+        is_back = what in ("beats", "is replaced")
+        until = NOW + 1 if is_back else 0.0
+        text = "UPDATE holdfast_workers SET alive_until = ? WHERE id = ?"
+        tables = self.tables.change(state.tables, text, until, f"w{worker}")
+        gone = state.gone - {worker} if is_back else state.gone | {worker}
+        if what == "is replaced":
+            leases = tuple(one for one in state.leases if one[1] != worker)
+            state = replace(_go(state, worker, IDLE), leases=leases)
+        faults = _add(state.faults, 1) if what == "pauses" else state.faults
+        return replace(state, tables=tables, gone=gone, faults=faults)
 
     def _begin(self, state: InboxState, worker: int, job: int) -> InboxState:
         name = f"w{worker}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.worker.poison_worker import LEASE, PoisonSettings, Supervisor, answer, make_agent
 
-import pytest
 from holdfast import PostgresJournal
 from holdfast.core.events import Status, ToolFinished, TurnClosed, TurnInterrupted, TurnOpened
 from holdfast.journal.inbox.entries import EntryState

@@ -22,7 +22,6 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
 
-
 _DEATHS = {
     "--deaths-in-company": "how many workers may die that drive a turn beside others, before it is driven alone",
     "--deaths-alone": "how many workers may die that drive a turn alone, before it is parked",

@@ -153,7 +153,7 @@ POSTGRES_TABLES: tuple[LiteralString, ...] = (
         for text in _TABLES
     ),
     (
-        "CREATE FUNCTION holdfast_wake_entry() RETURNS trigger LANGUAGE plpgsql AS $$"
+        "CREATE FUNCTION holdfast_wake_entry() RETURNS trigger LANGUAGE plpgsql AS $$"  # noqa: S608  # REASON: made of constants
         " DECLARE owner text; wanted bytea; is_nested boolean;"
         " BEGIN"
         # A question of a subagent is one of the session that it works for.
@@ -220,7 +220,7 @@ _IS_OF_RUN = (
 )
 
 _IS_ENDED_BY = (
-    "EXISTS (SELECT 1 FROM runs WHERE runs.id = NEW.run AND runs.tenant = holdfast_inbox.tenant"
+    "EXISTS (SELECT 1 FROM runs WHERE runs.id = NEW.run AND runs.tenant = holdfast_inbox.tenant"  # noqa: S608  # REASON: as above
     f" AND runs.name = holdfast_inbox.session AND NOT runs.nested) AND {_ENDS_WITH_TURN}"
 )
 
