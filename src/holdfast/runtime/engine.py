@@ -247,7 +247,7 @@ class Engine(Generic[T]):
         require_asyncio()
         check_names("Agent.recover", keywords, RECOVER_NAMES)
         turn = self._check_continued(read_continued_turn("", output, keywords))
-        from holdfast.runtime.queued_runs.queued_turns import is_queued_turn
+        from holdfast.runtime.open_runs.queued_turns import is_queued_turn
 
         journal = self.require_journal("recover from")
         timing = RecoveryTime(keywords.get("seconds", DEFAULT_SECONDS))
@@ -260,16 +260,14 @@ class Engine(Generic[T]):
         ]
 
         async def resume(progress: RecoveryProgress[Any]) -> None:
-            if await read_time_to_continue(journal, progress.run_id) > self.plan.clock.now():
-                return
-            if await is_queued_turn(journal, progress.run_id):
-                return  # it is the inbox that continues it, or has given it up
+            due_at = await read_time_to_continue(journal, progress.run_id)
+            if due_at > self.plan.clock.now() or await is_queued_turn(journal, progress.run_id):
+                return  # of a queued turn, the inbox decides whether it continues
             context = TurnContext(questions=self._make_broker(), recovery=progress.recovery)
             this = msgspec.structs.replace(turn, run_id=progress.run_id)
             await self._recover_run(this, context, progress)
 
-        parallel = keywords.get("parallel", DEFAULT_PARALLEL)
-        return await recover_each(runs, resume, parallel, timing)
+        return await recover_each(runs, resume, keywords.get("parallel", DEFAULT_PARALLEL), timing)
 
     async def _recover_run(
         self,

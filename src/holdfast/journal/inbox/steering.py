@@ -87,7 +87,7 @@ def note_answer(tenant: str, run: str, *, end: str = "") -> Transaction[None]:
         end: the status with which the turn has ended, so that it will not wait; "" if it has not.
     """
     yield sql.LOCK
-    values = {"tenant": tenant, "name": digest_name(find_root_run_id(run))}
+    values: dict[str, object] = {"tenant": tenant, "name": digest_name(find_root_run_id(run))}
     if not end:
         yield Statement(sql.NOTE_ANSWER, values)
     elif run == find_root_run_id(run):

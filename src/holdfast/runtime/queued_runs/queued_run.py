@@ -107,22 +107,21 @@ class QueuedRun(Generic[T]):
         """
         entry = await self.wait_for_rest(seconds)
         is_given_up = entry.state in (EntryState.DROPPED, EntryState.PARKED)
+        refused = QueuedTurnError(self.request, entry.state.value, entry.error)
         try:
             result = await self._read_result(self.request)
         except HoldfastError as error:
             if not is_given_up:
                 raise
-            result, cause = error.result, error
-        else:
-            cause = None
+            refused.result = error.result
+            raise refused from error
         if entry.state is EntryState.FAILED and result is not None:
             # It would have raised if the turn had ended: the journal has it open, and nobody drives it.
             is_given_up = result.status in (Status.RUNNING, Status.WAITING)
         if result is not None and not is_given_up:
             return result
-        refused = QueuedTurnError(self.request, entry.state.value, entry.error)
         refused.result = result
-        raise refused from cause
+        raise refused
 
     async def wait_for_rest(self, seconds: float | None = None) -> InboxEntry:
         """Return the entry of the inbox once the turn has ended or waits for an answer.
