@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal import holdfast
+from tests.journal.inbox.queued_turns import make_worker
 
 from holdfast import Agent, SqliteJournal, tool
-from holdfast.core.events import TurnOpened
+from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.core.messages import ToolCall, user
+from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.testing import FakeClock, ScriptedModel
 
 
@@ -196,3 +198,35 @@ def test_a_change_of_a_file_that_somebody_has_open_is_refused(path: Path) -> Non
         status, _, err = run("rename", path, "ada", "Ada")
     assert status == 1
     assert f"open in process {os.getpid()}, started " in err
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_abandon_closes_an_open_turn_whether_it_is_queued_or_not(
+    tmp_path: Path, is_queued: bool
+) -> None:
+    file = tmp_path / "open.db"
+
+    async def leave_open() -> None:
+        with SqliteJournal(file) as journal:
+            if is_queued:
+                await Agent(ScriptedModel(), name="desk", journal=journal).submit(
+                    "Hi.", session="ada", request="r1"
+                )
+                inbox = open_inbox(journal)
+                await inbox.note_worker(make_worker("w", agents=("desk",)))
+                await inbox.admit()
+                assert await inbox.begin(1, "w") is not None
+            request = "r1" if is_queued else ""
+            opened = TurnOpened("t1", 1.0, user("Hi."), agent="desk", request=request)
+            await journal.append("ada", opened)
+
+    asyncio.run(leave_open())
+    assert out("abandon", file, "ada") == "the turn was abandoned\n"
+    assert run("abandon", file, "ada") == (1, "", "the session has no open turn\n")
+    status, _, err = run("abandon", file, "eve")
+    assert (status, "there is no session 'eve'" in err) == (2, True)
+    with SqliteJournal(file) as journal:
+        (*_, closed) = asyncio.run(journal.read("ada"))
+        assert isinstance(closed.event, TurnClosed)
+        entry = asyncio.run(open_inbox(journal).find(1))
+        assert (entry.state if entry else "done") == "done"

@@ -131,6 +131,13 @@ def read_json(url: str) -> tuple[int, dict[str, object]]:
         return error.code, json.loads(error.read())
 
 
+def test_whoever_waits_for_a_turn_that_was_dropped_is_told_that(url: str) -> None:
+    submitted = submit(url, "greeter", "Hi.", "--request", "r1", "--session", "ada")
+    assert queue(url, "drop", submitted[1].split()[0])[0] == 0
+    again = submit(url, "greeter", "Hi.", "--request", "r1", "--session", "ada", "--wait")
+    assert (again[0], "holdfast: the turn is dropped\n" in again[2]) == (1, True)
+
+
 def test_a_submitted_turn_is_driven_and_its_answer_printed(url: str, folder: Path) -> None:
     status, out, _ = submit(url, "greeter", "Hi.", "--request", "r1", "--session", "ada")
     assert status == 0

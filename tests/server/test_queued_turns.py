@@ -28,7 +28,7 @@ from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, P
 from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
-from holdfast.event_log.stream_items import EventItem, StatusItem
+from holdfast.event_log.stream_items import EventItem, NoticeItem, StatusItem
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.inbox.opening_inbox import open_inbox
@@ -255,6 +255,40 @@ async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: D
             (entry,) = (await client.queue.entries(session="fay")).entries
             await wait_for(client, entry.entry, "done")
             assert (await client.turns.read("fay", 2)).text == "You said fail."
+
+
+async def test_a_reader_of_a_turn_that_never_begins_is_told_why(url: str, desk: Desk) -> None:
+    """By a notice in its stream, and by the answer to the same request."""
+    async with serving(url, desk, FRONT) as client:
+        told: list[object] = []
+
+        async def read() -> None:
+            async for item in client.turns.stream("desk", "hello", session="ada", request="r1"):
+                told.append(item)  # noqa: PERF401  # REASON: others look at it meanwhile
+
+        reading = asyncio.create_task(read())
+        while not told:
+            await asyncio.sleep(0.01)
+        (entry,) = (await client.queue.entries()).entries
+        assert (await client.queue.drop(entry.entry)).state == "dropped"
+        with pytest.raises(ServiceConflictError, match="is dropped"):
+            await reading
+        notice = told[-1]
+        assert isinstance(notice, NoticeItem)
+        assert (notice.name, notice.fields["state"]) == ("queued_turn_over", "dropped")
+
+
+async def test_an_open_turn_of_the_queue_is_abandoned_over_http(url: str, desk: Desk) -> None:
+    """With its entry, in one transaction: nobody continues it, and its session goes on."""
+    async with serving(url, desk, FRONT) as client:
+        async with working(url, desk):
+            turn = await client.run("desk", "pay", session="ada", request="r1")
+            assert turn.status == "waiting"
+        (entry,) = (await client.queue.entries()).entries
+        assert (await client.turns.abandon("ada")).status == "cancelled"
+        assert (await client.queue.read(entry.entry)).state == "done"
+        async with working(url, desk):
+            assert (await client.run("desk", "hello", session="ada")).text == "You said hello."
 
 
 async def test_what_the_queue_refuses_is_said_with_its_reason(url: str, desk: Desk) -> None:
