@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast.worker.sweep as sweep_module
 from holdfast import Agent, MemoryJournal
@@ -12,7 +13,7 @@ from holdfast.testing import ScriptedModel
 from holdfast.worker import Job, JobSlots, WorkerInfo, open_inbox
 from holdfast.worker.dispatcher import DirectTurns, Dispatcher
 from holdfast.worker.engines.asyncio_engine import AsyncioEngine
-from holdfast.worker.sweep import Sweep
+from holdfast.worker.sweep import SteadyBeats, Sweep
 
 NOTHING = DirectTurns("w", (), JobSlots(0), lambda _entry: None)
 
@@ -55,3 +56,41 @@ async def test_a_job_that_nobody_has_begun_is_put_again(
     now += 0.1
     await sweep._put_lost_again()
     assert engine.jobs == [Job(run.id, "a")]
+
+
+async def test_after_an_outage_nothing_is_taken_from_workers_that_may_be_alive() -> None:
+    """They all count as gone, and the first to be heard again must not count their deaths."""
+    journal, engine = MemoryJournal(), ForgetfulEngine()
+    run = await Agent(ScriptedModel(), name="a", journal=journal).submit("Hi.")
+    inbox = open_inbox(journal)
+    other = WorkerInfo(
+        id="o", host="h", process=1, agents=("a",), slots=1, engine="asyncio", started_at=0.0
+    )
+    await inbox.note_worker(other)
+    await inbox.admit()
+    assert await inbox.begin(run.id, "o") is not None
+    await inbox.note_worker(replace(other, seconds_to_live=-1.0))
+    now = 0.0
+    beats = SteadyBeats(10.0, lambda: now)
+    sweep = Sweep(inbox, engine, Dispatcher(inbox, engine, NOTHING))
+    sweep.may_take_over = beats.are_steady
+    taken: list[float] = []
+    for now in (0.0, 2.0, 20.0, 22.0, 24.0, 26.0, 28.0, 29.9):  # REASON: the clock reads it
+        beats.note_beat()
+        if now > 2.0:
+            await sweep._put_lost_again()
+            taken += [now] if engine.jobs else []
+    assert taken == []
+    now = 30.0
+    await sweep._put_lost_again()
+    assert [job.id for job in engine.jobs] == [run.id]
+
+
+def test_a_worker_that_cannot_beat_now_takes_nothing_over() -> None:
+    now = 0.0
+    beats = SteadyBeats(10.0, lambda: now)
+    assert not beats.are_steady()
+    beats.note_beat()
+    assert beats.are_steady()  # it has just started: nothing says that there was an outage
+    now = 5.1
+    assert not beats.are_steady()
