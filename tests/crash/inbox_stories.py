@@ -40,7 +40,7 @@ LARGE_INBOX_STORIES = (
     replace(PAUSED, workers=3, crashes=1, pauses=2),
     replace(LIMITED, turns=(Turn("as"), Turn("at")), workers=3, crashes=2, losses=1),
     replace(UNHEARD, workers=3, crashes=1, lost_answers=2),
-    replace(DEADLY, crashes=1, losses=1, doubles=1),
+    replace(DEADLY, workers=3, crashes=1),
 )
 """Three workers, two of which die; `./run crash explore`."""
 

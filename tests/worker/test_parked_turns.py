@@ -14,6 +14,7 @@ from holdfast import Agent, tool
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, Status, TurnClosed, TurnInterrupted, TurnOpened
 from holdfast.core.messages import user
+from holdfast.core.turn_failures import TURN_CANCELLED
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal import Journal, MemoryJournal, SqliteJournal
 from holdfast.journal.inbox.entries import EntryState
@@ -109,6 +110,20 @@ async def test_a_parked_turn_can_be_retried(journal: Journal) -> None:
             await run.wait(SECONDS)
         assert await inbox.retry(run.id)
         assert (await run.wait(SECONDS)).text == "Hello."
+
+
+async def test_parking_closes_no_later_turn_of_the_session(journal: Journal) -> None:
+    """Somebody has closed the turn with a message of his own, which the inbox does not know."""
+    agent = make_agent(journal)
+    closed = TurnClosed("t1.closed", 2.0, Status.CANCELLED, TURN_CANCELLED)
+    again = TurnOpened("t2", 3.0, user("And?"), agent="greeter")
+    interrupted = TurnInterrupted("t1.interrupted", 2.0, "cancelled")
+    run = await leave_open(agent, journal, interrupted, closed, again)
+    await change_entry(open_inbox(journal), run.id, "deaths = 2, deaths_alone = 2")
+    async with Worker(agent):
+        with pytest.raises(HoldfastError, match="cancelled"):
+            await run.wait(SECONDS)
+    assert await run.read_state() is EntryState.DONE
 
 
 @pytest.mark.parametrize("state", ["parked", "failed", "dropped", "admitted", "done"])
@@ -231,9 +246,12 @@ def test_the_watchdog_counts_only_what_the_loop_was_blocked() -> None:
         loop.close()
 
 
-async def test_a_process_whose_loop_is_blocked_ends_itself() -> None:
+async def test_a_process_whose_loop_is_blocked_ends_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     ended = threading.Event()
-    with watch_loop(0.2, ended.set):
+    with caplog.at_level("CRITICAL"), watch_loop(0.2, ended.set):
         await asyncio.sleep(0.3)
         assert not ended.is_set()
         assert ended.wait(SECONDS)  # which blocks the loop
+    assert "the event loop was blocked" in caplog.text

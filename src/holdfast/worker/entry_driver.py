@@ -25,6 +25,7 @@ from holdfast.journal.inbox.queue_limits import QUOTA_REACHED
 from holdfast.journal.inbox.submitting import SECONDS_OF_A_DAY
 from holdfast.journal.journal_errors import JournalError
 from holdfast.runtime.finalize import Parking
+from holdfast.runtime.open_runs.queued_turns import find_entry_of_turn
 from holdfast.runtime.open_runs.recovery import read_time_to_continue
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
 from holdfast.worker.token_quota import TokenQuota
@@ -119,6 +120,11 @@ class EntryDriver:
         if known is None:
             return EntryOutcome(state=EntryState.PARKED, error=why)
         last = await tenant.last_turn(known.session)
+        owner = await find_entry_of_turn(self._inbox, tenant.journal, known.session, last.turn)
+        if (
+            owner is None or owner.id != entry.id
+        ):  # another turn has begun since: this one is closed
+            return await _read_end(tenant, known.session, known.number)
         if last.status == "running":
             return _wait_for_session(entry)
         if last.status not in ("open", "waiting"):

@@ -19,15 +19,22 @@ EXIT_STATUS = 70
 """The status of a process that ended itself."""
 
 _LOOKS = 20  # in the time after which a process ends
+_SECONDS_TO_SAY_WHY = 2.0
 
 _log = logging.getLogger("holdfast.worker")
 
 
 def end_process() -> None:
     """End the process at once: whatever blocks its loop would block an orderly end too."""
-    for handler in (*_log.handlers, *logging.getLogger().handlers):
-        handler.flush()
     os._exit(EXIT_STATUS)
+
+
+def _say_why(seconds: float) -> None:
+    """Write a line to the log, unless the log is what the loop is blocked by."""
+    text = "the event loop was blocked for %.0f s: the process ends, and another worker takes over"
+    writing = threading.Thread(target=_log.critical, args=(text, seconds), daemon=True)
+    writing.start()
+    writing.join(_SECONDS_TO_SAY_WHY)
 
 
 class LoopWatchdog:
@@ -81,11 +88,7 @@ class LoopWatchdog:
             now = self._now()
             try:
                 if self.look(now - last):
-                    _log.critical(
-                        "the event loop was blocked for %.0f s: the process ends, and another worker"
-                        " takes over its turns",
-                        self._blocked,
-                    )
+                    _say_why(self._blocked)
                     self._end()
                     return
             except RuntimeError:  # the loop is closed
