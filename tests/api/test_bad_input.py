@@ -125,6 +125,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "Deny": {"reason": "no"},
     "ErrorFormatting": {},
     "ErrorHandling": {},
+    "QuarantineOptions": {},
     "QueueLimits": {},
     "QueueOptions": {},
     "ServiceOptions": {},
