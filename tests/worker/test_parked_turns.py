@@ -222,12 +222,46 @@ async def test_a_turn_that_workers_died_of_is_driven_alone(journal: Journal) -> 
             await asyncio.sleep(0.01)
         suspect = await agent.submit("two", session="p", not_before=1e10)
         await change_entry(open_inbox(journal), suspect.id, "deaths = 2, state = 'ready'")
-        await open_inbox(journal).admit()
         worker._driving._dispatcher.wake()
         assert (await suspect.wait(SECONDS)).text == "Done."
         assert (await first.wait(SECONDS)).text == "Done."
         assert not worker._driving._slots.is_paused
     assert alone == [("0",), ("0",)]
+
+
+async def test_a_worker_that_stops_while_it_drains_hands_the_suspect_back(
+    journal: Journal,
+) -> None:
+    """It was not driven alone yet, so nothing counts against it."""
+    begun = asyncio.Event()
+
+    @tool(effect="read")
+    async def work() -> str:
+        """Work for long."""
+        begun.set()
+        await asyncio.sleep(60)
+        return "worked"
+
+    agent = make_agent(journal, call("work"), tools=[work])
+    inbox = open_inbox(journal)
+    first = await agent.submit("one", session="n1")
+    async with Worker(agent, parallel=4, grace=0.1) as worker:
+        await begun.wait()
+        suspect = await agent.submit("two", session="p", not_before=1e10)
+        await change_entry(inbox, suspect.id, "deaths = 2, state = 'ready'")
+        worker._driving._dispatcher.wake()
+        while worker._driving._quarantine.entry is None:
+            await asyncio.sleep(0.01)
+        assert (await inbox.list_workers())[0].info.id == worker.id
+    for run, deaths in ((first, 0), (suspect, 2)):
+        entry = await run.read_entry()
+        assert (entry.state, entry.worker, entry.deaths, entry.deaths_alone) == (
+            EntryState.ADMITTED,
+            "",
+            deaths,
+            0,
+        )
+    assert await journal.read("p") == []
 
 
 def test_the_watchdog_counts_only_what_the_loop_was_blocked() -> None:

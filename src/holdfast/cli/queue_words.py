@@ -61,7 +61,8 @@ def describe_entry(entry: InboxEntry) -> str:
 def describe_worker(worker: WorkerEntry) -> str:
     """Describe a worker."""
     info = worker.info
-    state = "stopping" if info.is_stopping else "alive" if worker.is_alive else "gone"
+    alive = "isolating" if info.is_isolating else "alive"  # it drives one turn alone
+    state = "stopping" if info.is_stopping else alive if worker.is_alive else "gone"
     tenants = f"  tenants {shorten(', '.join(info.tenants), 80)}" if info.tenants else ""
     return (
         f"{info.id}  {state}  {shorten(info.host, 40)}:{info.process}  "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from msgspec import Struct
@@ -20,6 +20,10 @@ from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.job_slots import JobSlots
+from holdfast.journal.journal_errors import JournalError
+
+_PAUSE = 0.5  # seconds before the inbox is asked again that could not be used
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -99,38 +103,47 @@ class Quarantine:
     async def wait_until_alone(
         self,
         entry: InboxEntry,
-        find_others: Callable[[], Collection[InboxEntry]],
+        handled: Mapping[int, InboxEntry],
         is_stopping: Callable[[], bool],
     ) -> InboxEntry | None:
-        """Return the entry as it is once the worker drives nothing else.
+        """Return the entry as it is once the worker drives nothing else; wait for the inbox where needed.
 
         None says that it must be handed back: the worker stops, or has lost it.
 
         Args:
             entry: the entry.
-            find_others: returns the other entries that the worker drives.
+            handled: the entries that the worker has now, by their numbers.
             is_stopping: whether the worker stops.
-
-        Raises:
-            JournalError: the inbox cannot be used now.
         """
-        await self._drain(find_others, is_stopping)
-        return None if is_stopping() else await self._inbox.isolate(entry.id, entry.worker)
+        while True:
+            await self._drain(entry, handled, is_stopping)
+            if is_stopping():
+                return None
+            try:
+                return await self._inbox.isolate(entry.id, entry.worker)
+            except JournalError as error:
+                _log.warning("a turn waits for the inbox: %s", error)
+                await asyncio.sleep(_PAUSE)
 
     async def _drain(
-        self, find_others: Callable[[], Collection[InboxEntry]], is_stopping: Callable[[], bool]
+        self,
+        entry: InboxEntry,
+        handled: Mapping[int, InboxEntry],
+        is_stopping: Callable[[], bool],
     ) -> None:
         """Return once no other turn is driven: those that do not end in time are handed back."""
-        seconds: float | None = self._options.drain_seconds
+        seconds: float = self._options.drain_seconds
         leaving: set[asyncio.Task[None]] = set()
-        while find_others() and not is_stopping():
+        while (others := [one for one in handled.values() if one.id != entry.id]) and (
+            not is_stopping()
+        ):
             self._changed.clear()
             try:
                 async with asyncio.timeout(seconds):
                     await self._changed.wait()
             except TimeoutError:
-                seconds = 1.0  # a turn that has just begun is left later
-                for other in find_others():
+                seconds = _SECONDS_BETWEEN_LOOKS  # a turn that has just begun is left then
+                for other in others:
                     runner = self._tenants.for_tenant(other.tenant).runner
                     driven = runner.find(other.session)
                     if driven is not None and not driven.is_left:

@@ -352,15 +352,22 @@ class EntryWorker:
             await self._save_outcome(entry, outcome)
             self.counts.note_outcome(outcome)
         finally:
+            self._forget(entry)
+
+    def _forget(self, entry: InboxEntry) -> None:
+        """Note that an entry is not driven here any more, unless it was begun here again."""
+        if self._handled.get(entry.id) is entry:
             del self._handled[entry.id]
-            self._quarantine.note_change()
+        self._quarantine.note_change()
 
     async def _do_alone(self, entry: InboxEntry) -> None:
         """Drive an entry when the worker drives nothing else, and take nothing until that is saved."""
         self._quarantine.begin(entry)
         try:
             await self._tell_isolating(is_isolating=True)
-            alone = await self._wait_until_alone(entry)
+            alone = await self._quarantine.wait_until_alone(
+                entry, self._handled, lambda: self.is_stopping
+            )
             outcome = None if alone is None else await self._drive(alone)
             await self._save_outcome(entry, outcome)
             self.counts.note_outcome(outcome)
@@ -368,21 +375,6 @@ class EntryWorker:
             self._quarantine.end()
             await self._tell_isolating(is_isolating=False)
             self._dispatcher.wake()
-
-    async def _wait_until_alone(self, entry: InboxEntry) -> InboxEntry | None:
-        """Return an entry once the worker drives nothing else; None if it is to be handed back."""
-
-        def find_others() -> Sequence[InboxEntry]:
-            return [one for one in self._handled.values() if one.id != entry.id]
-
-        while True:
-            try:
-                return await self._quarantine.wait_until_alone(
-                    entry, find_others, lambda: self.is_stopping
-                )
-            except JournalError as error:
-                _log.warning("a turn waits for the inbox: %s", error)
-                await asyncio.sleep(_PAUSE)
 
     async def _tell_isolating(self, *, is_isolating: bool) -> None:
         """Let no more turns be admitted for the other slots of this worker, or let them be again."""
@@ -439,7 +431,9 @@ class EntryWorker:
         while True:
             try:
                 if outcome is None:
-                    await self._dispatcher.put(await self._inbox.hand_back(entry.id, self.info.id))
+                    jobs = await self._inbox.hand_back(entry.id, self.info.id)
+                    self._forget(entry)  # before this worker itself may get the job again
+                    await self._dispatcher.put(jobs)
                 else:
                     await self._end(entry, outcome)
             except JournalError as error:
