@@ -393,8 +393,7 @@ class SessionMachine:
         self.usage = self.usage + event.usage
         if self.phase is Phase.TOOLS:
             self._fill_results(NOT_RUN_TEXT, event.started)
-        error = INTERRUPTIONS.get(event.reason)
-        if error is not None:
+        if (error := INTERRUPTIONS.get(event.reason)) is not None:
             self._end_turn(ev.Status.CANCELLED, error)
         elif event.reason == "parked":
             self._end_turn(ev.Status.FAILED, parked_error_info(event.why))
