@@ -20,7 +20,7 @@ TERMINAL = ROOT / "apps" / "terminal" / "src" / "adh"
 WITH_APPLICATIONS = MODULES + sorted(REGISTRATION.rglob("*.py")) + sorted(TERMINAL.rglob("*.py"))
 
 FUNCTION_LINES = 60
-FILE_LINES = 500
+FILE_LINES = 700
 LOOP_LINES = 80  # of the loop itself, which is to be read first
 PARAMETERS = 6
 ROOMS_WITHOUT_PURPOSE = {"utils", "util", "helpers", "common", "base", "manager", "misc"}
