@@ -90,8 +90,16 @@ def test_a_rule_for_a_tool_that_does_not_exist_is_refused_and_names_the_near_one
         agent(ToolPermission(**{permission: ["delete_fil"]}), delete_file)
     assert caught.value.argument == permission
     assert "the agent has no tool 'delete_fil'" in caught.value.problem
-    assert "Did you mean 'delete_file'?" in caught.value.fix
+    assert "Did you mean delete_file?" in caught.value.fix
     assert '"delete_fil*"' in caught.value.fix
+
+
+def test_a_rule_that_asks_or_denies_must_have_a_tool_and_one_that_allows_may_wait_for_it() -> None:
+    # Callers of a service bring tools such as this one with each message.
+    agent(ToolPermission(allow=["locate"]), delete_file)
+    for permission in ("ask", "deny"):
+        with pytest.raises(ConfigurationError, match=r"Did you mean delete_file\?"):
+            agent(ToolPermission(**{permission: ["locate"]}), delete_file)
 
 
 def test_a_rule_may_name_a_tool_of_an_agent_that_is_a_tool() -> None:
@@ -104,7 +112,7 @@ def test_a_rule_may_name_a_tool_of_an_agent_that_is_a_tool() -> None:
 async def test_a_rule_for_tools_that_a_run_brings_is_judged_when_the_run_begins() -> None:
     rules = ToolPermission(deny=["delete_fil"], default="allow")
     empty = Agent(ScriptedModel("hi"), middleware=[rules])  # its tools come with each run
-    with pytest.raises(ConfigurationError, match="Did you mean 'delete_file'"):
+    with pytest.raises(ConfigurationError, match="Did you mean delete_file"):
         await empty.run("Delete it.", tools=[delete_file])
 
 

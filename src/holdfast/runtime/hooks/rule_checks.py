@@ -24,7 +24,8 @@ def check_rules(
 ) -> None:
     """Check the names of tools and arguments in the rules.
 
-    A pattern without a tool, such as one for tools that a run adds, is not an error.
+    A pattern without a tool is not an error, nor is a rule that allows a tool of which no other name is
+    near: a run may add such a tool, and if none does, nothing is allowed.
 
     Args:
         middlewares: the middlewares of the agent.
@@ -43,7 +44,9 @@ def check_rules(
     is_complete = is_complete and not any(_gets_tools_later(tool) for tool in tools)
     for permission, rule in rules:
         if is_complete and _is_missing(rule, names):
-            raise _unknown_tool(permission, rule, names)
+            near = _find_near_name(rule.tool, names)
+            if near or permission != "allow":
+                raise _unknown_tool(permission, rule, near or ", ".join(sorted(names)))
         if rule.arguments:
             _check_arguments(permission, rule, tools)
 
@@ -127,13 +130,11 @@ def _written_names(tool: Tool) -> Iterable[str]:
     return properties if isinstance(properties, dict) else ()
 
 
-def _unknown_tool(permission: str, rule: Rule, names: Collection[str]) -> ConfigurationError:
-    near = _find_near_name(rule.tool, names)
-    fix = f"Did you mean {near!r}?" if near else f"The tools are: {', '.join(sorted(names))}."
+def _unknown_tool(permission: str, rule: Rule, meant: str) -> ConfigurationError:
     return ConfigurationError(
         permission,
         f'"{rule}" would match no call: the agent has no tool {rule.tool!r}',
-        fix=f'{fix} For a tool that only a run adds, write a pattern, such as "{rule.tool}*"',
+        fix=f'Did you mean {meant}? For a tool that only a run adds, write a pattern, such as "{rule.tool}*"',
     )
 
 
