@@ -55,11 +55,12 @@ def parse(text: str) -> None:
     from holdfast.core.output import Invalid, ParseResult
     from holdfast.core.output_parser import parse_output
     from holdfast.core.problems import Problem
+    from holdfast.core.schema_checks.step_budget import StepBudget
 
     class Anything:
         schema = OutputSchema("any", {})
 
-        def check(self, json_text: str) -> ParseResult:
+        def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # REASON: any type fits
             return Invalid((Problem("", "no"),))
 
     parse_output(text, Anything())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -366,14 +365,6 @@ def test_a_schema_file_that_is_missing_is_reported(emulator: Start, tmp_path: Pa
     done = holdfast("run", "Plan.", *to(emulator()), *missing, env=KEY)
     assert (done.returncode, done.stdout) == (2, "")
     assert "none.json cannot be read: No such file or directory" in done.stderr
-
-
-def test_without_jsonschema_a_schema_says_what_to_install(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "jsonschema", None)
-    assert main(("run", "hi", "--model", "ollama:x", *schema_file(tmp_path, TRIP))) == 2
-    assert "In the checkout: pip install '.[cli]'" in capsys.readouterr().err
 
 
 def test_a_run_with_a_schema_that_waits_goes_on_with_it(emulator: Start, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from holdfast.core.model_request import OutputSchema
 from holdfast.core.output import Invalid, ParseResult, Valid
 from holdfast.core.output_parser import find_fenced_values, find_prose_values, parse_output
 from holdfast.core.problems import Problem
+from holdfast.core.schema_checks.step_budget import StepBudget
 
 
 class Anything:
@@ -24,7 +25,7 @@ class Anything:
     def __init__(self, *kinds: type) -> None:
         self.kinds = kinds or (object,)
 
-    def check(self, json_text: str) -> ParseResult:
+    def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # REASON: any type fits
         value = json.loads(json_text)
         if isinstance(value, self.kinds):
             return Valid(value)

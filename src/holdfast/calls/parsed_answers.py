@@ -18,6 +18,7 @@ from holdfast.core.model_request import OutputSchema
 from holdfast.core.output import Invalid, ParseResult, Valid
 from holdfast.core.output_parser import parse_output
 from holdfast.core.problems import Problem
+from holdfast.core.schema_checks.step_budget import StepBudget
 
 RawText: TypeAlias = Literal["accept", "prose", "refuse"]
 """How text that is not a JSON object is treated: as an answer, as an answer unless it looks like
@@ -87,7 +88,7 @@ class AnswerType:
         _, parts = msgspec.json.schema_components((response_type,))
         return OutputSchema(name, parts[response_type.__name__])
 
-    def check(self, json_text: str) -> ParseResult:
+    def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # noqa: ARG002  # REASON: our own types
         """Validate one JSON text."""
         try:
             return Valid(msgspec.json.decode(json_text, type=self._kind))

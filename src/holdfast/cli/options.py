@@ -101,7 +101,7 @@ def find_schema_type(args: argparse.Namespace) -> type | None:
     """Return the output type of `--schema`, if it is given."""
     if args.schema is None:
         return None
-    from holdfast.cli.schema_file import read_schema_type  # loads pydantic and jsonschema
+    from holdfast.cli.schema_file import read_schema_type  # loads pydantic
 
     return read_schema_type(args.schema)
 

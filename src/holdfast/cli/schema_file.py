@@ -18,7 +18,7 @@ def read_schema_type(path: Path) -> type[WrittenSchema]:
     """Return the output type of a JSON Schema file.
 
     Raises:
-        ConfigurationError: `jsonschema` is not installed, or the file is not a JSON Schema that can be used.
+        ConfigurationError: the file is not a JSON Schema that can be used.
     """
     return make_schema_type(_read_schema(path), lambda problem, fix: _refuse(path, problem, fix))
 

@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.questions import Answer, Question
+from holdfast.core.schema_checks.schema_limits import TOOL_LIMITS, check_schema_size
 
 CLIENT_TIMEOUT = 3600.0
 """Seconds that a call waits for its result."""
@@ -33,10 +34,12 @@ class ClientTool(Struct, frozen=True, omit_defaults=True):
     Args:
         name: the name that the model sees.
         description: what it does, for the model.
-        parameters: the JSON Schema of its arguments, an object; by default there are none.
+        parameters: the JSON Schema of its arguments, an object; by default there are none. It has at
+            most 64 KiB of JSON, 5,000 values, 64 levels of nesting and 500 references.
 
     Raises:
-        ConfigurationError: providers do not accept the name, or the schema is not that of an object.
+        ConfigurationError: providers do not accept the name, or the schema is not that of an object or
+            is too large.
 
     >>> ClientTool("get_location", "Where the user is.").parameters["type"]
     'object'
@@ -62,6 +65,20 @@ class ClientTool(Struct, frozen=True, omit_defaults=True):
                 "is not the JSON Schema of an object",
                 fix='Write {"type": "object", "properties": {...}}',
             )
+        plain = check_schema_size("ClientTool.parameters", self.parameters, TOOL_LIMITS)
+        _check_names(plain)
+        force_setattr(self, "parameters", plain)
+
+
+def _check_names(schema: Mapping[str, object]) -> None:
+    """Raise ConfigurationError if the names of the arguments cannot be read."""
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        raise ConfigurationError(
+            "ClientTool.parameters", "has a 'required' that is not a list of names"
+        )
+    if not isinstance(schema.get("properties", {}), dict):
+        raise ConfigurationError("ClientTool.parameters", "has 'properties' that are not an object")
 
 
 class ClientToolResult(Struct, frozen=True, omit_defaults=True):

@@ -1,6 +1,6 @@
 """`JsonSchema`: an output type that is written as a JSON Schema, and not as a type of Python.
 
-This module must never check a value: that needs a library, which `runtime.output` loads.
+This module must never check a value.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.schema_checks.schema_limits import OUTPUT_LIMITS, check_schema_size
 
 _WANTS_SOMETHING = frozenset(
     {"type", "properties", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}
@@ -22,16 +23,17 @@ class JsonSchema(Struct, frozen=True, omit_defaults=True):
     """An output type as a JSON Schema: `agent.run(..., output=JsonSchema({...}))`.
 
     The output is a JSON value: a dictionary, a list, a text, a number, a boolean or None. The schema is
-    saved with the turn, so `resume` does not need it again. It needs the package `jsonschema`.
+    saved with the turn, so `resume` does not need it again.
 
     Args:
-        schema: the JSON Schema; references must be inside of it.
+        schema: the JSON Schema: at most 256 KiB of JSON, 50,000 values, 64 levels of nesting and 2,000
+            references, which must be inside of it.
         name: the name of the output in requests; by default its title.
         description: the description of the output in requests.
         strict: let the provider enforce the schema where it can.
 
     Raises:
-        ConfigurationError: the schema allows any value.
+        ConfigurationError: the schema allows any value, is not JSON or is too large.
 
     >>> JsonSchema({"type": "object", "title": "Trip"}).name
     'Trip'
@@ -44,6 +46,8 @@ class JsonSchema(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_fields(self, "JsonSchema.")
+        plain = check_schema_size("JsonSchema.schema", self.schema, OUTPUT_LIMITS)
+        force_setattr(self, "schema", plain)
         if not self.name:
             force_setattr(self, "name", str(self.schema.get("title", "")))
         if not self.schema.keys() & _WANTS_SOMETHING:

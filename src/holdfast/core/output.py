@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.problems import Problem
+from holdfast.core.schema_checks.step_budget import StepBudget
 
 ParsedBy: TypeAlias = Literal["strict", "embedded", "repaired", "raw"]
 """How an output was parsed: as it is ("strict"), found in a code fence or in prose ("embedded"), with
@@ -51,8 +52,14 @@ class OutputType(Protocol):
         """The schema that is sent to the provider."""
         ...
 
-    def check(self, json_text: str) -> ParseResult:
-        """Validate one JSON text; never raises for bad text."""
+    def check(self, json_text: str, steps: StepBudget) -> ParseResult:
+        """Validate one JSON text; never raises for bad text.
+
+        Args:
+            json_text: the text.
+            steps: the steps that the checks of all texts of one reply may take, for a schema that a
+                caller passed.
+        """
         ...
 
 

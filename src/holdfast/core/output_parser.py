@@ -19,6 +19,7 @@ from holdfast.core.json_lenient import NotReadable, read_leniently
 from holdfast.core.json_strict import NotJson, dump_json, read_strict_json, read_value_at
 from holdfast.core.output import Invalid, OutputType, ParsedBy, ParseResult, Valid
 from holdfast.core.problems import Problem
+from holdfast.core.schema_checks.step_budget import CHECK_STEPS, StepBudget
 
 _WHOLE = "the answer"
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
@@ -40,6 +41,21 @@ def parse_output(text: str, output_type: OutputType, *, lenient: bool = False) -
         output_type: the type's schema and check.
         lenient: whether small mistakes are repaired.
     """
+    return _parse(text, _BoundedCheck(output_type), lenient=lenient)
+
+
+class _BoundedCheck:
+    """Checks all values that are found in one reply in the steps of one budget."""
+
+    def __init__(self, output_type: OutputType) -> None:
+        self._type = output_type
+        self._steps = StepBudget(CHECK_STEPS)
+
+    def check(self, json_text: str) -> ParseResult:
+        return self._type.check(json_text, self._steps)
+
+
+def _parse(text: str, output_type: _BoundedCheck, *, lenient: bool) -> ParseResult:
     try:
         value = read_strict_json(text)
     except NotJson as error:
@@ -55,7 +71,7 @@ def parse_output(text: str, output_type: OutputType, *, lenient: bool = False) -
 
 
 def _parse_inexact(
-    text: str, output_type: OutputType, problem: Problem, *, lenient: bool
+    text: str, output_type: _BoundedCheck, problem: Problem, *, lenient: bool
 ) -> ParseResult:
     found = find_fenced_values(text) or find_prose_values(text)
     if found:
@@ -65,7 +81,7 @@ def _parse_inexact(
     return Invalid((problem,))
 
 
-def _choose_one(candidates: list[str], output_type: OutputType) -> ParseResult:
+def _choose_one(candidates: list[str], output_type: _BoundedCheck) -> ParseResult:
     """Return the only value that fits; Invalid when several fit, or none."""
     checked = [output_type.check(candidate) for candidate in candidates]
     fitting = [result for result in checked if isinstance(result, Valid)]
@@ -190,7 +206,7 @@ def _find_closing(tokens: Iterable[re.Match[str]]) -> int | None:
     return None
 
 
-def _parse_leniently(text: str, output_type: OutputType, problem: Problem) -> ParseResult:
+def _parse_leniently(text: str, output_type: _BoundedCheck, problem: Problem) -> ParseResult:
     parsed_by: ParsedBy = "repaired"
     try:
         value = read_leniently(text)

@@ -25,6 +25,7 @@ from holdfast.core.model_request import OutputSchema, ToolSpec
 from holdfast.core.output import Invalid, ParseResult, Valid
 from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
+from holdfast.core.schema_checks.step_budget import StepBudget
 from holdfast.runtime.output.output_functions import (
     OUTPUT_CALL_ID,
     arguments_model,
@@ -50,7 +51,10 @@ _short.maxdict = _short.maxlist = 4
 
 
 class WrittenSchema:
-    """The base of a type whose JSON Schema was written by hand; its core schema checks the values."""
+    """The base of a type whose JSON Schema was written by hand.
+
+    Its core schema checks the values, and finds a `StepBudget` in the context of pydantic.
+    """
 
     json_schema: ClassVar[Mapping[str, Any]]
 
@@ -58,7 +62,7 @@ class WrittenSchema:
 class PydanticOutput:
     """Implements `core.output.OutputType` for every type that pydantic supports."""
 
-    __slots__ = ("_adapter", "_tagged_types", "functions", "schema")
+    __slots__ = ("_adapter", "_has_written_schema", "_tagged_types", "functions", "schema")
 
     def __init__(
         self,
@@ -66,26 +70,32 @@ class PydanticOutput:
         schema: OutputSchema,
         tagged_types: Mapping[str, TypeAdapter[Any]],
         functions: Mapping[str, Tool],
+        *,
+        has_written_schema: bool = False,
     ) -> None:
         self._adapter = adapter
+        self._has_written_schema = has_written_schema
         self._tagged_types = tagged_types
         self.functions = functions
         """The output functions, by name."""
         self.schema = schema
 
-    def check(self, json_text: str) -> ParseResult:
+    def check(self, json_text: str, steps: StepBudget) -> ParseResult:
         """Validate one JSON text against the type; arguments of a function become its call."""
+        budget = steps if self._has_written_schema else None
         inner = self._unwrap_tagged(json_text)
         if inner is None:
-            return self._validate(self._adapter, json_text)
-        held = self._validate(*inner)
+            return self._validate(self._adapter, json_text, budget)
+        held = self._validate(*inner, budget)
         if isinstance(held, Valid):
             return held
-        whole = self._validate(self._adapter, json_text)
+        whole = self._validate(self._adapter, json_text, budget)
         return whole if isinstance(whole, Valid) else held
 
-    def _validate(self, adapter: TypeAdapter[Any], text: str | bytes) -> ParseResult:
-        checked = _validate_json(adapter, text)
+    def _validate(
+        self, adapter: TypeAdapter[Any], text: str | bytes, budget: StepBudget | None
+    ) -> ParseResult:
+        checked = _validate_json(adapter, text, budget)
         if not self.functions or not isinstance(checked, Valid):
             return checked
         kind = type(checked.value)
@@ -109,9 +119,11 @@ class PydanticOutput:
         return None if adapter is None else (adapter, bytes(value))
 
 
-def _validate_json(adapter: TypeAdapter[Any], text: str | bytes) -> ParseResult:
+def _validate_json(
+    adapter: TypeAdapter[Any], text: str | bytes, budget: StepBudget | None
+) -> ParseResult:
     try:
-        return Valid(adapter.validate_json(text))
+        return Valid(adapter.validate_json(text, context=budget))
     except ValidationError as error:
         entries = error.errors(include_url=False, include_context=False)
         return Invalid(tuple(_to_problem(dict(entry)) for entry in islice(entries, _MOST_PROBLEMS)))
@@ -169,7 +181,8 @@ def pydantic_output(
         tags=tuple(alternatives) if len(kinds) > 1 else (),
         envelope=None if whole else _wrap_schema(schema),
     )
-    return PydanticOutput(adapter, made, inside, functions)
+    is_written = any(isinstance(kind, type) and issubclass(kind, WrittenSchema) for kind in kinds)
+    return PydanticOutput(adapter, made, inside, functions, has_written_schema=is_written)
 
 
 def _separate_functions(given: Iterable[object]) -> tuple[tuple[object, ...], dict[str, Tool]]:

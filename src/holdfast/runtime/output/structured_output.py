@@ -34,6 +34,7 @@ from holdfast.core.messages import FinishReason, Reply, ToolResult
 from holdfast.core.model_request import OutputMode, OutputSchema
 from holdfast.core.output import OutputType, ParseResult, Valid
 from holdfast.core.output_parser import parse_output
+from holdfast.core.schema_checks.step_budget import CHECK_STEPS, StepBudget
 from holdfast.tools.tool import Tool
 
 T = TypeVar("T")
@@ -227,7 +228,7 @@ class Output:
 
     def check(self, json_text: str) -> ParseResult:
         """Validate one JSON text."""
-        return self._kind.check(json_text)
+        return self._kind.check(json_text, StepBudget(CHECK_STEPS))
 
     def parse_reply(self, reply: Reply) -> ParseResult:
         """Parse the text of a reply, with each parser in turn."""
