@@ -180,3 +180,18 @@ def test_five_megabytes_of_hostile_text_are_parsed_in_seconds(text: str, lenient
 
 def test_the_search_in_prose_is_bounded() -> None:
     assert find_prose_values("[1 " * 100) == []
+
+
+def test_all_values_of_a_reply_are_checked_in_one_budget() -> None:
+    seen: list[StepBudget] = []
+
+    class Counting:
+        schema = OutputSchema("any", {})
+
+        def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # REASON: any type fits
+            seen.append(steps)
+            return Invalid((Problem("", "no"),))
+
+    parse_output("As in [1], it is [2] or [3].", Counting())
+    assert len(seen) == 3
+    assert all(budget is seen[0] for budget in seen)

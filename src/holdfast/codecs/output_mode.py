@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -103,9 +104,7 @@ def _fits_grammar(output: OutputSchema) -> bool:
         if schema.get("additionalProperties") not in (None, False):
             return False
         optional += _count_optional(schema)
-    return optional <= _MOST_OPTIONAL and not any(
-        _refers_to(name, name, named, set()) for name in named
-    )
+    return optional <= _MOST_OPTIONAL and not _is_recursive(named)
 
 
 def _count_optional(schema: Mapping[str, object]) -> int:
@@ -127,17 +126,17 @@ def _iter_schemas(schema: object) -> Iterator[Mapping[str, object]]:
             waiting.extend(item)
 
 
-def _refers_to(wanted: str, name: str, parts: Mapping[str, object], seen: set[str]) -> bool:
-    """Whether the schema `name` refers to `wanted`, directly or through others."""
-    for schema in _iter_schemas(parts.get(name)):
-        reference = schema.get("$ref")
-        if not isinstance(reference, str):
-            continue
-        inner = reference.removeprefix("#/$defs/")
-        if inner == wanted:
-            return True
-        if inner not in seen:
-            seen.add(inner)
-            if _refers_to(wanted, inner, parts, seen):
-                return True
+def _is_recursive(parts: Mapping[str, object]) -> bool:
+    """Whether a part of `$defs` refers to itself, directly or through others."""
+    graph = {name: _find_references(part) & parts.keys() for name, part in parts.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError:
+        return True
     return False
+
+
+def _find_references(part: object) -> set[str]:
+    """Return the names of the parts of `$defs` that a part refers to."""
+    references = (schema.get("$ref") for schema in _iter_schemas(part))
+    return {name.removeprefix("#/$defs/") for name in references if isinstance(name, str)}

@@ -35,7 +35,7 @@ class ClientTool(Struct, frozen=True, omit_defaults=True):
         name: the name that the model sees.
         description: what it does, for the model.
         parameters: the JSON Schema of its arguments, an object; by default there are none. It has at
-            most 64 KiB of JSON, 5,000 values, 64 levels of nesting and 500 references.
+            most 64 KiB of JSON, 2,000 values, 64 levels of nesting and 500 references.
 
     Raises:
         ConfigurationError: providers do not accept the name, or the schema is not that of an object or

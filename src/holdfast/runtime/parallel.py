@@ -22,12 +22,25 @@ async def run_parallel(
     run_one = work if len(values) <= most else _limit_concurrency(work, most)
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run_one(value)) for value in values]
+            tasks = [group.create_task(run_one(value), name=name_task()) for value in values]
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     if any(task.cancelled() for task in tasks):
         # `work` cancelled its own task. A TaskGroup does not raise in that case.
         raise asyncio.CancelledError
+
+
+def name_task(default: str = "holdfast-run") -> str:
+    """Return the name for a task of the turn that the current task works on.
+
+    The tasks of a turn have one name, so that whoever looks at a task sees whose turn it is.
+
+    Args:
+        default: the name where the current task has none that says more.
+    """
+    current = asyncio.current_task()
+    name = "" if current is None else current.get_name()
+    return name if name.startswith("holdfast-turn") else default
 
 
 def _limit_concurrency(

@@ -29,6 +29,7 @@ from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
+from holdfast.server.health.loop_watch import LoopWatch, note_requests
 from holdfast.server.health.prometheus import Metric
 from holdfast.server.health.queue_metrics import measure_queue
 from holdfast.server.health.turn_counts import TurnCounts
@@ -74,12 +75,15 @@ def create_app(
     serving = queue_turns(service, ServiceLifetime(service, grace), queue)
     if isinstance(serving, EntryWorker):
         control.readiness.add_check("worker", serving.check)
+    watch = LoopWatch()
+    control.metrics.add_metrics(watch.read_metrics)
     if service.inbox is not None:
         control.metrics.add_metrics(partial(_read_queue, service.inbox))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            stack.enter_context(watch.watching())
             stack.push_async_callback(control.keys.close)
             await stack.enter_async_context(serving)
             yield
@@ -93,7 +97,11 @@ def create_app(
             Mount("/vercel", routes=vercel.routes()),
             Mount("/agui", routes=agui.routes()),
         ],
-        middleware=[Middleware(OpenAIErrors), Middleware(protect, access=control)],
+        middleware=[
+            Middleware(note_requests, watch=watch),
+            Middleware(OpenAIErrors),
+            Middleware(protect, access=control),
+        ],
         lifespan=lifespan,
         exception_handlers={HoldfastError: _refuse, ProblemError: _refuse},
     )

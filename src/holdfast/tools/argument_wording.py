@@ -1,6 +1,7 @@
 """Explains to a model why its call is invalid: what the JSON Schema expects, and what the model wrote.
 
-The texts quote only the schema and the model's own arguments, never an exception.
+The texts quote only the schema and the model's own arguments, never an exception. The schema may be that of a
+caller's tool, so each description looks at a bounded number of its parts, and has a bounded length.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ SEND_AGAIN = "Send the whole call again, with its arguments as one complete JSON
 
 _LONGEST_QUOTE = 80
 _MOST_CHOICES = 20
+_MOST_OPTIONS = 20
+_MOST_PARTS = 500
+_MOST_NAMES = 50
+_LONGEST_DESCRIPTION = 2000
+_LONGEST_NAME = 80
 _DEEPEST_ARRAY = 2
+_BRANCHES = ("anyOf", "oneOf", "allOf")
 _PLURALS = {"string": "strings", "integer": "integers", "number": "numbers", "object": "objects"}
 _PLURALS |= {"array": "arrays", "boolean": "booleans", "null": "nulls"}
 _LIMITS = (
@@ -84,26 +91,78 @@ def describe_wanted(root: Node, path: Path) -> str:
     >>> describe_wanted(schema, ["n"]), describe_wanted(schema, ["n", 0])
     ('array of (integer, at least 1)', 'integer, at least 1')
     """
+    resolver = _Parts(root)
     options = dict.fromkeys(
-        option for node in _nodes_at(root, path) for option in _describe_node(root, node)
+        option for node in _nodes_at(resolver, path) for option in _describe_node(resolver, node)
     )
-    return " or ".join(options)
+    return _cut(" or ".join(options), _LONGEST_DESCRIPTION)
 
 
 def known_names(root: Node, path: Path) -> list[str]:
     """Return the names that an object at `path` may have, in the schema's order."""
     names: dict[str, None] = {}
-    for node in _nodes_at(root, path):
-        for option in _expand_options(root, node):
+    resolver = _Parts(root)
+    for node in _nodes_at(resolver, path):
+        for option in resolver.expand_options(node):
             names.update(dict.fromkeys(_as_mapping(option.get("properties"))))
     return list(names)
 
 
-def _nodes_at(root: Node, path: Path) -> list[Node]:
+def list_names(names: Sequence[str]) -> str:
+    """Return names for a message: the first 50, each cut to 80 characters.
+
+    >>> list_names(["a", "b"])
+    'a, b'
+    """
+    listed = ", ".join(_cut(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
+    return f"{listed} and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else listed
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}... [cut]"
+
+
+class _Parts:
+    """Resolves the parts of a schema for one description, a bounded number of them.
+
+    Args:
+        root: the schema.
+    """
+
+    def __init__(self, root: Node) -> None:
+        self._definitions = _as_mapping(root.get("$defs"))
+        self._left = _MOST_PARTS
+        self.root = root
+
+    def expand_options(self, node: Node) -> list[Node]:
+        """Resolve the references and alternatives of a node into plain nodes, each of them once."""
+        found: list[Node] = []
+        seen: set[int] = set()
+        waiting = [node]
+        while waiting and self._left > 0 and len(found) < _MOST_OPTIONS:
+            part = waiting.pop()
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            self._left -= 1
+            reference = part.get("$ref")
+            several = next(
+                (part[key] for key in _BRANCHES if isinstance(part.get(key), list)), None
+            )
+            if isinstance(reference, str):
+                waiting.append(_as_mapping(self._definitions.get(reference.rpartition("/")[2])))
+            elif isinstance(several, list):
+                waiting.extend(_as_mapping(member) for member in several[:_MOST_PARTS][::-1])
+            else:
+                found.append(part)
+        return found
+
+
+def _nodes_at(resolver: _Parts, path: Path) -> list[Node]:
     """Return the schema nodes at `path`: several below a union, each of them once."""
-    nodes = [root]
+    nodes = [resolver.root]
     for step in path:
-        inside = (inner for node in nodes for inner in _child_nodes(root, node, step))
+        inside = (inner for node in nodes for inner in _child_nodes(resolver, node, step))
         nodes = list({id(inner): inner for inner in inside}.values())
     return nodes
 
@@ -112,28 +171,9 @@ def _as_mapping(value: object) -> Node:
     return value if isinstance(value, Mapping) else {}
 
 
-def _expand_options(root: Node, node: Node, depth: int = 0) -> list[Node]:
-    """Resolve the references and alternatives of a node into plain nodes."""
-    if depth > 10:
-        return []
-    reference = node.get("$ref")
-    if isinstance(reference, str):
-        target = _as_mapping(root.get("$defs")).get(reference.rpartition("/")[2])
-        return _expand_options(root, _as_mapping(target), depth + 1)
-    for key in ("anyOf", "oneOf", "allOf"):
-        several = node.get(key)
-        if isinstance(several, list):
-            return [
-                option
-                for member in several
-                for option in _expand_options(root, _as_mapping(member), depth + 1)
-            ]
-    return [node]
-
-
-def _child_nodes(root: Node, node: Node, step: str | int) -> list[Node]:
+def _child_nodes(resolver: _Parts, node: Node, step: str | int) -> list[Node]:
     children = []
-    for option in _expand_options(root, node):
+    for option in resolver.expand_options(node):
         if isinstance(step, str):
             inner = _as_mapping(option.get("properties")).get(
                 step, option.get("additionalProperties")
@@ -149,15 +189,15 @@ def _child_nodes(root: Node, node: Node, step: str | int) -> list[Node]:
     return children
 
 
-def _describe_node(root: Node, node: Node, depth: int = 0) -> list[str]:
+def _describe_node(resolver: _Parts, node: Node, depth: int = 0) -> list[str]:
     return [
         text
-        for option in _expand_options(root, node)
-        if (text := _describe_option(root, option, depth))
+        for option in resolver.expand_options(node)
+        if (text := _describe_option(resolver, option, depth))
     ]
 
 
-def _describe_option(root: Node, node: Node, depth: int) -> str:
+def _describe_option(resolver: _Parts, node: Node, depth: int) -> str:
     if "const" in node:
         return quote_value(node["const"])
     choices = node.get("enum")
@@ -170,13 +210,13 @@ def _describe_option(root: Node, node: Node, depth: int) -> str:
         return ""
     description = kind
     if kind == "array" and depth < _DEEPEST_ARRAY:
-        items = dict.fromkeys(_describe_node(root, _as_mapping(node.get("items")), depth + 1))
+        items = dict.fromkeys(_describe_node(resolver, _as_mapping(node.get("items")), depth + 1))
         if items:
             description = f"array of {' or '.join(_pluralize(item) for item in items)}"
     elif isinstance(form := node.get("format"), str):
         description = f"{kind} ({form})"
-    limits = [text.format(node[key]) for key, text in _LIMITS if key in node]
-    return ", ".join([description, *limits])
+    limits = [text.format(_cut(str(node[key]), 200)) for key, text in _LIMITS if key in node]
+    return _cut(", ".join([description, *limits]), _LONGEST_DESCRIPTION)
 
 
 def _pluralize(words: str) -> str:

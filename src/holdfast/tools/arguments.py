@@ -30,6 +30,7 @@ from holdfast.tools.argument_wording import (
     RefusedCall,
     describe_wanted,
     known_names,
+    list_names,
     quote_value,
     show_path,
 )
@@ -80,7 +81,7 @@ def parse_arguments(
 
 
 def _refuse_malformed(problem: str, signature: ArgumentSchema | None = None) -> RefusedCall:
-    names = ", ".join(signature.required) if signature is not None else ""
+    names = list_names(signature.required) if signature is not None else ""
     needed = f" It needs: {names}." if names else ""
     return RefusedCall(f"{problem}.{needed} {SEND_AGAIN}", "malformed_arguments")
 
@@ -274,7 +275,7 @@ def _problem_line(schema: Node, written: object, problem: _Problem) -> str:
         names = known_names(schema, problem.path[:-1])
         if not names:
             return f"{where}: is not an argument; there are none"
-        return f"{where}: is not an argument; the arguments are: {', '.join(names)}"
+        return f"{where}: is not an argument; the arguments are: {list_names(names)}"
     line = f"{where}: expected {expected}" if expected else f"{where}: {problem.fallback}"
     line += f"; got {quote_value(_value_at(written, problem.path))}"
     return f"{line} ({problem.reason})" if problem.reason and expected else line

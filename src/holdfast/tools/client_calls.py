@@ -13,13 +13,15 @@ from pydantic import BaseModel, ConfigDict
 from holdfast.core.client_tools import CLIENT_TIMEOUT, ClientTool, ClientToolQuestion
 from holdfast.core.errors import UnansweredError
 from holdfast.core.json_strict import dump_json
-from holdfast.tools.argument_wording import RefusedCall, describe_wanted
+from holdfast.tools.argument_wording import RefusedCall, describe_wanted, list_names
 from holdfast.tools.arguments import parse_arguments
 from holdfast.tools.checked_arguments import CheckedArguments
 from holdfast.tools.context import ToolContext
 from holdfast.tools.tool import Tool, ToolOptions, make_tool_with_signature
 from holdfast.tools.tool_failures import ToolError
 from holdfast.tools.tool_schema import Signature, Slot
+
+_MOST_MISSING = 10
 
 
 class _AnyArguments(BaseModel):
@@ -49,7 +51,12 @@ class ClientSignature(Signature):
         given: dict[str, object] = json.loads(text) if text.strip() else {}
         missing = [name for name in self.required if name not in given]
         if missing:
-            lines = "\n".join(f"- {name}: {self._describe_missing(name)}" for name in missing)
+            lines = "\n".join(
+                f"- {list_names([name])}: {self._describe_missing(name)}"
+                for name in missing[:_MOST_MISSING]
+            )
+            if len(missing) > _MOST_MISSING:
+                lines += f"\n- and {len(missing) - _MOST_MISSING} more are missing"
             return RefusedCall(
                 f"its arguments are invalid:\n{lines}\nCorrect them and call it again.",
                 "invalid_arguments",

@@ -38,7 +38,7 @@ class SchemaLimits(Struct, frozen=True):
 OUTPUT_LIMITS: Final = SchemaLimits(bytes=256 * 1024, nodes=50_000, depth=64, references=2_000)
 """The limits of a schema of an output."""
 
-TOOL_LIMITS: Final = SchemaLimits(bytes=64 * 1024, nodes=5_000, depth=64, references=500)
+TOOL_LIMITS: Final = SchemaLimits(bytes=64 * 1024, nodes=2_000, depth=64, references=500)
 """The limits of the schema of a tool that a caller runs."""
 
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
@@ -68,7 +68,7 @@ def check_schema_size(
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ConfigurationError(argument, f"cannot be written as JSON: {error}") from None
     if len(text) > limits.bytes:
-        raise _too_large(argument, f"{len(text):,} bytes", limits.bytes)
+        raise _too_large(argument, limits.bytes, "bytes")
     return copy
 
 
@@ -79,7 +79,7 @@ def _count_values(argument: str, schema: dict[str, object], limits: SchemaLimits
     while waiting:
         value, depth = waiting.pop()
         if depth > limits.depth:
-            raise _too_large(argument, f"more than {limits.depth} levels of nesting", limits.depth)
+            raise _too_large(argument, limits.depth, "levels of nesting")
         if isinstance(value, dict):
             inner: list[object] = list(value.values())
             references += len(_REFERENCES & value.keys())
@@ -88,7 +88,7 @@ def _count_values(argument: str, schema: dict[str, object], limits: SchemaLimits
             inner = list(value) if isinstance(value, list | tuple) else []
         nodes += len(inner)
         if nodes > limits.nodes:
-            raise _too_large(argument, f"more than {limits.nodes:,} JSON values", limits.nodes)
+            raise _too_large(argument, limits.nodes, "JSON values")
         for one in inner:
             if isinstance(one, dict | list | tuple):
                 waiting.append((one, depth + 1))
@@ -97,9 +97,9 @@ def _count_values(argument: str, schema: dict[str, object], limits: SchemaLimits
             else:
                 _check_number(argument, one)
         if characters > limits.bytes:
-            raise _too_large(argument, f"more than {limits.bytes:,} bytes", limits.bytes)
+            raise _too_large(argument, limits.bytes, "bytes")
     if references > limits.references:
-        raise _too_large(argument, f"{references:,} references", limits.references)
+        raise _too_large(argument, limits.references, "references")
 
 
 def _check_number(argument: str, value: object) -> None:
@@ -109,7 +109,6 @@ def _check_number(argument: str, value: object) -> None:
         raise ConfigurationError(argument, problem, fix="Leave the number out")
 
 
-def _too_large(argument: str, has: str, limit: int) -> ConfigurationError:
-    return ConfigurationError(
-        argument, f"is too large: it has {has}, and at most {limit:,} are allowed", fix=_FIX
-    )
+def _too_large(argument: str, limit: int, unit: str) -> ConfigurationError:
+    problem = f"is too large: a schema may have at most {limit:,} {unit}"
+    return ConfigurationError(argument, problem, fix=_FIX)

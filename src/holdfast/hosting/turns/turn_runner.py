@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -29,6 +29,9 @@ from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.sessions.session_index import SessionIndex
 
 _log = logging.getLogger("holdfast.hosting")
+
+TASK_PREFIX: Final = "holdfast-turn of "
+"""Before the name of an agent, this is the name of the tasks of its turns. It is not personal, as a session may be."""
 
 BeginStream: TypeAlias = Callable[[], RunStream[Any]]
 
@@ -243,7 +246,7 @@ class TurnRunner:
         if self.is_closing:
             raise ShuttingDownError
         turn = self._driven[session] = DrivenTurn(session, plan_of(agent).name)
-        name = f"holdfast-turn-{session}"
+        name = f"{TASK_PREFIX}{turn.agent}"
         turn.task = asyncio.create_task(self._run(turn, begin, agent), name=name)
         self._watch.wake(session)
         return turn

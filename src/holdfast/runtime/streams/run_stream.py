@@ -19,6 +19,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelReplied, TurnStopped
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.questions import Answer, AnyQuestion, Question
+from holdfast.runtime.parallel import name_task
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Receipt, address_answer
 from holdfast.runtime.result import Result
@@ -69,7 +70,7 @@ class RunStream(Generic[T]):
         if self._task is not None:
             raise RuntimeError("a stream runs once: ask the agent for another one")
         require_asyncio()
-        self._task = asyncio.create_task(self._run_turn(), name="holdfast-run")
+        self._task = asyncio.create_task(self._run_turn(), name=name_task())
         # A callback, because a task that is cancelled before its first step runs no `finally`.
         self._task.add_done_callback(self._close_channel)
         return self

@@ -20,6 +20,7 @@ from holdfast.core.messages import Media, Text
 from holdfast.core.model_request import ModelSettings
 from holdfast.hosting.bound_agents import AnyAgent, plan_of
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.runtime.compile import compile_output_type
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.server.api.media_routes import find_media
 from holdfast.server.api.operations import Call
@@ -125,9 +126,11 @@ def make_output(body: NewTurn) -> JsonSchema | None:
     if body.output_schema is UNSET:
         return None
     try:
-        return JsonSchema(body.output_schema)
+        output = JsonSchema(body.output_schema)
+        compile_output_type(output)
     except ConfigurationError as error:
         raise ConfigurationError("output_schema", error.problem, fix=error.fix) from error
+    return output
 
 
 def check_model(name: str, allowed: Collection[str]) -> str:

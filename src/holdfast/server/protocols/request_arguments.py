@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -21,6 +21,9 @@ from holdfast.server.protocols.content_parts import refuse
 
 NotTaken: TypeAlias = Mapping[str, tuple[tuple[object, ...], str]]
 """Fields that are not taken: the values that have no effect, and why others are refused."""
+
+MOST_CLIENT_TOOLS: Final = 128
+"""How many tools a caller may add to a request."""
 
 JSON_OBJECT = JsonSchema({"type": "object"}, name="object", strict=False)
 """The output type of a request for any JSON object."""
@@ -50,6 +53,12 @@ def make_schema(
 ) -> JsonSchema:
     """Return the type of an output. Raises ConfigurationError."""
     return JsonSchema(schema, name, description or "", strict=bool(strict))
+
+
+def check_tool_count(tools: Sequence[object], field: str) -> None:
+    """Raise ProblemError if a request has too many tools."""
+    if len(tools) > MOST_CLIENT_TOOLS:
+        raise refuse(field, f"has {len(tools)} tools; at most {MOST_CLIENT_TOOLS} are allowed")
 
 
 def check_names(tools: Sequence[ClientTool], field: str) -> None:

@@ -22,6 +22,7 @@ from holdfast.server.protocols.media_addresses import (
     read_media_data,
     read_media_url,
 )
+from holdfast.server.protocols.request_arguments import MOST_CLIENT_TOOLS
 from holdfast.sessions.names import check_session_name
 
 _MEDIA = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
@@ -148,9 +149,18 @@ def _read_results(messages: Sequence[dict[str, object]]) -> dict[str, tuple[str,
 
 def read_tools(given: RunInput) -> tuple[ClientTool, ...]:
     """Return the tools of the page. Raises ConfigurationError."""
-    return tuple(
-        ClientTool(tool.name, tool.description, tool.parameters or {}) for tool in given.tools
-    )
+    if len(given.tools) > MOST_CLIENT_TOOLS:
+        problem = f"has {len(given.tools)} tools; at most {MOST_CLIENT_TOOLS} are allowed"
+        raise ConfigurationError("tools", problem, fix="Leave some out")
+    return tuple(_read_tool(tool, f"tools[{at}]") for at, tool in enumerate(given.tools))
+
+
+def _read_tool(tool: InputTool, field: str) -> ClientTool:
+    try:
+        return ClientTool(tool.name, tool.description, tool.parameters or {})
+    except ConfigurationError as error:
+        place = field + error.argument.removeprefix("ClientTool")
+        raise ConfigurationError(place, error.problem, fix=error.fix) from error
 
 
 def read_context(given: RunInput) -> str:

@@ -22,6 +22,7 @@ from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
     NotTaken,
     check_names,
+    check_tool_count,
     make_client_tool,
     make_schema,
 )
@@ -72,6 +73,7 @@ def _read_choice(choice: Literal["none", "auto", "required"] | ChatToolChoice | 
 def make_client_tools(tools: Sequence[ChatFunctionTool] | None) -> list[ClientTool]:
     """Return the tools of the caller. Raises ProblemError for a tool that is not a function."""
     made = []
+    check_tool_count(tools or (), "tools")
     for at, tool in enumerate(tools or ()):
         if tool.type != "function" or tool.function is None:
             detail = f"a tool of the type {tool.type!r} is not taken; the agent has its own tools"
