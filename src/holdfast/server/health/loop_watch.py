@@ -74,9 +74,8 @@ class LoopWatch:
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._seen: tuple[float, LoopWork] | None = None
-        self._labels: set[tuple[str, str]] = set()
-        self._next_line = 0.0
-        self._unlogged = 0
+        self._lines: dict[tuple[str, str], tuple[float, int]] = {}
+        """By what ran: when the next line may be written, and how many were left out."""
         self.blocked = Metric(
             "holdfast_loop_blocked_total",
             "How often the event loop was blocked for more than 0.25 seconds, by what ran.",
@@ -131,12 +130,11 @@ class LoopWatch:
             return
         work = seen[1] if seen is not None and seen[0] == due else LoopWork()
         labels = (work.route, work.agent)
-        if labels not in self._labels and len(self._labels) >= _MOST_LABELS:
+        if labels not in self._lines and len(self._lines) >= _MOST_LABELS:
             labels = ("other", "")
-        self._labels.add(labels)
         self.blocked.add(labels)
         self.seconds.add(labels, blocked)
-        self._write_line(now, f"was blocked for {blocked:.2f} s by {work.describe()}")
+        self._write_line(labels, now, f"was blocked for {blocked:.2f} s by {work.describe()}")
 
     def look(self) -> None:
         """Look, in any thread, whether the loop is blocked, and by what."""
@@ -159,12 +157,13 @@ class LoopWatch:
                 told = seen[0]
                 _log.warning("the event loop is blocked by %s", seen[1].describe())
 
-    def _write_line(self, now: float, text: str) -> None:
-        if now < self._next_line:
-            self._unlogged += 1
+    def _write_line(self, labels: tuple[str, str], now: float, text: str) -> None:
+        next_line, unlogged = self._lines.get(labels, (now, 0))
+        if now < next_line:
+            self._lines[labels] = (next_line, unlogged + 1)
             return
-        more = f"; {self._unlogged} more times since the last line" if self._unlogged else ""
-        self._next_line, self._unlogged = now + _SECONDS_BETWEEN_LINES, 0
+        more = f"; {unlogged} more times since the last line" if unlogged else ""
+        self._lines[labels] = (now + _SECONDS_BETWEEN_LINES, 0)
         _log.warning("the event loop %s%s", text, more)
 
     def _find_work(self) -> LoopWork:
