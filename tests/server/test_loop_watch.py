@@ -17,7 +17,7 @@ from holdfast import Agent, tool
 from holdfast.client import Client
 from holdfast.core.messages import ToolCall
 from holdfast.server import create_app
-from holdfast.server.health.loop_watch import LoopWatch
+from holdfast.server.loop_watch import LoopWatch
 from holdfast.testing import ScriptedModel
 
 LOGGER = "holdfast.server.loop"

@@ -29,10 +29,10 @@ from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.stack import AccessControl, protect
 from holdfast.server.api.native_api import NativeApi
 from holdfast.server.api.routes import OPERATIONS
-from holdfast.server.health.loop_watch import LoopWatch, note_requests
 from holdfast.server.health.prometheus import Metric
 from holdfast.server.health.queue_metrics import measure_queue
 from holdfast.server.health.turn_counts import TurnCounts
+from holdfast.server.loop_watch import LoopWatch, note_requests
 from holdfast.server.problem_responses import ProblemError, respond_problem, to_problem
 from holdfast.server.protocols.agui import routes as agui
 from holdfast.server.protocols.openai_errors import OpenAIErrors
@@ -75,8 +75,7 @@ def create_app(
     serving = queue_turns(service, ServiceLifetime(service, grace), queue)
     if isinstance(serving, EntryWorker):
         control.readiness.add_check("worker", serving.check)
-    watch = LoopWatch()
-    control.metrics.add_metrics(watch.read_metrics)
+    watch = _watch_loop(control)
     if service.inbox is not None:
         control.metrics.add_metrics(partial(_read_queue, service.inbox))
 
@@ -97,11 +96,7 @@ def create_app(
             Mount("/vercel", routes=vercel.routes()),
             Mount("/agui", routes=agui.routes()),
         ],
-        middleware=[
-            Middleware(note_requests, watch=watch),
-            Middleware(OpenAIErrors),
-            Middleware(protect, access=control),
-        ],
+        middleware=_list_middleware(control, watch),
         lifespan=lifespan,
         exception_handlers={HoldfastError: _refuse, ProblemError: _refuse},
     )
@@ -130,6 +125,20 @@ def _control_access(service: ServiceTenants, access: AccessOptions | None) -> Ac
     control.readiness.is_journal_lost = lambda: control.outage.is_known
     control.readiness.add_check("journal", service.check_journal)
     return control
+
+
+def _watch_loop(control: AccessControl) -> LoopWatch:
+    watch = LoopWatch()
+    control.metrics.add_metrics(watch.read_metrics)
+    return watch
+
+
+def _list_middleware(control: AccessControl, watch: LoopWatch) -> list[Middleware]:
+    return [
+        Middleware(note_requests, watch=watch),
+        Middleware(OpenAIErrors),
+        Middleware(protect, access=control),
+    ]
 
 
 async def _read_queue(inbox: Inbox) -> list[Metric]:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from holdfast.core.schema_checks.schema_compiler import CompiledSchema, compile_schema
-from holdfast.core.schema_checks.schema_nodes import MOST_PROBLEMS
+from holdfast.core.schema_checks.schema_compiler import compile_schema
+from holdfast.core.schema_checks.schema_nodes import MOST_PROBLEMS, CompiledSchema
 from holdfast.core.schema_checks.schema_places import SchemaError
 from holdfast.core.schema_checks.step_budget import CHECK_STEPS, COMPILE_STEPS, StepBudget
 

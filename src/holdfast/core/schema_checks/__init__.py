@@ -1,4 +1,4 @@
-"""JSON Schemas of callers: their limits, their compilation and the check of a value, in counted steps.
+"""Compiles JSON Schemas of callers and checks values by them, in counted steps.
 
 A schema and the value that it is checked against may come from anybody. So each part of a schema is compiled once,
 each pair of a part and a value is decided once, and all work counts its steps and stops at a limit. This room must

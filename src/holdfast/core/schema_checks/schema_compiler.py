@@ -30,11 +30,11 @@ from holdfast.core.schema_checks.pattern_weight import weigh_pattern
 from holdfast.core.schema_checks.schema_nodes import (
     Branch,
     CheckState,
+    CompiledSchema,
     Fits,
     Keyword,
     NestedTooDeeplyError,
     SchemaNode,
-    ValueProblem,
     shorten,
 )
 from holdfast.core.schema_checks.schema_places import Part, SchemaError, SchemaPlaces
@@ -93,42 +93,6 @@ _REFERENCE_ALONE: Final = frozenset(
     {"$ref", "title", "description", "$comment", "default", "examples"}
 )
 """A part with no other keywords is what it refers to."""
-
-
-class CompiledSchema:
-    """A schema that values can be checked by; it may be shared.
-
-    Args:
-        root: the node of the whole schema.
-        steps: the steps that it took to compile it.
-        pattern_size: the size of its patterns.
-    """
-
-    __slots__ = ("pattern_size", "root", "steps")
-
-    def __init__(self, root: SchemaNode, steps: int, pattern_size: int) -> None:
-        self.root = root
-        self.steps = steps
-        self.pattern_size = pattern_size
-
-    def find_problems(self, value: object, budget: StepBudget) -> list[ValueProblem]:
-        """Return why a value does not fit, at most 50 problems; none if it fits.
-
-        Args:
-            value: plain JSON data.
-            budget: the steps that the check may take.
-        """
-        state = CheckState(budget)
-        try:
-            if self.root.fits(value, state):
-                return []
-            self.root.explain(value, (), state)
-        except StepsExceededError as error:
-            text = f"cannot be checked against its schema in {error.limit:,} steps; make it smaller"
-            return [ValueProblem((), text, value)]
-        except (NestedTooDeeplyError, RecursionError):
-            return [ValueProblem((), "is nested too deeply", value)]
-        return state.problems or [ValueProblem((), "does not fit its schema", value)]
 
 
 def compile_schema(schema: Part, make_pattern: MakePattern, budget: StepBudget) -> CompiledSchema:

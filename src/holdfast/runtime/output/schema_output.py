@@ -25,8 +25,8 @@ from pydantic_core import SchemaError as PatternError
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
-from holdfast.core.schema_checks.schema_compiler import CompiledSchema, compile_schema
-from holdfast.core.schema_checks.schema_nodes import shorten
+from holdfast.core.schema_checks.schema_compiler import compile_schema
+from holdfast.core.schema_checks.schema_nodes import CompiledSchema, shorten
 from holdfast.core.schema_checks.schema_places import SchemaError
 from holdfast.core.schema_checks.step_budget import CHECK_STEPS, COMPILE_STEPS, StepBudget
 from holdfast.runtime.output.pydantic_output import WrittenSchema
