@@ -76,8 +76,6 @@ def create_app(
     if isinstance(serving, EntryWorker):
         control.readiness.add_check("worker", serving.check)
     watch = _watch_loop(control)
-    if service.inbox is not None:
-        control.metrics.add_metrics(partial(_read_queue, service.inbox))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -124,6 +122,8 @@ def _control_access(service: ServiceTenants, access: AccessOptions | None) -> Ac
     control.readiness.is_stopping = lambda: service.is_closing
     control.readiness.is_journal_lost = lambda: control.outage.is_known
     control.readiness.add_check("journal", service.check_journal)
+    if service.inbox is not None:
+        control.metrics.add_metrics(partial(_read_queue, service.inbox))
     return control
 
 
