@@ -75,7 +75,7 @@ def create_app(
     serving = queue_turns(service, ServiceLifetime(service, grace), queue)
     if isinstance(serving, EntryWorker):
         control.readiness.add_check("worker", serving.check)
-    watch = _watch_loop(control)
+    watch = _measure_process(control, service.inbox)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -122,14 +122,15 @@ def _control_access(service: ServiceTenants, access: AccessOptions | None) -> Ac
     control.readiness.is_stopping = lambda: service.is_closing
     control.readiness.is_journal_lost = lambda: control.outage.is_known
     control.readiness.add_check("journal", service.check_journal)
-    if service.inbox is not None:
-        control.metrics.add_metrics(partial(_read_queue, service.inbox))
     return control
 
 
-def _watch_loop(control: AccessControl) -> LoopWatch:
+def _measure_process(control: AccessControl, inbox: Inbox | None) -> LoopWatch:
+    """Add the metrics of the event loop and of the queue; return the watch of the loop."""
     watch = LoopWatch()
     control.metrics.add_metrics(watch.read_metrics)
+    if inbox is not None:
+        control.metrics.add_metrics(partial(_read_queue, inbox))
     return watch
 
 

@@ -141,7 +141,10 @@ class LoopWatch:
         due, now = self._due, self._monotonic()
         if not due or now - due <= _SECONDS_UNTIL_LOOK or self._seen is not None:
             return
-        work = self._find_work()
+        try:
+            work = self._find_work()
+        except RuntimeError:  # the loop changed something meanwhile, so it runs
+            return
         if self._due == due:  # otherwise the loop runs again, and does something else
             self._seen = (due, work)
 
