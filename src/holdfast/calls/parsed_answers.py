@@ -70,7 +70,7 @@ class AnswerType:
     Args:
         routines: whether an answer may name a routine.
 
-    >>> AnswerType(routines=True).check('{"agent_final_response": "", "routine_number": 1}')
+    >>> AnswerType(routines=True).check('{"agent_final_response": "", "routine_number": 1}', StepBudget(1))
     Invalid(problems=(Problem(path='', expected='Expected `str` of length >= 1 - at `$.agent_final_response`', got=''),))
     """
 

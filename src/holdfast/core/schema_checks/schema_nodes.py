@@ -246,8 +246,8 @@ class CompiledSchema:
 def shorten(value: object) -> str:
     """Return a value for a message, at most about 80 characters of each text in it.
 
-    >>> shorten("a" * 200)
-    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"
+    >>> len(shorten("a" * 200))
+    80
     """
     try:
         return _short.repr(value)
