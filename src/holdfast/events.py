@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.core.notices import BreakerChanged as BreakerChanged
     from holdfast.core.notices import CircuitBreakerTriggered as CircuitBreakerTriggered
     from holdfast.core.notices import CustomNotice as CustomNotice
+    from holdfast.core.notices import DuplicateCall as DuplicateCall
     from holdfast.core.notices import FromAgent as FromAgent
     from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
     from holdfast.core.notices import Notice as Notice
@@ -63,6 +64,7 @@ _HOME: dict[str, str] = {
     "CharactersReplaced": "holdfast.core.deltas",
     "CircuitBreakerTriggered": "holdfast.core.notices",
     "CustomNotice": "holdfast.core.notices",
+    "DuplicateCall": "holdfast.core.notices",
     "Event": "holdfast.core.events",
     "EventObserver": "holdfast.telemetry.observers",
     "FailedTarget": "holdfast.core.events",

@@ -142,6 +142,24 @@ async def test_ids_that_repeat_in_every_reply_are_distinguished(wire: str, mode:
     assert sorted(seen.ran) == ["Faro"] * 3 + ["Porto"] * 3
 
 
+async def test_a_call_that_a_reply_has_twice_runs_once_and_the_history_is_accepted(
+    wire: str, mode: str
+) -> None:
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
+        if request.tool_results:
+            return " and ".join(result.text for result in request.tool_results)
+        return [call("weather", {"city": "Porto"}, id="call_7")] * 2
+
+    seen = Seen()
+    async with Emulator(choose_reply) as emulator:
+        agent = agent_for(wire, emulator, seen)
+        for _ in range(2):
+            result = await turn(agent, mode, session="alice")
+            assert result.output == "sunny in Porto and sunny in Porto"
+        assert [entry.problem for entry in emulator.requests] == [""] * 4
+    assert seen.ran == ["Porto"] * 2
+
+
 async def test_a_failed_tool_is_reported_and_can_be_called_again(wire: str, mode: str) -> None:
     calls: list[str] = []
 

@@ -27,6 +27,7 @@ from holdfast.core.notices import (
     BreakerChanged,
     CustomNotice,
     PermissionRuleUnmatched,
+    DuplicateCall,
     ReplyReplaced,
     RetryScheduled,
     ToolStarted,
@@ -188,8 +189,10 @@ def _describe_work(item: Item, width: int) -> str | None:
         return f"▸ {shorten(item.name, 30)}({shorten(item.arguments, width - 34)})"
     if isinstance(item, HostedToolStarted | HostedToolFinished):
         return shorten(_describe_hosted(item), width)
-    if isinstance(item, ToolFinished):
+    if isinstance(item, ToolFinished) and not item.same_as:
         return shorten(_describe_result(item), width)
+    if isinstance(item, DuplicateCall):
+        return shorten(f"= {item.name}: the reply has this call twice, and it runs once", width)
     if isinstance(item, CustomNotice):
         return shorten(f"· {_describe_custom(item)}", width)
     return None

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.codecs.output_mode import OutputMethod
 from holdfast.codecs.reply_checks import truncated_error
+from holdfast.core.duplicate_calls import find_duplicate_calls
 from holdfast.core.errors import TruncatedError
 from holdfast.core.messages import (
     FinishReason,
@@ -57,7 +58,12 @@ def replace_output_call(reply: Reply, output: OutputSchema) -> Reply:
     if len(output_calls) < len(reply.calls):
         parts: tuple[Part, ...] = tuple(part for part in reply.parts if part not in output_calls)
         return msgspec.structs.replace(reply, parts=parts)
-    texts = dict.fromkeys(_output_text(call, names[call.name], output) for call in output_calls)
+    duplicates = find_duplicate_calls(output_calls)
+    texts = dict.fromkeys(
+        _output_text(call, names[call.name], output)
+        for at, call in enumerate(output_calls)
+        if at not in duplicates
+    )
     others = [other for part in reply.parts if (other := _part_beside_output(part)) is not None]
     parts = (*others, Text("\n".join(texts)))
     kind = reply.kind if reply.kind is not ReplyKind.MALFORMED_CALL else ReplyKind.COMPLETE

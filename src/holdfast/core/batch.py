@@ -1,14 +1,18 @@
 """The tool calls of one reply, and their results.
 
 Results arrive in any order and enter the history in the order of the calls. A batch must never leave
-a call without a result: providers refuse such a history.
+a call without a result: providers refuse such a history. A call that the reply has twice runs once,
+and both calls get its result.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.effects import Effect, RunTool, tool_key
+from holdfast.core.duplicate_calls import find_duplicate_calls
+from holdfast.core.effects import CopyResult, Effect, RunTool, call_index, tool_key
+from holdfast.core.errors import ErrorInfo
+from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Message, Text, ToolCall, ToolResult, tool_results, user
 
 NOT_RUN_TEXT = "Error: Function '{name}' was not run: the turn was stopped before it began."
@@ -30,7 +34,17 @@ class Batch:
         by_code: code made the calls, not the model.
     """
 
-    __slots__ = ("_by_code", "_iteration", "_turn", "_unfinished", "calls", "has_begun", "results")
+    __slots__ = (
+        "_by_code",
+        "_duplicates",
+        "_errors",
+        "_iteration",
+        "_turn",
+        "_unfinished",
+        "calls",
+        "has_begun",
+        "results",
+    )
 
     is_output = False
     """Whether the call is the call of an output function."""
@@ -49,6 +63,8 @@ class Batch:
         self._unfinished = unfinished
         self._by_code = by_code
         self.calls = calls
+        self._duplicates = find_duplicate_calls(calls)
+        self._errors: dict[int, ErrorInfo | None] = {}
         self.results: dict[int, ToolResult] = {}
         self.has_begun = False
         """Whether the tools may have started, in this process or an earlier one."""
@@ -61,12 +77,26 @@ class Batch:
         """Whether every call has its result."""
         return len(self.results) == len(self.calls)
 
+    def add_result(self, event: ToolFinished) -> None:
+        """Store the result of one call."""
+        index = call_index(event.key)
+        self.results[index] = event.result
+        if self._duplicates:
+            self._errors[index] = event.error
+
     def plan_effects(self) -> dict[str, Effect]:
-        """Return one effect for each call, by key."""
+        """Return one effect for each call, by key; for duplicates, when all other calls have results."""
         planned: dict[str, Effect] = {}
         for index, call in enumerate(self.calls):
-            key = tool_key(self._turn, self._iteration, index)
-            planned[key] = RunTool(key, call, index, self._unfinished, self._by_code)
+            if index in self.results:
+                continue
+            key, first = tool_key(self._turn, self._iteration, index), self._duplicates.get(index)
+            if first is None:
+                planned[key] = RunTool(key, call, index, self._unfinished, self._by_code)
+            elif first in self.results:
+                same_as = tool_key(self._turn, self._iteration, first)
+                result, error = self.results[first], self._errors.get(first)
+                planned[key] = CopyResult(key, index, same_as, result, error)
         return planned
 
     def fill_missing(self, text: str, started_keys: tuple[str, ...]) -> None:
@@ -78,6 +108,9 @@ class Batch:
         """
         for index, call in enumerate(self.calls):
             if index in self.results:
+                continue
+            if index in self._duplicates:
+                self.results[index] = self.results[self._duplicates[index]]
                 continue
             in_doubt = tool_key(self._turn, self._iteration, index) in started_keys
             message = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)

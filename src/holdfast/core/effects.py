@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import Status
-from holdfast.core.messages import ToolCall
+from holdfast.core.messages import ToolCall, ToolResult
 
 
 class AcceptTurn(Struct, frozen=True, tag="accept_turn"):
@@ -51,6 +51,16 @@ class RunTool(Struct, frozen=True, tag="run_tool", omit_defaults=True):
     by_code: bool = False
 
 
+class CopyResult(Struct, frozen=True, tag="copy_result", omit_defaults=True):
+    """Give a call the result of the same call in its reply, whose key is `same_as`. No tool runs."""
+
+    key: str
+    index: int
+    same_as: str
+    result: ToolResult
+    error: ErrorInfo | None = None
+
+
 class CloseTurn(Struct, frozen=True, tag="close_turn", omit_defaults=True):
     """End the turn with this status."""
 
@@ -66,7 +76,7 @@ class CheckOutput(Struct, frozen=True, tag="check_output"):
     length: int
 
 
-Effect: TypeAlias = AcceptTurn | CallModel | RunTool | CheckOutput | CloseTurn
+Effect: TypeAlias = AcceptTurn | CallModel | RunTool | CopyResult | CheckOutput | CloseTurn
 """What a run asks its surroundings to do next."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -163,7 +163,8 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
     """One call has its result, a success or an error. Key: `t{turn}.i{iteration}.tool.{index}`.
 
     `usage` counts the tokens of agents and models that ran inside the call. `downtime` is as in
-    `ModelReplied`.
+    `ModelReplied`. `same_as` is set if the reply has this call twice: the tool did not run for it, and
+    the result is that of the call with this key.
     """
 
     key: str
@@ -173,6 +174,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
     attempts: int = 1
     usage: Usage = Usage()
     downtime: float = 0.0
+    same_as: str = ""
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)

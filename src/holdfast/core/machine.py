@@ -17,6 +17,7 @@ import msgspec
 from holdfast.core import effects as ef
 from holdfast.core import events as ev
 from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch, OutputCall
+from holdfast.core.duplicate_calls import count_distinct_calls
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
 from holdfast.core.history_versions import HistoryVersions, check_change, compact_history
 from holdfast.core.limits import Limits
@@ -269,7 +270,9 @@ class SessionMachine:
     def allows_tools(self, calls: tuple[ToolCall, ...]) -> bool:
         """Whether the tools of a reply with these calls are what comes after it."""
         most = self.limits.tool_calls
-        return bool(calls) and (most is None or self.tools_run + len(calls) <= most)
+        return bool(calls) and (
+            most is None or self.tools_run + count_distinct_calls(calls) <= most
+        )
 
     def _take_calls(self, event: ev.ModelReplied, calls: tuple[ToolCall, ...]) -> None:
         unfinished, by_code = event.reply.kind is ReplyKind.TRUNCATED, bool(event.by)
@@ -334,8 +337,8 @@ class SessionMachine:
         self.turn_history.withhold_results(self.transcript)
 
     def _on_tool_finished(self, event: ev.ToolFinished) -> None:
-        self._batch.results[ef.call_index(event.key)] = event.result
-        self.tools_run += 1
+        self._batch.add_result(event)
+        self.tools_run += not event.same_as
         self._downtime += event.downtime
         if event.usage != _NO_USAGE:  # few tools ask models
             self.usage = self.usage + event.usage

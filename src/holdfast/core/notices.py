@@ -97,6 +97,17 @@ class ToolStarted(Struct, frozen=True):
     attempt: int = 1
 
 
+class DuplicateCall(Struct, frozen=True, gc=False):
+    """The reply has the same call twice: the call `key` does not run for a second time.
+
+    It gets the result of the call with the key `same_as`. `name` is the name of the tool.
+    """
+
+    key: str
+    same_as: str
+    name: str
+
+
 class CircuitBreakerTriggered(Struct, frozen=True, gc=False):
     """The model repeats a call: call number `count` of the tool does not run, and the turn ends."""
 
@@ -201,6 +212,7 @@ Notice: TypeAlias = (
     | RetryScheduled
     | BreakerChanged
     | ToolStarted
+    | DuplicateCall
     | CircuitBreakerTriggered
     | MaxConsecutiveErrorsExceeded
     | TotalErrorThresholdExceeded

@@ -49,7 +49,9 @@ def looks_like_error(result: ToolResult) -> bool:
 
 
 def is_failure(event: ToolFinished, detector: Detector) -> bool:
-    """Whether the call failed. A denied call did not."""
+    """Whether the call failed. A denied call did not, and a call that its reply has twice fails once."""
+    if event.same_as:
+        return False
     if detector is is_error_result and not event.result.is_error:
         return False
     if event.error is not None and event.error.code in NOT_FAILURES:

@@ -300,12 +300,15 @@ class BeforeTools(HookContext[D_co], Generic[D_co], frozen=True):
 
     `calls` are the calls with their validated arguments, in the order of the reply. `invalid` has the
     indexes of the calls whose arguments were refused: they are as the model wrote them and do not run.
+    `duplicates` has the indexes of the calls that the reply has twice: they do not run a second time,
+    and get the result of the first one.
     """
 
     iteration: int
     reply: Reply
     calls: tuple[ToolCall, ...]
     invalid: frozenset[int] = frozenset()
+    duplicates: frozenset[int] = frozenset()
 
 
 class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.duplicate_calls import find_duplicate_calls
 from holdfast.core.effects import call_index
 from holdfast.core.events import ToolFinished
 from holdfast.core.messages import Media, Part, Text, ToolCall
@@ -100,8 +101,11 @@ def count_reply(state: RecentCalls, parts: tuple[Part, ...], max_count: int) -> 
     """
     last, recent, worst = dict(state.last), state.recent, _NONE
     current: list[tuple[str, str]] = []
-    for call in parts:
-        if not isinstance(call, ToolCall):
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    duplicates = find_duplicate_calls(calls)
+    for at, call in enumerate(calls):
+        if at in duplicates:  # it does not run
+            current.append(current[duplicates[at]])
             continue
         name, written = call.name or "_unknown", call.arguments
         before, count = last.get(name), 1

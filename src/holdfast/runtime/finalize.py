@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.core.deltas import TextDelta
 from holdfast.core.effects import (
     CloseTurn,
+    CopyResult,
     RunTool,
     interrupted_key,
     nested_run_id,
@@ -127,7 +128,8 @@ async def finalize_left_turn(run: ActiveTurn, by: str = "", parking: Parking | N
     if machine.has_begun_tools:
         left = {effect.key for effect in machine.pending_effects()}
         run.effects.leave(left)
-        for key in left - machine.questions.unstarted_askers:
+        copies = {one.key for one in machine.pending_effects() if isinstance(one, CopyResult)}
+        for key in left - copies - machine.questions.unstarted_askers:
             run.effects.start(key)
     reason: Literal["cancelled", "parked"] = "cancelled" if parking is None else "parked"
     await finalize_turn(run, reason, by=by, parking=parking)

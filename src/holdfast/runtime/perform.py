@@ -19,6 +19,7 @@ from holdfast.core.effects import (
     CallModel,
     CheckOutput,
     CloseTurn,
+    CopyResult,
     Effect,
     RunTool,
 )
@@ -34,6 +35,7 @@ from holdfast.core.events import (
     ToolFinished,
 )
 from holdfast.core.messages import Text, ToolCall, ToolResult, Usage
+from holdfast.core.notices import DuplicateCall
 from holdfast.core.printable import escape_invisible
 from holdfast.core.redaction import redact
 from holdfast.middleware.hook_contexts import ToolUse
@@ -167,8 +169,12 @@ def _find_attempt_hooks(
 
 def _log_unknown_tool(run: ActiveTurn, call: ToolCall, key: str) -> None:
     """Log a call of a tool that does not exist. Its name is the model's, and may hold anything."""
-    name = escape_invisible(redact(shorten_name(call.name))).replace("\n", "\\n")
+    name = _to_log_line(shorten_name(call.name))
     _log.warning("tool %s (%s of run %s) does not exist, so it was not run", name, key, run.run_id)
+
+
+def _to_log_line(name: str) -> str:
+    return escape_invisible(redact(name)).replace("\n", "\\n")
 
 
 def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
@@ -232,6 +238,28 @@ def _may_write(run: ActiveTurn, call: ToolCall) -> bool:
     return tool is not None and tool.effect not in ("read", "idempotent")
 
 
+async def copy_result(run: ActiveTurn, effect: CopyResult) -> ToolFinished:
+    """Give a call that its reply has twice the result of the first one, and tell the readers."""
+    name = shorten_name(effect.result.name)
+    _log.warning(
+        "tool %s (%s of run %s) was called twice by one reply, and runs once",
+        _to_log_line(name),
+        effect.key,
+        run.run_id,
+    )
+    run.hooks.facts.emit(DuplicateCall(effect.key, effect.same_as, name))
+    if run.hooks.iteration is not None:
+        run.hooks.iteration.results[effect.index] = effect.result
+    return ToolFinished(
+        key=effect.key,
+        at=run.plan.clock.now(),
+        result=effect.result,
+        error=effect.error,
+        attempts=0,
+        same_as=effect.same_as,
+    )
+
+
 async def check_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:
     """Check an output. A validator that raises an unexpected exception ends the turn.
 
@@ -263,6 +291,7 @@ _FUNCTIONS: dict[type[Effect], Callable[..., Awaitable[Event]]] = {
     AcceptTurn: accept_turn,
     CallModel: call_model,
     RunTool: run_tool,
+    CopyResult: copy_result,
     CheckOutput: check_output,
     CloseTurn: close_turn,
 }

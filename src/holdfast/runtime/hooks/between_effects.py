@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.duplicate_calls import find_duplicate_calls
 from holdfast.core.effects import Effect, RunTool, after_key, begun_key, closed_key, tool_key
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import (
@@ -116,7 +117,12 @@ def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | TurnClosed | Non
         if run.shutdown is None:
             return make_marker(run, ())
         turn, iteration, calls = run.machine.turn, run.machine.iteration, event.reply.calls
-        tools = [RunTool(tool_key(turn, iteration, at), call, at) for at, call in enumerate(calls)]
+        duplicates = find_duplicate_calls(calls)
+        tools = [
+            RunTool(tool_key(turn, iteration, at), call, at)
+            for at, call in enumerate(calls)
+            if at not in duplicates
+        ]
         return make_marker(run, tools)
     if not _completes_turn(run.machine, event):
         return None
@@ -190,6 +196,7 @@ async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, *, by_code: bool
         reply=this.reply,
         calls=calls,
         invalid=invalid,
+        duplicates=frozenset(find_duplicate_calls(this.calls)),
     )
 
     def take(_: BeforeTools, hook: Hook, decision: Decision) -> None:

@@ -147,7 +147,7 @@ def _with_answer(history: CallHistory, key: str, given: GivenAnswer) -> CallHist
 
 def _end_call(history: CallHistory, event: ToolFinished) -> CallHistory:
     call = history.open_calls[event.key]
-    ran = event.error is None or event.error.code not in _NOT_RUN
+    ran = not event.same_as and (event.error is None or event.error.code not in _NOT_RUN)
     past = history.past_calls
     if ran:
         past = (*past, msgspec.structs.replace(call, at=event.at))[-MOST_CALLS:]
