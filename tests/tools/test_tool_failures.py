@@ -1,7 +1,6 @@
 """What an exception of a tool means for retry."""
 
 import errno
-import socket
 import urllib.error
 from email.message import Message
 from typing import Any
@@ -68,7 +67,6 @@ def test_programming_errors_are_not_retried(error: Exception) -> None:
         (TimeoutError(), Category.TIMEOUT),
         (BlockingIOError(), Category.TRANSIENT),
         (ConnectionResetError(), Category.TRANSIENT),
-        (socket.gaierror(), Category.TRANSIENT),
         (OSError(errno.EIO, "x"), Category.TRANSIENT),
         (FileNotFoundError("x"), Category.CLIENT_ERROR),
         (PermissionError("x"), Category.CLIENT_ERROR),

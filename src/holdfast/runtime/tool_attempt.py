@@ -41,6 +41,7 @@ from holdfast.resilience.pipeline import (
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.telemetry.observers import wait_for_nobody
 from holdfast.tools.checked_call import CheckedCall, Invocation, call_failed
+from holdfast.tools.connection_failures import find_connection_failure
 from holdfast.tools.context import EventSink, ToolContext
 from holdfast.tools.invoke import invoke_checked
 from holdfast.tools.tool import ToolEffect
@@ -169,6 +170,10 @@ def _is_in_doubt(error: Exception, info: ErrorInfo) -> bool:
 
     Other exceptions of a tool say where its code stopped; these two come from the other side.
     """
+    failure = find_connection_failure(error)
+    if failure is not None:
+        return failure.is_in_doubt
+    # What is left is the response of a server, such as 504.
     known = (info, classify(error))
     if any(one.landed is Landed.NO for one in known):
         return False

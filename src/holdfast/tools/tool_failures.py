@@ -1,12 +1,11 @@
 """Classifies the exception of a tool: its category, and whether the call may have taken effect.
 
-An exception of Holdfast has its own `ErrorInfo`; otherwise an HTTP status decides, and then a table
-by type. The `safe` text contains only the type's name.
+An exception of Holdfast has its own `ErrorInfo`; otherwise an HTTP status decides, then the table of
+`tools.connection_failures`, and then the type. The `safe` text contains only the type's name.
 """
 
 from __future__ import annotations
 
-import errno
 import math
 import re
 import time
@@ -17,6 +16,7 @@ from holdfast.core.detached_errors import change_texts
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 from holdfast.core.output import OutputRejected
 from holdfast.core.redaction import redact
+from holdfast.tools.connection_failures import ConnectionFailure, find_connection_failure
 from holdfast.tools.results import replace_surrogates
 
 
@@ -61,7 +61,11 @@ _WRONG_FILE = (
 )
 """Permanent errors of the file system."""
 
-_NOT_CONNECTED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH})
+_MEANINGS = {
+    ConnectionFailure.TIMED_OUT: (ErrorCategory.TIMEOUT, Landed.UNKNOWN),
+    ConnectionFailure.LOST: (ErrorCategory.TRANSIENT, Landed.UNKNOWN),
+    ConnectionFailure.NOT_SENT: (ErrorCategory.TRANSIENT, Landed.NO),
+}
 
 _BY_STATUS = {
     401: ErrorCategory.AUTH_ERROR,
@@ -118,16 +122,17 @@ def _classify_error(error: BaseException, text: str) -> tuple[ErrorCategory, Lan
     if isinstance(error, ToolError | OutputRejected):
         return ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN, None
     status = _find_status(error)
+    lost = find_connection_failure(error)
     if status is None:
-        if (meaning := _classify_type(error)) is not None:
+        if (meaning := _classify_type(error, lost)) is not None:
             return *meaning, None
         if match := _STATUS_IN_TEXT.search(text[:_LONGEST_TEXT]):
             status = int(match[1] or match[2])
     if status is None:
         return ErrorCategory.UNKNOWN, Landed.UNKNOWN, None
     category = _classify_status(status, text)
-    # A 4xx status proves that the request had no effect, except 408.
-    rejected = 400 <= status < 500 and status != 408
+    # A 4xx status proves that the request had no effect, except 408, or if an earlier one got none.
+    rejected = 400 <= status < 500 and status != 408 and not (lost is not None and lost.is_in_doubt)
     return category, Landed.NO if rejected else Landed.UNKNOWN, status
 
 
@@ -141,16 +146,15 @@ def _classify_group(
     return worst[0], Landed.NO if landed == {Landed.NO} else Landed.UNKNOWN, worst[2]
 
 
-def _classify_type(error: BaseException) -> tuple[ErrorCategory, Landed] | None:
+def _classify_type(
+    error: BaseException, lost: ConnectionFailure | None
+) -> tuple[ErrorCategory, Landed] | None:
     if isinstance(error, _PROGRAMMING) or _is_iterator_exhausted(error):
         return ErrorCategory.PROGRAMMING, Landed.UNKNOWN
-    if isinstance(error, TimeoutError):
-        return ErrorCategory.TIMEOUT, Landed.UNKNOWN
+    if lost is not None:
+        return _MEANINGS[lost]
     if isinstance(error, _WRONG_FILE):
         return ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN
-    if isinstance(error, OSError):
-        never_sent = error.errno in _NOT_CONNECTED or isinstance(error, ConnectionRefusedError)
-        return ErrorCategory.TRANSIENT, Landed.NO if never_sent else Landed.UNKNOWN
     return None
 
 

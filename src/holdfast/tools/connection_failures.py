@@ -1,0 +1,309 @@
+"""The table of exceptions that leave open whether a tool acted, and of those that prove it did not.
+
+After a timeout or a lost connection nobody knows whether the other side acted. If no connection was
+made, nothing was sent. The classes are named by package and name, so none of their packages is
+imported. An exception that is not in the table counts by its own name and by its causes. This module
+must never call code of an exception except `code()` and `details()` of gRPC and `__str__`, whose errors
+it ignores.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Final
+
+from holdfast.core.errors import ErrorCategory, HoldfastError, Landed
+
+_DEEPEST: Final = 24
+_MOST: Final = 1_000
+_LONGEST_TEXT: Final = 2_000
+
+
+class ConnectionFailure(Enum):
+    """What an exception says about a connection."""
+
+    TIMED_OUT = "timed_out"
+    """No answer came in time: the tool may have acted."""
+    LOST = "lost"
+    """The connection broke: the tool may have acted."""
+    NOT_SENT = "not_sent"
+    """There was no connection, or the other side took no request: the tool did not act."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the tool may have acted."""
+        return self is not ConnectionFailure.NOT_SENT
+
+
+_LOST, _TIMED_OUT, _NOT_SENT = (
+    ConnectionFailure.LOST,
+    ConnectionFailure.TIMED_OUT,
+    ConnectionFailure.NOT_SENT,
+)
+
+_ANSWERED: Final = (
+    "builtins FileExistsError FileNotFoundError IsADirectoryError NotADirectoryError PermissionError",
+    "requests HTTPError",
+    "urllib HTTPError",
+)
+"""Subclasses of the classes below that say nothing about a connection."""
+
+_TABLE: Final = {
+    _TIMED_OUT: (
+        "builtins TimeoutError",
+        "subprocess TimeoutExpired",
+        "httpx ReadTimeout WriteTimeout TimeoutException",
+        "httpcore ReadTimeout WriteTimeout TimeoutException",
+        "requests ReadTimeout Timeout",
+        "urllib3 ReadTimeoutError TimeoutError",
+        "aiohttp ServerTimeoutError SocketTimeoutError",
+        "botocore ReadTimeoutError",
+        "redis TimeoutError",
+        "pymongo NetworkTimeout ExecutionTimeout WTimeoutError",
+        "trio TooSlowError",
+    ),
+    _LOST: (
+        "builtins OSError EOFError",
+        "asyncio IncompleteReadError",
+        "concurrent BrokenExecutor",
+        "http HTTPException",
+        "imaplib IMAP4.abort",
+        "ftplib error_temp error_proto",
+        "anyio BrokenResourceError ClosedResourceError EndOfStream BrokenWorkerProcess",
+        "trio BrokenResourceError ClosedResourceError",
+        "httpx RequestError",
+        "httpcore NetworkError ProtocolError ReadError WriteError RemoteProtocolError",
+        "requests RequestException",
+        "urllib3 MaxRetryError ProtocolError IncompleteRead SSLError",
+        "aiohttp ClientConnectionError ClientOSError ClientPayloadError ServerConnectionError",
+        "botocore HTTPClientError ConnectionClosedError ResponseStreamingError IncompleteReadError",
+        "psycopg OperationalError InterfaceError",
+        "asyncpg InterfaceError",
+        "redis ConnectionError",
+        "pymongo ConnectionFailure WriteConcernError",
+    ),
+    _NOT_SENT: (
+        "builtins ConnectionRefusedError",
+        "socket gaierror herror",
+        "ssl SSLCertVerificationError",
+        "http InvalidURL NotConnected CannotSendRequest CannotSendHeader UnknownProtocol",
+        "smtplib SMTPConnectError SMTPHeloError SMTPNotSupportedError",
+        "httpx ConnectError ConnectTimeout PoolTimeout ProxyError UnsupportedProtocol LocalProtocolError",
+        "httpcore ConnectError ConnectTimeout PoolTimeout ProxyError UnsupportedProtocol",
+        "httpcore LocalProtocolError ConnectionNotAvailable",
+        "requests ConnectTimeout ProxyError MissingSchema InvalidSchema InvalidURL InvalidHeader",
+        "requests InvalidProxyURL",
+        "urllib3 NewConnectionError ConnectTimeoutError NameResolutionError ProxyError",
+        "urllib3 EmptyPoolError ClosedPoolError",
+        "aiohttp ClientConnectorError ClientConnectorCertificateError ClientProxyConnectionError",
+        "aiohttp ConnectionTimeoutError ServerFingerprintMismatch",
+        "botocore EndpointConnectionError ConnectTimeoutError ProxyConnectionError",
+        "psycopg ConnectionTimeout",
+        "psycopg_pool PoolTimeout PoolClosed TooManyRequests",
+        "redis AuthenticationError AuthorizationError BusyLoadingError MaxConnectionsError",
+        "pymongo ServerSelectionTimeoutError WaitQueueTimeoutError",
+    ),
+}
+"""The classes and their subclasses; the class nearest to the exception decides."""
+
+_BY_CLASS: Final[dict[str, ConnectionFailure | None]] = {
+    f"{package}.{name}": failure
+    for failure, rows in ((None, _ANSWERED), *_TABLE.items())
+    for package, *names in map(str.split, rows)
+    for name in names
+}
+
+_NO_WAY_THERE: Final = frozenset(
+    {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
+)
+
+_BY_GRPC_CODE: Final = {
+    "DEADLINE_EXCEEDED": _TIMED_OUT,
+    "UNAVAILABLE": _LOST,
+    "CANCELLED": _LOST,
+    "UNKNOWN": _LOST,
+    "INTERNAL": _LOST,
+    "DATA_LOSS": _LOST,
+}
+
+_BY_SQLSTATE: Final = {
+    "08001": _NOT_SENT,  # the client could not connect
+    "08004": _NOT_SENT,  # the server refused the connection
+    "53300": _NOT_SENT,  # too many connections
+    "57P03": _NOT_SENT,  # cannot connect now
+    "40003": _LOST,  # whether the statement was completed is unknown
+    "57P01": _LOST,  # the server was shut down
+    "57P02": _LOST,  # it crashed
+    "57P05": _LOST,  # the session was idle for too long
+    "25P03": _LOST,
+}
+
+# These packages raise the same class for a connection that failed and for one that was lost. The client
+# of Redis does too, but it repeats a command by itself, so its last text proves nothing.
+_NEVER_SENT_TEXT: Final = {
+    "psycopg": re.compile(
+        r"^(?:connection failed|connection to server at|could not connect|could not translate host"
+        r"|failed to resolve host|couldn't get a connection)"
+    ),
+    "grpc": re.compile(r"failed to connect to all addresses|DNS resolution failed"),
+}
+
+_TIMED_OUT_NAME: Final = re.compile(r"(?i:time[ds]?_?out)|Deadline|DEADLINE")
+_LOST_NAME: Final = re.compile(
+    r"(?i:disconnect|hang_?up|broken_?pipe|connection_?(?:is_?)?(?:error|fail|lost|loss|close|reset|abort"
+    r"|broken|drop|terminat|interrupt|gone)|(?:lost|clos|reset|broken|dropped|no)\w{0,3}_?connection)"
+)
+_REFUSED_NAME: Final = re.compile(r"(?i:^connect_?timeout(?:error)?$|connection_?refused)")
+
+
+def find_connection_failure(error: BaseException) -> ConnectionFailure | None:
+    """Return what an exception and its causes say about a connection; None if they say nothing.
+
+    A cause that leaves open whether the tool acted is enough, and so is an exception that was handled
+    when this one was raised. `NOT_SENT` is proved by the exception itself or by what it wraps.
+
+    >>> find_connection_failure(TimeoutError())
+    <ConnectionFailure.TIMED_OUT: 'timed_out'>
+    >>> find_connection_failure(ConnectionRefusedError())
+    <ConnectionFailure.NOT_SENT: 'not_sent'>
+    >>> find_connection_failure(ValueError("no such account"))
+    """
+    search = _Search()
+    found = search.judge(error)
+    # A tool may have tried another way after its first one: what it handled counts too.
+    while search.handled and (found is None or not found.is_in_doubt):
+        before = search.judge(search.handled.pop())
+        if before is not None and before.is_in_doubt:
+            return before
+    return found
+
+
+class _Search:
+    """One walk through an exception and its causes, which may be a graph with cycles."""
+
+    __slots__ = ("_seen", "handled")
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self.handled: list[BaseException] = []
+        """The exceptions that were being handled when those that were judged were raised."""
+
+    def judge(self, error: BaseException, depth: int = 0) -> ConnectionFailure | None:
+        """Return what an exception says by itself and by what it wraps."""
+        if id(error) in self._seen:
+            return None
+        if depth > _DEEPEST or len(self._seen) >= _MOST:
+            return _LOST  # nobody knows what the rest says
+        self._seen.add(id(error))
+        wrapped = [self.judge(one, depth + 1) for one in _find_wrapped(error)]
+        if error.__context__ is not None:
+            self.handled.append(error.__context__)
+        if isinstance(error, BaseExceptionGroup):
+            return _join_members(wrapped)
+        own = _judge_class(error)
+        if own is _NOT_SENT:
+            return own
+        doubt = next((one for one in wrapped if one is not None and one.is_in_doubt), None)
+        if doubt is not None:
+            return own or doubt
+        # A class that says nothing may be raised after other work: its reason proves nothing.
+        return _NOT_SENT if own is not None and _NOT_SENT in wrapped else own
+
+
+def _join_members(members: list[ConnectionFailure | None]) -> ConnectionFailure | None:
+    for member in members:
+        if member is not None and member.is_in_doubt:
+            return member
+    return _NOT_SENT if members and all(one is _NOT_SENT for one in members) else None
+
+
+def _find_wrapped(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions that an exception names as its reason."""
+    if isinstance(error, BaseExceptionGroup):
+        yield from error.exceptions
+    candidates = [error.__cause__, *error.args[:4]]
+    # urllib3 and urllib, SQLAlchemy, aiohttp, botocore
+    names = ("reason", "orig", "os_error", "original_error", "error")
+    candidates += [_read(error, name) for name in names]
+    if isinstance(options := _read(error, "kwargs"), Mapping):
+        candidates.append(options.get("error"))
+    for one in candidates:
+        if isinstance(one, BaseException):
+            yield one
+
+
+def _judge_class(error: BaseException) -> ConnectionFailure | None:
+    """Return what the exception's own class, code and text say."""
+    if isinstance(error, HoldfastError):
+        return _judge_info(error)
+    if isinstance(error, OSError) and error.errno in _NO_WAY_THERE:
+        return _NOT_SENT
+    state = _read(error, "sqlstate") or _read(error, "pgcode")
+    if isinstance(state, str) and state:  # the code of a server of PostgreSQL
+        return _BY_SQLSTATE.get(state, _LOST if state.startswith("08") else None)
+    for kind in type(error).__mro__:
+        # httpx2 and psycopg2 have the classes of httpx and psycopg.
+        package = kind.__module__.partition(".")[0].removesuffix("2")
+        key = f"{package}.{kind.__qualname__}"
+        if key == "grpc.RpcError":
+            return _judge_grpc(error)
+        if key in _BY_CLASS:
+            never_sent = _NEVER_SENT_TEXT.get(package)
+            if never_sent is not None and never_sent.search(_read_text(error)):
+                return _NOT_SENT
+            return _BY_CLASS[key]
+        if package != "builtins" and (failure := _judge_name(kind.__name__)) is not None:
+            return failure
+    return None
+
+
+def _judge_name(name: str) -> ConnectionFailure | None:
+    """Judge a class that is in no table by its name."""
+    if _REFUSED_NAME.search(name):
+        return _NOT_SENT
+    if _TIMED_OUT_NAME.search(name):
+        return _TIMED_OUT
+    return _LOST if _LOST_NAME.search(name) else None
+
+
+def _judge_info(error: HoldfastError) -> ConnectionFailure | None:
+    info = error.info
+    if info.landed is Landed.NO:
+        return _NOT_SENT
+    if info.category is ErrorCategory.TIMEOUT:
+        return _TIMED_OUT
+    return _LOST if info.category is ErrorCategory.TRANSIENT and info.status is None else None
+
+
+def _judge_grpc(error: BaseException) -> ConnectionFailure | None:
+    code, details = _call(error, "code"), _call(error, "details")
+    failure = _BY_GRPC_CODE.get(str(_read(code, "name")))
+    if failure is _LOST and isinstance(details, str):
+        never = _NEVER_SENT_TEXT["grpc"].search(details[:_LONGEST_TEXT])
+        return _NOT_SENT if never else failure
+    return failure
+
+
+def _call(holder: object, name: str) -> object:
+    method = _read(holder, name)
+    try:
+        return method() if callable(method) else method
+    except Exception:  # noqa: BLE001  # REASON: the method is the code of a library
+        return None
+
+
+def _read(holder: object, name: str) -> object:
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # noqa: BLE001  # REASON: a property is the code of a library
+        return None
+
+
+def _read_text(error: BaseException) -> str:
+    try:
+        return str(error)[:_LONGEST_TEXT]
+    except Exception:  # noqa: BLE001  # REASON: `__str__` is the code of a library
+        return ""

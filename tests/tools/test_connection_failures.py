@@ -1,0 +1,340 @@
+"""Which exceptions leave open whether a tool acted, of whatever package, through whatever causes."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import errno
+import ftplib
+import http.client
+import imaplib
+import smtplib
+import socket
+import ssl
+import subprocess
+import urllib.error
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import aiohttp
+import anyio
+import httpx
+import psycopg
+import pytest
+import requests
+import urllib3.exceptions as urllib3
+from aiohttp.client_reqrep import ConnectionKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Agent, ToolError, tool
+from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ProviderError
+from holdfast.core.messages import ToolCall
+from holdfast.testing import FakeClock, ScriptedModel
+from holdfast.tools.connection_failures import ConnectionFailure, find_connection_failure
+from holdfast.tools.tool_failures import failure_info
+
+POOL: Any = None
+KEY = ConnectionKey("h", 1, False, True, None, None, None)
+
+
+class CardTimedOutError(Exception):
+    """A class of a library that nobody knows."""
+
+
+class LostConnection(Exception):
+    pass
+
+
+class ServerDisconnected(Exception):
+    pass
+
+
+class PaymentConnectTimeout(Exception):
+    pass
+
+
+class ConnectTimeout(Exception):
+    pass
+
+
+class AccountNotFound(Exception):
+    pass
+
+
+class PaymentTimeout(AccountNotFound):
+    pass
+
+
+class HalfOpenError(LostConnection):
+    pass
+
+
+OPEN = [
+    TimeoutError(),
+    TimeoutError(),
+    concurrent.futures.TimeoutError(),
+    subprocess.TimeoutExpired("pay", 3),
+    EOFError(),
+    asyncio.IncompleteReadError(b"", 3),
+    imaplib.IMAP4.abort("command: SELECT => socket error: EOF"),
+    smtplib.SMTPServerDisconnected("Connection unexpectedly closed"),
+    http.client.RemoteDisconnected("closed"),
+    http.client.IncompleteRead(b""),
+    http.client.BadStatusLine("?"),
+    ftplib.error_temp("426 Connection closed"),
+    ConnectionResetError(),
+    ConnectionAbortedError(),
+    BrokenPipeError(),
+    OSError(errno.ETIMEDOUT, "x"),
+    ssl.SSLEOFError(8, "EOF"),
+    ssl.SSLZeroReturnError(6, "closed"),
+    BrokenProcessPool("terminated abruptly"),
+    urllib.error.URLError(TimeoutError()),
+    anyio.BrokenResourceError(),
+    anyio.EndOfStream(),
+    httpx.ReadTimeout("x"),
+    httpx.WriteTimeout("x"),
+    httpx.ReadError("x"),
+    httpx.RemoteProtocolError("x"),
+    requests.ReadTimeout(),
+    requests.Timeout(),
+    requests.ConnectionError(urllib3.ProtocolError("aborted", ConnectionResetError())),
+    requests.exceptions.ChunkedEncodingError(),
+    urllib3.ReadTimeoutError(POOL, "/", "x"),
+    urllib3.ProtocolError("x"),
+    urllib3.MaxRetryError(POOL, "/", urllib3.ReadTimeoutError(POOL, "/", "x")),
+    aiohttp.ServerTimeoutError(),
+    aiohttp.SocketTimeoutError(),
+    aiohttp.ServerDisconnectedError(),
+    aiohttp.ClientPayloadError(),
+    aiohttp.ClientConnectionResetError(),
+    aiohttp.ClientOSError(errno.ECONNRESET, "x"),
+    psycopg.OperationalError("server closed the connection unexpectedly"),
+    psycopg.errors.AdminShutdown(),
+    psycopg.errors.ConnectionFailure(),
+    psycopg.errors.StatementCompletionUnknown(),
+    CardTimedOutError(),
+    LostConnection(),
+    ServerDisconnected(),
+    PaymentConnectTimeout(),
+    PaymentTimeout(),
+    HalfOpenError(),
+    ExceptionGroup("x", [ConnectionRefusedError(), TimeoutError()]),
+    ExceptionGroup("x", [AccountNotFound(), ExceptionGroup("y", [EOFError()])]),
+    ProviderError("x", info=ErrorInfo(category=ErrorCategory.TIMEOUT, safe="x")),
+]
+
+NOT_SENT = [
+    ConnectionRefusedError(),
+    OSError(errno.ECONNREFUSED, "x"),
+    OSError(errno.EHOSTUNREACH, "x"),
+    socket.gaierror(socket.EAI_NONAME, "x"),
+    ssl.SSLCertVerificationError(),
+    smtplib.SMTPConnectError(421, "busy"),
+    http.client.CannotSendRequest(),
+    urllib.error.URLError(ConnectionRefusedError()),
+    urllib.error.URLError(socket.gaierror()),
+    httpx.ConnectError("x"),
+    httpx.ConnectTimeout("x"),
+    httpx.PoolTimeout("x"),
+    requests.ConnectTimeout(),
+    requests.exceptions.ProxyError(),
+    requests.ConnectionError(
+        urllib3.MaxRetryError(POOL, "/", urllib3.NewConnectionError(POOL, "refused"))
+    ),
+    requests.exceptions.SSLError(
+        urllib3.MaxRetryError(POOL, "/", urllib3.SSLError(ssl.SSLCertVerificationError()))
+    ),
+    urllib3.ConnectTimeoutError(),
+    urllib3.NameResolutionError("h", POOL, socket.gaierror()),
+    aiohttp.ClientConnectorError(KEY, ConnectionRefusedError()),
+    aiohttp.ConnectionTimeoutError(),
+    psycopg.OperationalError("connection failed: connection to server at ... refused"),
+    psycopg.errors.ConnectionTimeout("connection timeout expired"),
+    psycopg.errors.CannotConnectNow(),
+    psycopg.errors.TooManyConnections(),
+    ConnectTimeout(),
+    ExceptionGroup("x", [ConnectionRefusedError(), socket.gaierror()]),
+]
+
+SILENT = [
+    ValueError("x"),
+    KeyError("timeout"),
+    AccountNotFound(),
+    FileNotFoundError(),
+    PermissionError(),
+    ToolError("The connection timed out."),
+    requests.HTTPError(),
+    psycopg.errors.DeadlockDetected(),
+    psycopg.errors.QueryCanceled(),
+    ExceptionGroup("x", [ConnectionRefusedError(), AccountNotFound()]),
+]
+
+
+def _name(error: Exception) -> str:
+    return type(error).__name__
+
+
+@pytest.mark.parametrize("error", OPEN, ids=_name)
+def test_it_is_open_whether_the_tool_acted(error: Exception) -> None:
+    found = find_connection_failure(error)
+    assert found is not None
+    assert found.is_in_doubt
+    info = failure_info(error, "pay")
+    assert info.landed is Landed.UNKNOWN
+    assert info.category.is_retryable
+
+
+@pytest.mark.parametrize("error", NOT_SENT, ids=_name)
+def test_nothing_was_sent(error: Exception) -> None:
+    assert find_connection_failure(error) is ConnectionFailure.NOT_SENT
+    assert failure_info(error, "pay").landed is Landed.NO
+
+
+@pytest.mark.parametrize("error", SILENT, ids=_name)
+def test_it_says_nothing_about_a_connection(error: Exception) -> None:
+    assert find_connection_failure(error) is None
+
+
+@pytest.mark.parametrize("error", OPEN, ids=_name)
+def test_it_is_found_through_causes(error: Exception) -> None:
+    for wrap in (raise_from, raise_during, raise_from_none, twice(raise_from), as_argument):
+        found = find_connection_failure(wrap(AccountNotFound("x"), error))
+        assert found is not None, wrap
+        assert found.is_in_doubt
+
+
+@pytest.mark.parametrize("error", OPEN, ids=_name)
+def test_a_second_way_that_did_not_connect_does_not_undo_the_first(error: Exception) -> None:
+    for second in (ConnectionRefusedError(), connected_late()):
+        found = find_connection_failure(raise_during(second, error))
+        assert found is not None
+        assert found.is_in_doubt
+
+
+def connected_late() -> Exception:
+    return raise_from(httpx.ConnectError("x"), ConnectionRefusedError())
+
+
+@pytest.mark.parametrize("error", NOT_SENT, ids=_name)
+def test_a_reason_proves_nothing_for_a_class_that_says_nothing(error: Exception) -> None:
+    # The tool may have acted before, as far as its exception tells.
+    assert find_connection_failure(raise_from(AccountNotFound(), error)) is None
+    lost = find_connection_failure(raise_from(LostConnection(), error))
+    assert lost is ConnectionFailure.NOT_SENT
+
+
+def test_a_first_way_that_did_not_connect_proves_nothing_for_the_second() -> None:
+    error = raise_during(LostConnection(), ConnectionRefusedError())
+    assert find_connection_failure(error) is ConnectionFailure.LOST
+
+
+def raise_from(error: Exception, cause: Exception) -> Exception:
+    try:
+        raise error from cause
+    except type(error) as raised:
+        return raised
+
+
+def raise_during(error: Exception, handled: Exception) -> Exception:
+    try:
+        try:
+            raise handled
+        except type(handled):
+            raise error  # noqa: B904  # REASON: this is what is tested
+    except type(error) as raised:
+        return raised
+
+
+def raise_from_none(error: Exception, handled: Exception) -> Exception:
+    raised = raise_during(error, handled)
+    raised.__suppress_context__ = True
+    return raised
+
+
+def as_argument(error: Exception, reason: Exception) -> Exception:
+    return type(error)("it failed", reason)
+
+
+Wrap = Callable[[Exception, Exception], Exception]
+
+
+def twice(wrap: Wrap) -> Wrap:
+    return lambda error, cause: wrap(AccountNotFound(), wrap(error, cause))
+
+
+def test_causes_in_a_circle_and_without_end() -> None:
+    one, other = AccountNotFound(), AccountNotFound()
+    one.__cause__, other.__cause__ = other, one
+    one.__context__, other.__context__ = one, one
+    assert find_connection_failure(one) is None
+    chain = AccountNotFound()
+    for _ in range(5_000):
+        outer = AccountNotFound()
+        outer.__cause__ = chain
+        chain = outer
+    found = find_connection_failure(chain)
+    assert found is not None  # nobody knows what is at its end
+    assert found.is_in_doubt
+
+
+class Hostile(Exception):
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+ERRORS = st.sampled_from([*OPEN, *NOT_SENT, *SILENT]) | st.builds(Hostile)
+
+
+@given(
+    st.recursive(
+        ERRORS,
+        lambda inner: st.builds(
+            ExceptionGroup, st.just("x"), st.lists(inner, min_size=1, max_size=3)
+        ),
+    )
+)
+def test_a_group_is_open_if_one_member_is(error: Exception) -> None:
+    def leaves(one: BaseException) -> list[BaseException]:
+        if isinstance(one, BaseExceptionGroup):
+            return [leaf for member in one.exceptions for leaf in leaves(member)]
+        return [one]
+
+    verdicts = [find_connection_failure(leaf) for leaf in leaves(error)]
+    found = find_connection_failure(error)
+    doubtful = any(one is not None and one.is_in_doubt for one in verdicts)
+    assert doubtful == (found is not None and found.is_in_doubt)
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [
+        (subprocess.TimeoutExpired("pay", 3), 1),
+        (imaplib.IMAP4.abort("EOF"), 1),
+        (EOFError(), 1),
+        (raise_from(ValueError("x"), CardTimedOutError()), 1),
+        (httpx.ReadTimeout("x"), 1),
+        (ConnectionRefusedError(), 4),
+        (httpx.ConnectTimeout("x"), 4),
+        (ValueError("x"), 4),
+    ],
+    ids=lambda value: _name(value) if isinstance(value, Exception) else "",
+)
+async def test_how_often_a_plain_tool_runs(error: Exception, times: int) -> None:
+    ran: list[str] = []
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        ran.append("pay")
+        raise error
+
+    model = ScriptedModel(ToolCall("1", "pay", "{}"), "done")
+    result = await Agent(model, tools=[pay], clock=FakeClock()).run("go")
+    assert result.output == "done"
+    assert len(ran) == times
