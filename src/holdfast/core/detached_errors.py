@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from holdfast.core.error_arguments import read_error_info
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import Reply
@@ -104,9 +105,9 @@ class _Cleaner:
         """Clean an error of Holdfast in place."""
         self._cleaned[id(error)] = error
         remove = self._secrets.remove_from
-        error.info = clean_info(error.info, self._secrets)
-        if error.partial is not None:
-            error.partial = clean_reply(error.partial, self._secrets)
+        error.info = clean_info(read_error_info(error), self._secrets)
+        partial: object = getattr(error, "partial", None)
+        error.partial = clean_reply(partial, self._secrets) if isinstance(partial, Reply) else None
         error.args = tuple(remove(arg) if isinstance(arg, str) else arg for arg in error.args)
         for name, value in vars(error).items():
             if isinstance(value, str) and name not in _MODEL_TEXT:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 
 class ErrorCategory(StrEnum):
@@ -57,6 +58,25 @@ _RETRYABLE = frozenset(
 )
 
 
+ADVICE: dict[ErrorCategory, str] = {
+    ErrorCategory.TRANSIENT: "This is usually temporary: try again in a moment.",
+    ErrorCategory.TIMEOUT: "Try again, or allow more time.",
+    ErrorCategory.RATE_LIMIT_RETRYABLE: "Wait, send fewer requests at once, or ask the provider for a higher limit.",
+    ErrorCategory.RATE_LIMIT_TERMINAL: "Waiting does not help: check the plan and the billing.",
+    ErrorCategory.AUTH_ERROR: "Check the API key and its permissions.",
+    ErrorCategory.CONTEXT_WINDOW: "Shorten the conversation, or use a model with a larger context window.",
+    ErrorCategory.SERVER_ERROR: "The provider has an internal error: try again in a moment.",
+    ErrorCategory.MODEL_NOT_FOUND: "Check the model's name and that your account can use it.",
+    ErrorCategory.EMPTY_RESPONSE: "Try again, or rephrase the request.",
+    ErrorCategory.INVALID_RESPONSE: "Try again; if the error persists, check the base URL.",
+    ErrorCategory.CONTENT_FILTERED: "Trying again does not help: change the request.",
+    ErrorCategory.TRUNCATED: "Raise the output limit, or ask for less at once.",
+    ErrorCategory.CLIENT_ERROR: "The request itself must change before it can succeed.",
+    ErrorCategory.LIMIT: "Raise the limit if the work needs it.",
+}
+"""What a user can do about a failure of each category."""
+
+
 class Landed(StrEnum):
     """Whether the operation may have taken effect: NO means certainly not, UNKNOWN that it might."""
 
@@ -84,6 +104,15 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: str | None = None
 
     def __post_init__(self) -> None:
+        for name, kinds, wanted in _FIELDS:
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                got = type(value).__name__
+                raise TypeError(f"ErrorInfo.{name} must be {wanted}, got {got}")
+            if wanted in _TEXTS and isinstance(value, str) and type(value) is not str:
+                force_setattr(self, name, str.__str__(value))  # an event holds plain texts only
+        if self.status is not None:
+            force_setattr(self, "status", int(self.status))
         wait = self.retry_after
         if wait is not None and (not math.isfinite(wait) or wait < 0):
             raise ValueError("retry_after must be a finite number of seconds, at least 0")
@@ -99,3 +128,19 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
             f"{name}={value!r}" for name in names if (value := getattr(self, name)) is not None
         ]
         return f"ErrorInfo({', '.join(known)}, safe={self.safe!r})"
+
+
+_TEXTS = ("a text", "a text or None")
+_TEXT_OR_NONE = (str, type(None))
+_FIELDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+    ("safe", str, "a text"),
+    ("private", str, "a text"),
+    ("category", ErrorCategory, "an ErrorCategory, such as ErrorCategory.TRANSIENT"),
+    ("landed", Landed, "Landed.NO or Landed.UNKNOWN"),
+    ("retry_after", (int, float, type(None)), "a number of seconds or None"),
+    ("status", (int, type(None)), "an HTTP status or None"),
+    *(
+        (name, _TEXT_OR_NONE, "a text or None")
+        for name in ("code", "request_id", "provider", "type")
+    ),
+)

@@ -46,6 +46,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NewType
 
+from holdfast.core.error_arguments import find_wrong_argument
+from holdfast.core.error_info import ADVICE
 from holdfast.core.error_info import ErrorCategory as ErrorCategory
 from holdfast.core.error_info import ErrorInfo as ErrorInfo
 from holdfast.core.error_info import Landed as Landed
@@ -64,6 +66,15 @@ class HoldfastError(Exception):
         message: what happened and what to do next, safe to show.
         info: the details; derived from the message by default.
         partial: the part of the reply that arrived, if a reply had begun.
+
+    Raises:
+        ConfigurationError: an argument has the wrong type.
+
+    >>> ProviderError(ErrorInfo(category=ErrorCategory.TIMEOUT, safe="no answer"))
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: message: must be a text, got ErrorInfo. Write \
+ProviderError(info.safe, info=info)
     """
 
     default_category = ErrorCategory.UNKNOWN
@@ -71,6 +82,9 @@ class HoldfastError(Exception):
     def __init__(
         self, message: str, *, info: ErrorInfo | None = None, partial: Reply | None = None
     ) -> None:
+        wrong = find_wrong_argument(type(self).__name__, message, info, partial)
+        if wrong is not None:
+            raise ConfigurationError(wrong[0], wrong[1], fix=wrong[2])
         super().__init__(message)
         self.info = info or ErrorInfo(
             category=self.default_category, safe=message, landed=Landed.UNKNOWN
@@ -427,22 +441,6 @@ def tool_failure_text(name: str, message: str, *, detailed: bool = False) -> Saf
     return SafeText(f"Error invoking function '{name}': {redact(message)}")
 
 
-_ADVICE: dict[ErrorCategory, str] = {
-    ErrorCategory.TRANSIENT: "This is usually temporary: try again in a moment.",
-    ErrorCategory.TIMEOUT: "Try again, or allow more time.",
-    ErrorCategory.RATE_LIMIT_RETRYABLE: "Wait, send fewer requests at once, or ask the provider for a higher limit.",
-    ErrorCategory.RATE_LIMIT_TERMINAL: "Waiting does not help: check the plan and the billing.",
-    ErrorCategory.AUTH_ERROR: "Check the API key and its permissions.",
-    ErrorCategory.CONTEXT_WINDOW: "Shorten the conversation, or use a model with a larger context window.",
-    ErrorCategory.SERVER_ERROR: "The provider has an internal error: try again in a moment.",
-    ErrorCategory.MODEL_NOT_FOUND: "Check the model's name and that your account can use it.",
-    ErrorCategory.EMPTY_RESPONSE: "Try again, or rephrase the request.",
-    ErrorCategory.INVALID_RESPONSE: "Try again; if the error persists, check the base URL.",
-    ErrorCategory.CONTENT_FILTERED: "Trying again does not help: change the request.",
-    ErrorCategory.TRUNCATED: "Raise the output limit, or ask for less at once.",
-    ErrorCategory.CLIENT_ERROR: "The request itself must change before it can succeed.",
-    ErrorCategory.LIMIT: "Raise the limit if the work needs it.",
-}
 _BAD_OUTPUT = "Try again, or say in the instructions what the answer must look like."
 
 
@@ -454,7 +452,7 @@ def explain(info: ErrorInfo) -> SafeText:
     """
     if not isinstance(info, ErrorInfo):
         raise ConfigurationError("info", f"must be an ErrorInfo, got {type(info).__name__}")
-    advice = _BAD_OUTPUT if info.code == "output" else _ADVICE.get(info.category, "")
+    advice = _BAD_OUTPUT if info.code == "output" else ADVICE.get(info.category, "")
     if info.category is ErrorCategory.CLIENT_ERROR and not info.provider and info.status is None:
         advice = ""  # a local error: no provider refused a request, and the message says what to do
     text = info.safe.rstrip()

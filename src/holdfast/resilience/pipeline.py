@@ -22,6 +22,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
+from holdfast.core.error_arguments import read_error_info
 from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
 from holdfast.core.events import FailedTarget
 from holdfast.core.messages import Reply
@@ -94,12 +95,12 @@ class Failed(Struct, frozen=True):
 
 def failed_outcome(error: HoldfastError) -> Failed:
     """The outcome for an exception of Holdfast."""
-    return Failed(error, error.info)
+    return Failed(error, read_error_info(error))
 
 
 def unsent_outcome(error: HoldfastError) -> Failed:
     """The outcome of an operation that was rejected before it started."""
-    return Failed(error, error.info, attempts=0, sent=False)
+    return Failed(error, read_error_info(error), attempts=0, sent=False)
 
 
 Outcome: TypeAlias = Done[T] | Failed

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.detached_errors import clean_error, clean_info
 from holdfast.core.effects import CallModel, withheld_key
+from holdfast.core.error_arguments import read_error_info
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -57,6 +58,7 @@ from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.toolsets.offered_tools import offer_tools, offered_names
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 from holdfast.tools.context import UsageSink
+from holdfast.tools.tool_failures import error_text
 
 _log = logging.getLogger("holdfast")
 
@@ -254,12 +256,12 @@ def _make_limit_failure(text: str, limit: str) -> Failed:
 def make_unexpected(error: Exception) -> Failed:
     """Return the failure of a call that an unexpected exception stopped."""
     if isinstance(error, HoldfastError):
-        return Failed(error, error.info)
+        return Failed(error, read_error_info(error))
     name = type(error).__name__
     info = ErrorInfo(
         category=ErrorCategory.PROGRAMMING,
         safe=f"An unexpected {name} stopped this call; the log has the details.",
-        private=redact(f"{name}: {error}"),
+        private=redact(f"{name}: {error_text(error)}"),
         code=name,
     )
     return Failed(error, info)

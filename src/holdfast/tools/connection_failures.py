@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final
 
+from holdfast.core.error_arguments import read_error_info
 from holdfast.core.errors import ErrorCategory, HoldfastError, Landed
 
 _DEEPEST: Final = 24
@@ -270,7 +271,7 @@ def _judge_name(name: str) -> ConnectionFailure | None:
 
 
 def _judge_info(error: HoldfastError) -> ConnectionFailure | None:
-    info = error.info
+    info = read_error_info(error)
     if info.landed is Landed.NO:
         return _NOT_SENT
     if info.category is ErrorCategory.TIMEOUT:

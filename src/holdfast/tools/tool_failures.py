@@ -12,8 +12,17 @@ import time
 from collections.abc import Mapping
 from typing import cast
 
+from msgspec.structs import replace
+
 from holdfast.core.detached_errors import change_texts
-from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
+from holdfast.core.error_arguments import find_wrong_argument, read_error_info
+from holdfast.core.errors import (
+    ConfigurationError,
+    ErrorCategory,
+    ErrorInfo,
+    HoldfastError,
+    Landed,
+)
 from holdfast.core.output import OutputRejected
 from holdfast.core.redaction import redact
 from holdfast.tools.connection_failures import ConnectionFailure, find_connection_failure
@@ -32,6 +41,12 @@ class ToolError(Exception):
     ...
     holdfast.tools.tool_failures.ToolError: No flights on that day. Try the day after.
     """
+
+    def __init__(self, *texts: str) -> None:
+        for text in texts:
+            if (wrong := find_wrong_argument(type(self).__name__, text)) is not None:
+                raise ConfigurationError(wrong[0], wrong[1], fix=wrong[2])
+        super().__init__(*texts)
 
 
 _PROGRAMMING = (
@@ -93,7 +108,11 @@ def failure_info(error: BaseException, name: str) -> ErrorInfo:
     False
     """
     if isinstance(error, HoldfastError):
-        return change_texts(error.info, redact)  # the tool may have built it from any text
+        info = read_error_info(error)
+        if isinstance(error, ConfigurationError) and info.landed is Landed.NO:
+            # The call that it is about did nothing; the tool may have.
+            info = replace(info, landed=Landed.UNKNOWN)
+        return change_texts(info, redact)  # the tool may have built it from any text
     text = error_text(error)
     category, landed, status = _classify_error(error, text)
     kind = type(error).__name__

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from holdfast.core.error_arguments import read_error_info
 from holdfast.core.errors import HoldfastError, MiddlewareError
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.hook_calls import hook_failure, is_enabled
@@ -78,13 +79,13 @@ def _failed_wrap(hook: Hook, error: Exception, outcomes: Sequence[Outcome[T]]) -
         failure.__cause__ = error
         error = failure
     if not outcomes:
-        return Failed(error, error.info, attempts=0)
+        return Failed(error, read_error_info(error), attempts=0)
     last = outcomes[-1]
     # The operation may have taken effect before the hook failed, unless its own failure denies it.
     had_no_effect = not last.attempts or (isinstance(last, Failed) and last.may_repeat)
     return Failed(
         error,
-        error.info,
+        read_error_info(error),
         last.attempts,
         may_repeat=had_no_effect,
         tried=last.tried,

@@ -19,6 +19,7 @@ from holdfast.core.effects import Effect
 from holdfast.core.events import Event, ModelReplied, OutputChecked, ToolFinished, TurnClosed
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Record
+from holdfast.journal.readable_events import make_readable
 from holdfast.resilience.clock import Clock
 from holdfast.runtime.sessions.session_pool import OpenSession
 from holdfast.runtime.turn_state.channel import wake_all
@@ -107,6 +108,7 @@ class TurnLog:
             if pending:
                 await self._wait_for_place(is_result=type(event) is ToolFinished)
             event = self._prepare_event(event)
+            marker = marker if marker is None else make_readable(marker)
         except BaseException:
             self._wake_next()  # in the place of this event
             raise
@@ -153,6 +155,7 @@ class TurnLog:
         if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
             event = msgspec.structs.replace(event, downtime=self.idle_seconds)
             self.idle_seconds = 0.0
+        event = make_readable(event)
         self.machine.check_event(event)
         return event
 

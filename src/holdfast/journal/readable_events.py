@@ -1,0 +1,181 @@
+"""Makes sure that an event can be read again before it is saved.
+
+A user's code can put a value of the wrong type into an event: an `ErrorInfo` where a text belongs, a
+list that contains itself, a subclass of `str`. Such a record would be written, and its session could
+never be opened again. So each event is encoded and decoded once, and what does not come back is
+replaced by its text, without secrets. This module must never change an event that can be read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from types import UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.errors import ConfigurationError
+from holdfast.core.events import Event, LimitExtended, ToolsBegun, TurnClosed, TurnResumed
+from holdfast.core.messages import Text
+from holdfast.core.redaction import redact
+from holdfast.journal.encoding import TYPES, decode, encode, record_of, to_line
+from holdfast.journal.port import Record
+
+E = TypeVar("E", bound=Event)
+
+_log = logging.getLogger("holdfast")
+_encode = msgspec.json.Encoder().encode
+_DECODERS: Final = {kind: msgspec.json.Decoder(kind).decode for kind in TYPES.values()}
+_OWN: Final = (ToolsBegun, TurnResumed, LimitExtended)
+"""Events without a value of anybody else."""
+
+_DEEPEST: Final = 40
+_MOST_TEXT: Final = 4_000
+_MOST_ITEMS: Final = 1_000
+
+
+def make_readable(event: E) -> E:
+    """Return an event that can be read again after it was saved: the same one, nearly always.
+
+    Raises:
+        ConfigurationError: nothing of it can be saved.
+
+    >>> event = ToolsBegun("t1.i0.begun", 1.0)
+    >>> make_readable(event) is event
+    True
+    """
+    kind = type(event)
+    if kind in _OWN or (kind is TurnClosed and event.error is None):
+        return event
+    try:
+        _DECODERS[kind](_encode(event))
+    except Exception:  # noqa: BLE001  # REASON: the values are of any type
+        return event if _survives(event) else _replace_wrong(event)
+    return event
+
+
+def _survives(event: Event) -> bool:
+    """Whether an event comes back from the slower path, which accepts lone surrogates."""
+    try:
+        record_of(decode(encode(to_line("", 0, Record(event)))))
+    except Exception:  # noqa: BLE001  # REASON: the values are of any type
+        return False
+    return True
+
+
+def _replace_wrong(event: E) -> E:
+    fields = {
+        field.name: _repair(getattr(event, field.name), field.type, field.default, 0)
+        for field in msgspec.structs.fields(type(event))
+    }
+    wrong = [name for name, value in fields.items() if value is not getattr(event, name)]
+    try:
+        repaired = type(event)(**fields)
+    except Exception as error:
+        raise _unwritable(event) from error
+    if not _survives(repaired):
+        raise _unwritable(event)
+    _log.warning(
+        "event %s held values that cannot be saved, and their texts were saved instead: %s",
+        event.key,
+        ", ".join(wrong),
+    )
+    return repaired
+
+
+def _unwritable(event: Event) -> ConfigurationError:
+    return ConfigurationError("event", f"{event.key} holds values that cannot be saved")
+
+
+def _repair(value: object, wanted: object, default: object, depth: int) -> object:
+    """Return the value if it can be read again as `wanted`, or what replaces it."""
+    if _is_readable(value, wanted):
+        return value
+    if depth < _DEEPEST:
+        rebuilt = _rebuild(value, wanted, depth + 1)
+        if rebuilt is not None and _is_readable(rebuilt, wanted):
+            return rebuilt
+    for candidate in _list_replacements(value, wanted, default):
+        if _is_readable(candidate, wanted):
+            return candidate
+    return default
+
+
+def _is_readable(value: object, wanted: object) -> bool:
+    try:
+        msgspec.convert(msgspec.to_builtins(value, str_keys=True), wanted)
+        text = _encode(value)
+        msgspec.json.decode(text, type=wanted)
+    except UnicodeEncodeError:
+        return True  # lone surrogates are escaped
+    except Exception:  # noqa: BLE001  # REASON: the values are of any type
+        return False
+    return True
+
+
+def _rebuild(value: object, wanted: object, depth: int) -> object:
+    """Return a structure with its wrong parts replaced; None if it is no structure."""
+    if isinstance(value, Struct):
+        kind = next(kind for kind in type(value).__mro__ if kind.__module__.startswith("holdfast."))
+        try:
+            return kind(
+                **{
+                    field.name: _repair(
+                        getattr(value, field.name), field.type, field.default, depth
+                    )
+                    for field in msgspec.structs.fields(kind)
+                }
+            )
+        except Exception:  # noqa: BLE001  # REASON: a check of the struct refuses it
+            return None
+    if isinstance(value, Mapping):
+        inner = next((args[1] for args in _find_arguments(wanted, Mapping, dict)), object)
+        return {
+            _to_text(key): _repair(one, inner, None, depth)
+            for key, one in list(value.items())[:_MOST_ITEMS]
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        inner = next((args[0] for args in _find_arguments(wanted, tuple, list)), object)
+        return tuple(_repair(one, inner, None, depth) for one in list(value)[:_MOST_ITEMS])
+    return None
+
+
+def _find_arguments(wanted: object, *origins: type) -> Iterator[tuple[Any, ...]]:
+    """Yield the arguments of those members of a type that are containers of one of these kinds."""
+    members = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
+    for member in members:
+        origin = get_origin(member)
+        if isinstance(origin, type) and issubclass(origin, origins):
+            yield get_args(member)
+
+
+def _list_replacements(value: object, wanted: object, default: object) -> Iterator[object]:
+    """Yield what may stand for a wrong value, the best first."""
+    text = _to_text(value)
+    yield text
+    yield Text(text)
+    yield (Text(text),)
+    if not isinstance(default, msgspec.UnsetType) and default is not msgspec.NODEFAULT:
+        yield default
+    yield None
+    yield from get_args(wanted) if get_origin(wanted) is Literal else ()
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        yield next(iter(wanted))  # the first one says that nothing is known
+    yield from (0, False, (), {})
+
+
+def _to_text(value: object) -> str:
+    """Return the text of any value, without secrets."""
+    if isinstance(value, str):
+        text = str.__str__(value)
+    elif isinstance(value, bytes | bytearray):
+        text = bytes(value[:_MOST_TEXT]).decode(errors="replace")
+    else:
+        try:
+            text = str.__str__(str(value))
+        except Exception:  # noqa: BLE001  # REASON: `__str__` is the user's code
+            text = f"({type(value).__name__}: its text cannot be read)"
+    return redact(text)[:_MOST_TEXT]
