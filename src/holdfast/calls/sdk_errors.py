@@ -30,6 +30,7 @@ from holdfast.codecs.openai_responses.errors import classify as openai_responses
 from holdfast.codecs.wire import Failure
 from holdfast.core.argument_checks import check_value
 from holdfast.core.detached_errors import clean_info
+from holdfast.core.error_arguments import read_error_info
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
 from holdfast.models.presets import PRESETS
 
@@ -94,7 +95,7 @@ def _classify_chain(exception: BaseException, now: float | None) -> ErrorInfo:
 def _classify_known(error: BaseException, now: float | None) -> ErrorInfo | None:
     """Classify an exception by its own data; None if it holds none."""
     if isinstance(error, HoldfastError):
-        return error.info
+        return read_error_info(error)
     row = _find_row(error)
     if row is not None and row.name in DECISIVE:
         return _classify_by_row(error, row)

@@ -12,6 +12,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.error_arguments import find_wrong_argument
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.problems import Problem
 from holdfast.core.schema_checks.step_budget import StepBudget
@@ -75,6 +77,8 @@ class OutputRejected(Exception):
     """
 
     def __init__(self, message: str) -> None:
+        if (wrong := find_wrong_argument("OutputRejected", message)) is not None:
+            raise ConfigurationError(wrong[0], wrong[1], fix=wrong[2])
         super().__init__(message)
         self.message = message
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -21,10 +21,8 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, LimitExtended, ToolsBegun, TurnClosed, TurnResumed
 from holdfast.core.messages import Text
 from holdfast.core.redaction import redact
-from holdfast.journal.encoding import TYPES, decode, encode, record_of, to_line
+from holdfast.journal.encoding import TYPES, decode, encode, from_json, record_of, to_json, to_line
 from holdfast.journal.port import Record
-
-E = TypeVar("E", bound=Event)
 
 _log = logging.getLogger("holdfast")
 _encode = msgspec.json.Encoder().encode
@@ -37,7 +35,7 @@ _MOST_TEXT: Final = 4_000
 _MOST_ITEMS: Final = 1_000
 
 
-def make_readable(event: E) -> E:
+def make_readable(event: Event) -> Event:
     """Return an event that can be read again after it was saved: the same one, nearly always.
 
     Raises:
@@ -48,26 +46,41 @@ def make_readable(event: E) -> E:
     True
     """
     kind = type(event)
-    if kind in _OWN or (kind is TurnClosed and event.error is None):
+    if kind in _OWN or (isinstance(event, TurnClosed) and event.error is None):
         return event
     try:
-        _DECODERS[kind](_encode(event))
+        is_whole = _DECODERS[kind](_encode(event)) == event
     except Exception:  # noqa: BLE001  # REASON: the values are of any type
-        return event if _survives(event) else _replace_wrong(event)
-    return event
+        is_whole = False
+    return event if is_whole or _survives(event) else _replace_wrong(event)
 
 
 def _survives(event: Event) -> bool:
     """Whether an event comes back from the slower path, which accepts lone surrogates."""
     try:
-        record_of(decode(encode(to_line("", 0, Record(event)))))
+        return _is_same(event, record_of(decode(encode(to_line("", 0, Record(event))))).event)
     except Exception:  # noqa: BLE001  # REASON: the values are of any type
         return False
+
+
+def _is_same(value: object, found: object) -> bool:
+    """Whether JSON has changed no value into another: bytes into a text, or NaN into null."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return not isinstance(found, str)
+    if isinstance(value, float):
+        return found is not None
+    if isinstance(value, Struct) and isinstance(found, Struct):
+        names = found.__struct_fields__
+        return all(_is_same(getattr(value, name), getattr(found, name)) for name in names)
+    if isinstance(value, list | tuple) and isinstance(found, list | tuple):
+        return all(map(_is_same, value, found))
+    if isinstance(value, Mapping) and isinstance(found, Mapping):
+        return all(map(_is_same, value.values(), found.values()))
     return True
 
 
-def _replace_wrong(event: E) -> E:
-    fields = {
+def _replace_wrong(event: Event) -> Event:
+    fields: dict[str, Any] = {
         field.name: _repair(getattr(event, field.name), field.type, field.default, 0)
         for field in msgspec.structs.fields(type(event))
     }
@@ -106,14 +119,10 @@ def _repair(value: object, wanted: object, default: object, depth: int) -> objec
 
 def _is_readable(value: object, wanted: object) -> bool:
     try:
-        msgspec.convert(msgspec.to_builtins(value, str_keys=True), wanted)
-        text = _encode(value)
-        msgspec.json.decode(text, type=wanted)
-    except UnicodeEncodeError:
-        return True  # lone surrogates are escaped
+        plain = from_json(to_json({"value": value}), "event")["value"]
+        return _is_same(value, msgspec.convert(plain, wanted))
     except Exception:  # noqa: BLE001  # REASON: the values are of any type
         return False
-    return True
 
 
 def _rebuild(value: object, wanted: object, depth: int) -> object:
@@ -145,11 +154,14 @@ def _rebuild(value: object, wanted: object, depth: int) -> object:
 
 def _find_arguments(wanted: object, *origins: type) -> Iterator[tuple[Any, ...]]:
     """Yield the arguments of those members of a type that are containers of one of these kinds."""
-    members = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
-    for member in members:
+    for member in _find_members(wanted):
         origin = get_origin(member)
         if isinstance(origin, type) and issubclass(origin, origins):
             yield get_args(member)
+
+
+def _find_members(wanted: object) -> tuple[Any, ...]:
+    return get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
 
 
 def _list_replacements(value: object, wanted: object, default: object) -> Iterator[object]:
@@ -161,10 +173,23 @@ def _list_replacements(value: object, wanted: object, default: object) -> Iterat
     if not isinstance(default, msgspec.UnsetType) and default is not msgspec.NODEFAULT:
         yield default
     yield None
-    yield from get_args(wanted) if get_origin(wanted) is Literal else ()
+    if get_origin(wanted) is Literal:  # a message of nobody in particular is the user's
+        yield from sorted(get_args(wanted), key=lambda member: member != "user")
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         yield next(iter(wanted))  # the first one says that nothing is known
     yield from (0, False, (), {})
+    for kind in _find_members(wanted):
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            yield _make_struct(kind, text)
+
+
+def _make_struct(kind: type[Struct], text: str) -> object:
+    """Return a structure that has a text where it needs a value; None if it does not accept it."""
+    needed = [field for field in msgspec.structs.fields(kind) if field.required]
+    try:
+        return kind(**{one.name: _repair(text, one.type, one.default, _DEEPEST) for one in needed})
+    except Exception:  # noqa: BLE001  # REASON: a check of the struct refuses it
+        return None
 
 
 def _to_text(value: object) -> str:

@@ -24,6 +24,7 @@ from holdfast.core.session_state import Phase
 from holdfast.journal.encoding import corrupt_record
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
+from holdfast.journal.readable_events import make_readable
 from holdfast.journal.retention import Retention
 from holdfast.sessions import overview, session_export
 from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
@@ -97,6 +98,7 @@ class Sessions:
 
     async def _append(self, log: RunLog, session: str, event: Event, **details: object) -> None:
         """Append a change, with the act that makes it."""
+        event = make_readable(event)
         if self._act is None:
             await log.append(session, event)
         else:
