@@ -275,10 +275,8 @@ class SessionMachine:
         )
 
     def _take_calls(self, event: ev.ModelReplied, calls: tuple[ToolCall, ...]) -> None:
-        unfinished, by_code = event.reply.kind is ReplyKind.TRUNCATED, bool(event.by)
-        self._batch = Batch(
-            self.turn, self.iteration, calls, unfinished=unfinished, by_code=by_code
-        )
+        is_cut, by_code = event.reply.kind is ReplyKind.TRUNCATED, bool(event.by)
+        self._batch = Batch(self.turn, self.iteration, calls, unfinished=is_cut, by_code=by_code)
         if not self.allows_tools(calls):
             self._fill_results(OVER_LIMIT_TEXT, ())
             self._end_at_limit("tool_calls")

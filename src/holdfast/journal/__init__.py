@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.core.effects import CallModel as CallModel
     from holdfast.core.effects import CheckOutput as CheckOutput
     from holdfast.core.effects import CloseTurn as CloseTurn
+    from holdfast.core.effects import CopyResult as CopyResult
     from holdfast.core.effects import Effect as Effect
     from holdfast.core.effects import RunTool as RunTool
     from holdfast.core.turn_options import InterruptedRun as InterruptedRun
@@ -42,6 +43,7 @@ _HOME: dict[str, str] = {
     "CallModel": "holdfast.core.effects",
     "CheckOutput": "holdfast.core.effects",
     "CloseTurn": "holdfast.core.effects",
+    "CopyResult": "holdfast.core.effects",
     "Effect": "holdfast.core.effects",
     "InterruptedRun": "holdfast.core.turn_options",
     "Journal": "holdfast.journal.port",
