@@ -7,6 +7,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from apps.terminal.tests.approval.desk import Desk, approve, call, texts
 
@@ -48,8 +49,15 @@ async def test_calls_over_the_rate_are_denied_until_time_has_passed(desk: Desk) 
 
 
 async def test_calls_of_one_reply_count_each_other(desk: Desk) -> None:
-    result = await desk.run(desk.agent([READ, READ, READ], "Ok."))
+    reads = [msgspec.structs.replace(READ, id=f"read_{number}") for number in range(3)]
+    result = await desk.run(desk.agent(reads, "Ok."))
     assert list_refused(texts(result)) == [False, False, True]
+
+
+async def test_a_call_that_a_reply_has_twice_counts_once(desk: Desk) -> None:
+    read = msgspec.structs.replace(READ, id="read_1")
+    assert list_refused(texts(await desk.run(desk.agent([read] * 3, "Ok.")))) == [False] * 3
+    assert list_refused(texts(await desk.run(desk.agent(READ, "Ok.")))) == [False]
 
 
 async def test_rate_survives_a_restart_and_a_rewind(desk: Desk) -> None:
