@@ -547,7 +547,7 @@ async def test_results_with_another_history_and_results_of_nobody_are_refused() 
 
 
 async def test_all_results_are_needed() -> None:
-    async with client_of([CALL, CALL], "Both.") as client:
+    async with client_of([CALL, ToolCall("y", "locate", "{}")], "Both.") as client:
         first = (await client.chat([USER], tools=[CHAT_TOOL])).json["choices"][0]["message"]
         ids = [one["id"] for one in first["tool_calls"]]
         one = await client.chat([USER, first, result(ids[0], "a")])
