@@ -9,7 +9,7 @@ replaced by its text, without secrets. This module must never change an event th
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin
@@ -18,21 +18,37 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.events import Event, LimitExtended, ToolsBegun, TurnClosed, TurnResumed
-from holdfast.core.messages import Text
+from holdfast.core.events import (
+    Event,
+    LimitExtended,
+    ModelReplied,
+    Status,
+    ToolFinished,
+    ToolsBegun,
+    TurnClosed,
+    TurnOpened,
+    TurnResumed,
+)
+from holdfast.core.limits import Limits
+from holdfast.core.messages import (
+    FinishReason,
+    Message,
+    Reply,
+    ReplyKind,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from holdfast.core.redaction import redact
-from holdfast.journal.encoding import TYPES, decode, encode, from_json, record_of, to_json, to_line
+from holdfast.journal.encoding import decode, encode, from_json, record_of, to_json, to_line
 from holdfast.journal.port import Record
 
 _log = logging.getLogger("holdfast")
-_encode = msgspec.json.Encoder().encode
-_DECODERS: Final = {kind: msgspec.json.Decoder(kind).decode for kind in TYPES.values()}
-_OWN: Final = (ToolsBegun, TurnResumed, LimitExtended)
-"""Events without a value of anybody else."""
-
 _DEEPEST: Final = 40
 _MOST_TEXT: Final = 4_000
 _MOST_ITEMS: Final = 1_000
+_MOST_TOKENS: Final = 2**53
 
 
 def make_readable(event: Event) -> Event:
@@ -45,18 +61,103 @@ def make_readable(event: Event) -> Event:
     >>> make_readable(event) is event
     True
     """
-    kind = type(event)
-    if kind in _OWN or (isinstance(event, TurnClosed) and event.error is None):
+    check = _PLAIN.get(type(event))
+    if (check is not None and check(event)) or _survives(event):
         return event
-    try:
-        is_whole = _DECODERS[kind](_encode(event)) == event
-    except Exception:  # noqa: BLE001  # REASON: the values are of any type
-        is_whole = False
-    return event if is_whole or _survives(event) else _replace_wrong(event)
+    return _replace_wrong(event)
+
+
+# Nearly every event holds texts, and encoding it twice would cost a few percent of a turn. So these
+# functions look at the types of its values. What they do not know is encoded and decoded.
+
+
+def _is_plain_opening(event: TurnOpened) -> bool:
+    message: Any = event.message
+    return (
+        type(message) is Message
+        and type(message.role) is str
+        and _are_plain_parts(message.parts)
+        and type(event.limits) is Limits  # it checks its fields
+        and type(event.agent) is type(event.request) is str
+        and (event.instructions is None or type(event.instructions) is str)
+        and event.history == ()
+        and event.options is None
+    )
+
+
+def _is_plain_reply(event: ModelReplied) -> bool:
+    reply: Any = event.reply
+    return (
+        type(reply) is Reply
+        and _are_plain_parts(reply.parts)
+        and type(reply.kind) is ReplyKind
+        and type(reply.finish) is FinishReason
+        and type(reply.model) is type(reply.id) is type(reply.raw_finish) is type(event.by) is str
+        and _is_plain_usage(reply.usage)
+        and type(event.attempts) is type(reply.continued) is int
+        and event.tried == ()
+        and event.lost is None
+        and event.offered is None
+    )
+
+
+def _is_plain_result(event: ToolFinished) -> bool:
+    result: Any = event.result
+    return (
+        event.error is None
+        and type(result) is ToolResult
+        and type(result.call_id) is type(result.name) is str
+        and _are_plain_parts(result.content)
+        and type(result.is_error) is type(result.in_doubt) is bool
+        and _is_plain_usage(event.usage)
+    )
+
+
+def _are_plain_parts(parts: Any) -> bool:
+    if type(parts) is not tuple:
+        return False
+    for part in parts:
+        kind = type(part)
+        if kind is ToolCall:
+            if not type(part.id) is type(part.name) is type(part.arguments) is str:
+                return False
+            if part.wire is not None:
+                return False
+        elif kind is not Text or type(part.text) is not str:
+            return False
+        if part.extra is not None:
+            return False
+    return True
+
+
+def _is_plain_usage(usage: Any) -> bool:
+    if type(usage) is not Usage:
+        return False
+    given, written, cached = usage.input, usage.output, usage.cached_input
+    stored, thought, hosted = usage.cache_write, usage.reasoning, usage.hosted_calls
+    if not type(given) is type(written) is type(cached) is int:
+        return False
+    if not type(stored) is type(thought) is type(hosted) is int:
+        return False
+    # JSON has larger numbers, but a decoder does not take them for an int of 64 bits.
+    total: int = abs(given) | abs(written) | abs(cached) | abs(stored) | abs(thought) | abs(hosted)
+    return total < _MOST_TOKENS
+
+
+_PLAIN: Final[dict[type[Event], Callable[..., bool]]] = {
+    TurnOpened: _is_plain_opening,
+    ModelReplied: _is_plain_reply,
+    ToolFinished: _is_plain_result,
+    # Events without a value of anybody else.
+    ToolsBegun: lambda _: True,
+    TurnResumed: lambda _: True,
+    LimitExtended: lambda _: True,
+    TurnClosed: lambda event: event.error is None and type(event.status) is Status,
+}
 
 
 def _survives(event: Event) -> bool:
-    """Whether an event comes back from the slower path, which accepts lone surrogates."""
+    """Whether an event is the same after it was encoded and decoded, as a reader decodes it."""
     try:
         return _is_same(event, record_of(decode(encode(to_line("", 0, Record(event))))).event)
     except Exception:  # noqa: BLE001  # REASON: the values are of any type
