@@ -49,11 +49,12 @@ def shown(messages: Any) -> list[str]:
 async def test_only_the_edited_call_differs_although_all_have_one_id() -> None:
     from holdfast import MemoryJournal
 
-    agent = make_agent(MemoryJournal(), [PAY, PAY], "Done.", PAY, "Done.")
+    more = ToolCall(PAY.id, PAY.name, '{"euros": 200}')
+    agent = make_agent(MemoryJournal(), [PAY, more], "Done.", PAY, "Done.")
     await pay_less(agent, "ada", None, 5)
     await pay_less(agent, "ada", None)
     history = await agent.sessions.read("ada")
-    assert shown(history.messages) == ['{"euros": 100}'] * 3
+    assert shown(history.messages) == ['{"euros": 100}', '{"euros": 200}', '{"euros": 100}']
     assert shown(history.as_run) == ['{"euros": 100}', '{"euros":5}', '{"euros": 100}']
     assert len(history.as_run) == len(history.messages)
 

@@ -237,7 +237,7 @@ async def test_a_waiting_turn_is_cancelled_and_abandoned() -> None:
 
 
 async def test_questions_come_page_by_page_and_each_once() -> None:
-    both = Reply((*CALL.parts, *CALL.parts))
+    both = Reply((*CALL.parts, ToolCall("c2", "pay", '{"amount": 3}')))
     async with serving(make_payer(CALL, both, CALL, CALL, CALL)) as api:
         names = ["eve", "ada", "bob", "kim", "zoe"]
         for session in names:

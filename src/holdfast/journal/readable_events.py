@@ -71,13 +71,12 @@ def make_readable(event: Event) -> Event:
 # functions look at the types of its values. What they do not know is encoded and decoded.
 
 
-def _is_plain_opening(event: TurnOpened) -> bool:
-    message: Any = event.message
+def _is_plain_opening(event: Any) -> bool:
+    message = event.message
     return (
-        type(message) is Message
+        (type(message), type(event.limits)) == (Message, Limits)  # limits check their fields
         and type(message.role) is str
         and _are_plain_parts(message.parts)
-        and type(event.limits) is Limits  # it checks its fields
         and type(event.agent) is type(event.request) is str
         and (event.instructions is None or type(event.instructions) is str)
         and event.history == ()
@@ -85,8 +84,8 @@ def _is_plain_opening(event: TurnOpened) -> bool:
     )
 
 
-def _is_plain_reply(event: ModelReplied) -> bool:
-    reply: Any = event.reply
+def _is_plain_reply(event: Any) -> bool:
+    reply = event.reply
     return (
         type(reply) is Reply
         and _are_plain_parts(reply.parts)
@@ -101,11 +100,10 @@ def _is_plain_reply(event: ModelReplied) -> bool:
     )
 
 
-def _is_plain_result(event: ToolFinished) -> bool:
-    result: Any = event.result
+def _is_plain_result(event: Any) -> bool:
+    result = event.result
     return (
-        event.error is None
-        and type(result) is ToolResult
+        (type(result), event.error) == (ToolResult, None)
         and type(result.call_id) is type(result.name) is str
         and _are_plain_parts(result.content)
         and type(result.is_error) is type(result.in_doubt) is bool
