@@ -51,7 +51,8 @@ def _programs(home: Path) -> Path:
     return package / "pginstall" / "bin"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody uses."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -69,7 +70,7 @@ class PostgresServer:
             nobody = pwd.getpwnam("nobody")
             os.chown(self.home, nobody.pw_uid, nobody.pw_gid)
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        self.port = _free_port()
+        self.port = free_port()
         self._schemas = count(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from holdfast.journal.journal_errors import JournalVersionError as JournalVersionError
     from holdfast.journal.journal_errors import LeaseLostError as LeaseLostError
     from holdfast.journal.journal_errors import RequestExistsError as RequestExistsError
+    from holdfast.journal.journal_errors import TransactionPoolingError as TransactionPoolingError
     from holdfast.outbox.outbox_worker import OutboxUnavailableError as OutboxUnavailableError
     from holdfast.resilience.breaker.strategy import BreakerOpenError as BreakerOpenError
     from holdfast.resilience.limiter.strategy import LimiterError as LimiterError
@@ -127,6 +128,7 @@ _HOME: dict[str, str] = {
     "ToolExecutionError": "holdfast.core.errors",
     "ToolFailedError": "holdfast.core.errors",
     "ToolNotFoundError": "holdfast.core.errors",
+    "TransactionPoolingError": "holdfast.journal.journal_errors",
     "TransportError": "holdfast.core.errors",
     "TruncatedError": "holdfast.core.errors",
     "TruncatedOutputError": "holdfast.core.errors",

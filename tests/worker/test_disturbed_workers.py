@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.nats_server import NatsServer, delete_streams
+from tests.pgbouncer import run_pgbouncer
 from tests.postgres_server import PostgresServer
 from tests.worker.paying_worker import Ledger, PayingSettings
 from tests.worker.worker_cluster import (
@@ -143,3 +144,28 @@ async def test_killed_workers_and_servers_lose_and_double_nothing(
         assert found.turns == load.turns
         assert found.looks >= load.turns
         assert cluster.kills == 3
+
+
+@pytest.fixture
+def pooled_url(postgres: PostgresServer) -> Iterator[str]:
+    sizes = {"default_pool_size": "80", "max_client_conn": "200"}
+    with run_pgbouncer(postgres, pool_mode="session", **sizes) as pgbouncer:
+        url = pgbouncer.new_url()
+        watch_inbox(postgres, url)
+        yield url
+
+
+async def test_killed_workers_behind_a_pooler_of_sessions_lose_and_double_nothing(
+    model: str, pooled_url: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    settings = PayingSettings(
+        journal=pooled_url, model=model, ledger=str(tmp_path / "ledger.db"), lease=2.0
+    )
+    await set_caps(pooled_url)
+    load = Load(settings, turns=24, tenants=4, turns_of_session=3)
+    async with WorkerCluster(settings, tmp_path, 2) as cluster:
+        disturber = Disturber(load, cluster, postgres, None)
+        await disturber.run([disturber.kill_worker])
+        found = await disturber.check()
+        assert not found.problems, cluster.find_log()[-3000:]
+        assert found.turns == load.turns

@@ -6,6 +6,7 @@
     ├── JournalCorruptError       the file or a record is damaged, or the log is of another file
     ├── JournalVersionError       a newer Holdfast or another program wrote it
     ├── JournalUnreachableError   the server does not respond, or the connection was lost
+    ├── TransactionPoolingError   a connection pooler changes the session between transactions
     ├── JournalReadOnlyError      the journal was opened for reading only
     ├── LeaseLostError            another driver has taken over the run
     └── JournalClosedError        the journal was closed, or opened before a fork
@@ -73,6 +74,28 @@ class JournalUnreachableError(JournalError):
     The record of an append that raises this may or may not have been saved. `read` tells which as
     soon as the server responds again; until then the run must not continue.
     """
+
+
+class TransactionPoolingError(JournalError):
+    """A connection pooler before the server gives each transaction another session of the server.
+
+    Locks, settings, prepared statements and `LISTEN` belong to a session. A journal that is being
+    opened raises this before it has written anything.
+    """
+
+
+def transaction_pooling_error(path: str) -> TransactionPoolingError:
+    """Return the error of a journal behind a pooler that does not pool sessions.
+
+    Args:
+        path: the journal.
+    """
+    return TransactionPoolingError(
+        path,
+        "is reached through a connection pooler that changes the session of the server from one "
+        "transaction to the next",
+        fix="Connect directly, or set pool_mode=session in PgBouncer",
+    )
 
 
 class LeaseLostError(JournalError):

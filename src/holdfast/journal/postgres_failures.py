@@ -21,6 +21,7 @@ from holdfast.journal.journal_errors import (
     JournalStorageError,
     JournalUnreachableError,
     JournalVersionError,
+    transaction_pooling_error,
 )
 
 _STORAGE = {
@@ -39,6 +40,8 @@ _VERSION = {
     "42P07": ("its tables belong to another program", "Choose another schema or database"),
 }
 _CORRUPT = ("XX001", "XX002")
+# A prepared statement is there that this connection did not make, or is not there that it made.
+_POOLED = ("42P05", "26000")
 # Lost connections, a starting or stopping server, too many connections, a standby, a process that was
 # stopped within its transaction, conflicts.
 _PASSING = ("08", "57P", "53300", "25006", "25P03", "40001", "40P01")
@@ -95,6 +98,8 @@ class PostgresAddress:
             return JournalCorruptError(
                 self.location, f"is damaged: {message}", fix="Restore it from a backup"
             )
+        if code in _POOLED:  # the pooler was changed after the journal was opened
+            return transaction_pooling_error(self.location)
         if is_access_denied(error):
             fix = "Check user, password and database"
             return JournalStorageError(self.location, message, fix=fix)

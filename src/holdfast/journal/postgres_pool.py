@@ -2,7 +2,8 @@
 
 Connections are opened when needed and dropped when lost. Work whose connection is lost is repeated
 on another connection, so it must be safe to repeat. A connection with an open transaction is closed
-and not used again.
+and not used again. Locks, settings and prepared statements belong to a session of the server, so a
+pooler between them that changes the session from one transaction to the next is refused.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from msgspec import Struct
+from psycopg import errors
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 
 from holdfast.journal import postgres_migration
-from holdfast.journal.journal_errors import JournalError, JournalStorageError
+from holdfast.journal.journal_errors import (
+    JournalError,
+    JournalStorageError,
+    JournalUnreachableError,
+    transaction_pooling_error,
+)
 from holdfast.journal.postgres_failures import PostgresAddress, is_transient
 from holdfast.journal.postgres_statements import SETTINGS
 
@@ -28,6 +35,8 @@ Connection: TypeAlias = psycopg.AsyncConnection[Any]
 Work: TypeAlias = Callable[[Connection], Awaitable[T]]
 
 _GRACE = 5.0  # seconds to wait for the server's own timeout before the connection is closed
+_ROUNDS = 4  # one is enough for a pooler without other clients, who may take connections meanwhile
+_BACKEND: Final = "SELECT pg_backend_pid()"
 
 
 class ConnectionPolicy(Struct, frozen=True):
@@ -59,6 +68,8 @@ class Pool:
         self._slots = asyncio.Semaphore(size)
         self._idle: list[Connection] = []
         self._was_reached = False
+        self._checking = asyncio.Lock()
+        self._is_checked = False
 
     async def perform(self, work: Work[T], *, retry: bool = True) -> T:
         """Do the work on a connection; if the connection is lost, repeat it on another one.
@@ -111,17 +122,56 @@ class Pool:
                     await connection.close()
 
     async def _open_connection(self) -> Connection:
-        wanted = {**self._build_parameters(), **self._address.parts}
-        connection = await psycopg.AsyncConnection.connect(
-            make_conninfo("", **wanted), autocommit=True
-        )
+        connection = await self._connect()
         try:
+            await self._check_sessions(connection)
             await self._prepare_session(connection)
         except BaseException:
             await connection.close()
             raise
         self._was_reached = True
         return connection
+
+    async def _connect(self) -> Connection:
+        wanted = {**self._build_parameters(), **self._address.parts}
+        return await psycopg.AsyncConnection.connect(make_conninfo("", **wanted), autocommit=True)
+
+    async def _check_sessions(self, connection: Connection) -> None:
+        """Refuse a pooler that gives a connection another session of the server for each transaction.
+
+        It is done once, and first: nothing of this process may stay behind in a session of others. A
+        pooler invents the number by which a connection is cancelled; a server sends its own.
+        """
+        async with self._checking:  # others wait, so that a small pooler has a second session
+            if self._is_checked:
+                return
+            async with asyncio.timeout(self._policy.timeout + _GRACE):
+                backend = await _read_backend(connection)
+            if backend != connection.info.backend_pid:
+                await self._check_pooler(connection, backend)
+            self._is_checked = True
+
+    async def _check_pooler(self, connection: Connection, backend: int) -> None:
+        seconds = min(self._policy.timeout, 10.0)
+        other = await self._connect()
+        try:
+            async with asyncio.timeout(seconds):
+                for _ in range(_ROUNDS):
+                    # One more statement than connections: also a pooler that uses its sessions in turn
+                    # comes to another one.
+                    own = {await _read_backend(connection), await _read_backend(connection)}
+                    if own != {backend} or await _read_backend(other) == backend:
+                        raise transaction_pooling_error(self._address.location)
+                return
+        except (TimeoutError, errors.ProtocolViolation):  # the latter is of PgBouncer
+            pass
+        finally:
+            await other.close()
+        raise JournalUnreachableError(
+            self._address.location,
+            "the connection pooler before it gave no second session",
+            fix="Increase its pool size (default_pool_size of PgBouncer), or connect directly",
+        )
 
     def _build_parameters(self) -> dict[str, str]:
         seconds = self._policy.timeout
@@ -156,3 +206,10 @@ class Pool:
     async def _close_all(self, connections: list[Connection]) -> None:
         while connections:
             await connections.pop().close()
+
+
+async def _read_backend(connection: Connection) -> int:
+    """Return which process of the server executes a statement of a connection."""
+    # A statement that is prepared would itself stay behind in a session of others.
+    row = await (await connection.execute(_BACKEND, prepare=False)).fetchone()
+    return int(row[0]) if row else 0
