@@ -150,3 +150,29 @@ def test_only_the_proxy_says_what_the_client_asked_for(deployed: Deployed) -> No
         deployed.call("/console/sign-in", body, **foreign)
     with deployed.call("/console") as reply:  # follows the redirect
         assert reply.url == f"{deployed.address}/console/"
+
+
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_a_service_without_keys_refuses_what_the_proxy_forwards(name: str, tmp_path: Path) -> None:
+    if not shutil.which(name):
+        pytest.skip(f"{name.upper()} IS NOT INSTALLED")
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    (agents / "support.toml").write_text(read_page_file("support.toml"))
+    journal = f"sqlite:///{tmp_path}/talk.db"
+    make_certificate(tmp_path)
+    process = ServedAgents(agents, "--journal", journal, "--root-path", "/assistant")
+    process.start()
+    try:
+        with run_proxy(name, tmp_path, [process.port]) as port:
+            local = f"http://127.0.0.1:{process.port}/api/v1/agents"
+            with urllib.request.urlopen(local, timeout=30) as reply:
+                assert reply.status == 200
+            behind = Deployed(f"https://127.0.0.1:{port}/assistant", "", [process], tmp_path)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                behind.call("/api/v1/agents")
+            with refused.value as reply:
+                assert reply.code == 403
+                assert json.load(reply)["kind"] == "keys_needed"
+    finally:
+        process.stop()

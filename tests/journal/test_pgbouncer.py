@@ -123,25 +123,31 @@ async def test_it_is_noticed_while_others_use_the_pooler(transaction_pooler: PgB
 async def test_a_pooler_that_is_changed_later_is_named_by_the_error(
     postgres: PostgresServer,
 ) -> None:
-    with run_pgbouncer(postgres, pool_mode="session") as pgbouncer:
-        with PostgresJournal(pgbouncer.new_url(), connections=1) as journal:
-            for _ in range(8):  # a statement is prepared once it was used often
-                await journal.read("r")
-            pgbouncer.execute("SET pool_mode = 'transaction'")
-            pgbouncer.execute("RECONNECT")
-            with pytest.raises(TransactionPoolingError):
-                for _ in range(50):
-                    await journal.read("r")
+    async def read_often(journal: PostgresJournal) -> None:
+        for _ in range(50):  # a statement is prepared once it was used often
+            await journal.read("r")
+
+    with (
+        run_pgbouncer(postgres, pool_mode="session") as pgbouncer,
+        PostgresJournal(pgbouncer.new_url(), connections=1) as journal,
+    ):
+        await read_often(journal)
+        pgbouncer.execute("SET pool_mode = 'transaction'")
+        pgbouncer.execute("RECONNECT")
+        with pytest.raises(TransactionPoolingError):
+            await read_often(journal)
 
 
 async def test_a_pooler_of_sessions_with_a_single_one_is_named_by_the_error(
     postgres: PostgresServer,
 ) -> None:
     settings = {"default_pool_size": "1", "query_wait_timeout": "1"}
-    with run_pgbouncer(postgres, pool_mode="session", **settings) as pgbouncer:
-        with PostgresJournal(pgbouncer.new_url(), wait=0) as journal:
-            with pytest.raises(JournalUnreachableError, match="default_pool_size"):
-                await journal.read("r")
+    with (
+        run_pgbouncer(postgres, pool_mode="session", **settings) as pgbouncer,
+        PostgresJournal(pgbouncer.new_url(), wait=0) as journal,
+        pytest.raises(JournalUnreachableError, match="default_pool_size"),
+    ):
+        await journal.read("r")
 
 
 async def test_a_journal_asks_a_pooler_of_sessions_once(

@@ -402,6 +402,51 @@ def test_paths_are_read_below_the_mount(path: str, root: str, expected: str) -> 
     assert find_route_path({"path": path, "root_path": root}) == expected
 
 
-def test_headers_of_a_proxy_are_seen() -> None:
-    assert has_forwarded([(b"x-forwarded-for", b"1.1.1.1")])
-    assert not has_forwarded([(b"host", b"a")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Forwarded",
+        "Via",
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Host",
+        "X-Forwarded-Port",
+        "X-Forwarded-Prefix",
+        "X-Forwarded-Server",
+        "X-Forwarded-Ssl",
+        "X-Forwarded",
+        "X-Real-IP",
+        "CF-Connecting-IP",
+        "CF-Connecting-IPv6",
+        "CF-Ray",
+        "CF-IPCountry",
+        "CF-Visitor",
+        "CDN-Loop",
+        "True-Client-IP",
+        "X-Client-IP",
+        "X-Cluster-Client-IP",
+        "Fastly-Client-IP",
+        "Fly-Client-IP",
+        "X-Envoy-External-Address",
+        "X-Amzn-Trace-Id",
+        "X-Original-Forwarded-For",
+        "X-Azure-ClientIP",
+    ],
+)
+def test_each_header_of_a_proxy_is_seen(name: str) -> None:
+    for written in (name, name.lower()):
+        for value in (b"1.1.1.1", b""):
+            assert has_forwarded([(b"host", b"a"), (written.encode(), value)])
+
+
+@given(st.from_regex(r"(x-forwarded|cf)-[a-z-]{0,20}", fullmatch=True))
+def test_each_header_that_begins_as_one_of_a_proxy_is_seen(name: str) -> None:
+    assert has_forwarded([(name.encode(), b"1")])
+
+
+def test_headers_of_programs_and_browsers_are_of_no_proxy() -> None:
+    names = """host accept accept-encoding accept-language authorization cache-control connection content-length
+        content-type cookie idempotency-key if-none-match last-event-id origin pragma priority referer sec-fetch-dest
+        sec-fetch-mode sec-fetch-site sec-ch-ua te traceparent tracestate transfer-encoding upgrade-insecure-requests
+        user-agent x-csrf-token x-requested-with x-request-id x-stainless-lang openai-organization"""
+    assert not has_forwarded([(name.encode(), b"a") for name in names.split()])

@@ -137,8 +137,53 @@ def _split(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
 
 
 def has_forwarded(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether a proxy, or somebody who pretends to be one, has written where a request came from."""
-    return any(key in _FORWARDED for key, _ in headers)
+    """Whether a proxy, or somebody who pretends to be one, has added any header of proxies.
+
+    A proxy that adds none, such as a tunnel, cannot be noticed.
+
+    >>> has_forwarded([(b"via", b"1.1 gate")]), has_forwarded([(b"x-forwarded-ssl", b"")])
+    (True, True)
+    >>> has_forwarded([(b"host", b"localhost"), (b"accept", b"*/*")])
+    False
+    """
+    return any(
+        name in _OF_PROXIES or name.startswith(_BEGINNINGS)
+        for name in (key.lower() for key, _ in headers)
+    )
 
 
-_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+_OF_PROXIES = frozenset(
+    {
+        b"client-ip",
+        b"forwarded",
+        b"true-client-ip",
+        b"via",
+        b"wl-proxy-client-ip",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-proxyuser-ip",
+        b"x-real-ip",
+        b"x-remote-ip",
+    }
+)
+_BEGINNINGS = (
+    b"cdn-",
+    b"cf-",
+    b"cloudfront-",
+    b"fastly-",
+    b"fly-",
+    b"forwarded-",
+    b"proxy-",
+    b"x-amz-cf-",
+    b"x-amzn-",
+    b"x-appengine-",
+    b"x-arr-",
+    b"x-azure-",
+    b"x-cloud-trace-",
+    b"x-envoy-",
+    b"x-forwarded",
+    b"x-original-",
+    b"x-real-",
+    b"x-vercel-",
+)
+"""How the names of headers begin that proxies, networks for content and platforms add."""
