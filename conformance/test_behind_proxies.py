@@ -153,9 +153,12 @@ def test_only_the_proxy_says_what_the_client_asked_for(deployed: Deployed) -> No
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
-def test_a_service_without_keys_refuses_what_the_proxy_forwards(name: str, tmp_path: Path) -> None:
+def test_a_service_without_keys_refuses_what_the_proxy_forwards(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not shutil.which(name):
         pytest.skip(f"{name.upper()} IS NOT INSTALLED")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
     agents = tmp_path / "agents"
     agents.mkdir()
     (agents / "support.toml").write_text(read_page_file("support.toml"))

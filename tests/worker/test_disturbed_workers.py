@@ -27,6 +27,7 @@ from tests.worker.worker_cluster import (
 from holdfast import PostgresJournal
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.queue_limits import QueueLimits
+from holdfast.worker.token_quota import count_tokens
 
 pytestmark = pytest.mark.anyio
 
@@ -106,10 +107,11 @@ class Disturber:
         return found
 
 
-async def set_caps(url: str) -> None:
-    """Set the largest number of turns at once."""
+async def set_caps(url: str, tokens_per_day: int | None = None) -> None:
+    """Set the largest number of turns at once, and of tokens of a day."""
     with PostgresJournal(url) as journal:
-        await open_inbox(journal).set_limits("tenant", QueueLimits(running=CAP))
+        limits = QueueLimits(running=CAP, tokens_per_day=tokens_per_day)
+        await open_inbox(journal).set_limits("tenant", limits)
         await open_inbox(journal).set_limits("all", QueueLimits(running=CAP_OF_ALL))
 
 
@@ -155,13 +157,24 @@ def pooled_url(postgres: PostgresServer) -> Iterator[str]:
         yield url
 
 
+async def check_counted_tokens(settings: PayingSettings, load: Load) -> None:
+    """Assert that the tokens of each tenant were counted as the journal has them."""
+    with PostgresJournal(settings.journal) as journal:
+        for tenant in {tenant for tenant, _ in load.orders}:
+            view = journal.for_tenant(tenant)
+            runs = [await view.read(entry.run) for entry in await view.runs()]
+            used = sum(count_tokens(record.event) for records in runs for record in records)
+            assert used
+            assert (await open_inbox(journal).read_usage(tenant))[1] == used
+
+
 async def test_killed_workers_behind_a_pooler_of_sessions_lose_and_double_nothing(
     model: str, pooled_url: str, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     settings = PayingSettings(
         journal=pooled_url, model=model, ledger=str(tmp_path / "ledger.db"), lease=2.0
     )
-    await set_caps(pooled_url)
+    await set_caps(pooled_url, tokens_per_day=10**9)
     load = Load(settings, turns=24, tenants=4, turns_of_session=3)
     async with WorkerCluster(settings, tmp_path, 2) as cluster:
         disturber = Disturber(load, cluster, postgres, None)
@@ -169,3 +182,4 @@ async def test_killed_workers_behind_a_pooler_of_sessions_lose_and_double_nothin
         found = await disturber.check()
         assert not found.problems, cluster.find_log()[-3000:]
         assert found.turns == load.turns
+        await check_counted_tokens(settings, load)

@@ -19,10 +19,14 @@ from holdfast.core.errors import (
     ProviderError,
 )
 from holdfast.core.events import ModelReplied, Status, TurnOpened
-from holdfast.core.messages import Reply, Text, Usage, user
+from holdfast.core.messages import Reply, Text, ToolCall, Usage, user
 from holdfast.core.turn_options import InterruptedRun
 from holdfast.journal import Journal, MemoryJournal, SqliteJournal
+from holdfast.journal.inbox.admitting import Offer
+from holdfast.journal.inbox.dispatch_engine import name_queue
+from holdfast.journal.inbox.driving import NEVER
 from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import (
     QueuedTurnError,
     QuotaReachedError,
@@ -30,6 +34,9 @@ from holdfast.journal.inbox.inbox_errors import (
 )
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.queue_limits import QueueLimits
+from holdfast.journal.inbox.token_room import TokenUse
+from holdfast.journal.inbox.worker_entries import WorkerInfo
+from holdfast.journal.journal_errors import JournalUnreachableError
 from holdfast.middleware import ToolPermission
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
@@ -258,6 +265,113 @@ async def test_tokens_of_the_day_count_that_were_used_before_there_was_a_quota(
         assert await inbox.read_usage("") == (1, used)
         await inbox.set_limits("tenant", QueueLimits(tokens_per_day=used + 1))
         assert (await run.wait(SECONDS)).text == "four"
+
+
+async def test_turns_at_once_exceed_the_tokens_of_a_day_by_at_most_one_turn(
+    journal: Journal,
+) -> None:
+    reply = Reply((Text("Hello."),), usage=Usage(input=51, output=51))
+    agent = greeter(journal, *[reply] * 5)
+    inbox = open_inbox(journal)
+    await inbox.set_limits("tenant", QueueLimits(tokens_per_day=100))
+    runs = [await agent.submit("Hi.", session=f"s{number}") for number in range(5)]
+    async with Worker(agent, parallel=8):
+        assert (await runs[0].wait(SECONDS)).text == "Hello."
+        for run in runs[1:]:
+            while (await run.read_state()) is not EntryState.POSTPONED:
+                await asyncio.sleep(0.01)
+    assert await inbox.read_usage("") == (5, 102)
+
+
+async def test_turns_for_which_too_few_tokens_are_left_go_on_one_after_another(
+    journal: Journal,
+) -> None:
+    replied, most = asyncio.Semaphore(0), 0
+    may_look = asyncio.Event()
+    looking: set[str] = set()
+
+    @tool(effect="read")
+    async def look(context: ToolContext[None]) -> str:
+        """Look."""
+        nonlocal most
+        looking.add(context.run_id)
+        most = max(most, len(looking))
+        replied.release()
+        await may_look.wait()
+        return "nothing"
+
+    half = Usage(input=20_000, output=20_000)
+    look_reply = Reply((ToolCall("c", "look", "{}"),), usage=half)
+    agent = greeter(journal, *[look_reply] * 3, *["Done."] * 3, tools=[look])
+    inbox = open_inbox(journal)
+    await inbox.set_limits("tenant", QueueLimits(tokens_per_day=150_000))
+    first = await inbox.add_tokens("", 0)
+    assert first.uncounted_before is not None
+    await inbox.set_earlier_tokens("", first.uncounted_before, 0)
+    runs = [await agent.submit("Look.", session=f"s{number}") for number in range(3)]
+    async with Worker(agent, parallel=8):
+        for _ in range(3):
+            await replied.acquire()
+        while [await run.read_state() for run in runs].count(EntryState.ADMITTED) > 1:
+            await asyncio.sleep(0.01)
+        may_look.set()
+        for run in runs:
+            assert (await run.wait(SECONDS)).text == "Done."
+    assert most == 3
+
+
+async def test_tokens_that_a_dead_worker_did_not_count_are_counted_by_the_journal(
+    journal: Journal,
+) -> None:
+    agent = greeter(journal, "Done.")
+    inbox = open_inbox(journal)
+    await inbox.set_limits("tenant", QueueLimits(tokens_per_day=100_000))
+    dead = WorkerInfo(
+        id="dead",
+        host="here",
+        process=1,
+        agents=("greeter",),
+        slots=1,
+        engine="asyncio",
+        started_at=0.0,
+        seconds_to_live=1.0,
+    )
+    run = await agent.submit("Hi.", session="ada", request="r")
+    await inbox.note_worker(dead)
+    await inbox.admit(offer=Offer("dead", [name_queue("greeter", None)], 1))
+    assert (await inbox.add_tokens("", 0)).uncounted_before is not None
+    assert await run.read_state() is EntryState.ADMITTED
+    # It saved a reply, and was killed before it counted the tokens of that.
+    at = time.time()
+    await inbox.set_earlier_tokens("", at, 0)
+    await journal.append("other", TurnOpened("t1", at, user("Hi.")))
+    await journal.append("other", ModelReplied("t1.i0.model", at, HELLO))
+    assert await inbox.read_usage("") == (1, 0)
+    async with Worker(agent):
+        used = (await run.wait(SECONDS)).usage.total
+    assert await inbox.read_usage("") == (1, 2_000 + used)
+
+
+async def test_tokens_that_could_not_be_counted_are_counted_before_the_turn_is_over(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = greeter(journal, HELLO)
+    inbox = open_inbox(journal)
+    await inbox.set_limits("tenant", QueueLimits(tokens_per_day=100_000))
+    add, failures = Inbox.add_tokens, 2
+
+    async def fail_sometimes(self: Inbox, tenant: str, tokens: int, at: float = NEVER) -> TokenUse:
+        nonlocal failures
+        if tokens and failures:
+            failures -= 1
+            raise JournalUnreachableError("here", "does not answer")
+        return await add(self, tenant, tokens, at)
+
+    monkeypatch.setattr(Inbox, "add_tokens", fail_sometimes)
+    run = await agent.submit("Hi.", session="ada")
+    async with Worker(agent):
+        await run.wait(SECONDS)
+    assert await inbox.read_usage("") == (1, 2_000)
 
 
 async def test_a_worker_gives_its_tools_the_deps_of_the_agent(journal: Journal) -> None:

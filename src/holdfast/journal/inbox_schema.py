@@ -79,13 +79,14 @@ _TABLES: tuple[LiteralString, ...] = (
     "CREATE INDEX holdfast_inbox_served ON holdfast_inbox_tenants (served, tenant)",
     "CREATE TABLE holdfast_inbox_limits (scope text PRIMARY KEY, limits text NOT NULL)",
     # What a tenant used on a day. `tokens` counts those since `counted_from`, and `earlier_tokens` are those
-    # before, from the journal; null until that was read.
+    # before, from the journal; null until that was read. `largest` is the most that was counted at once.
     (
         "CREATE TABLE holdfast_inbox_usage ("
         " tenant text NOT NULL,"
         " day text NOT NULL,"
         " turns bigint NOT NULL DEFAULT 0,"
         " tokens bigint NOT NULL DEFAULT 0,"
+        " largest bigint NOT NULL DEFAULT 0,"
         " counted_from {time},"
         " earlier_tokens bigint,"
         " PRIMARY KEY (tenant, day)"

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from holdfast.journal.inbox.inbox import Inbox as Inbox
     from holdfast.journal.inbox.inbox import InboxStore as InboxStore
     from holdfast.journal.inbox.inbox import QueueDepth as QueueDepth
-    from holdfast.journal.inbox.inbox import TokenUse as TokenUse
     from holdfast.journal.inbox.job_slots import JobSlots as JobSlots
     from holdfast.journal.inbox.opening_inbox import open_inbox as open_inbox
     from holdfast.journal.inbox.queue_limits import QueueLimits as QueueLimits
     from holdfast.journal.inbox.statements import Statement as Statement
     from holdfast.journal.inbox.sweeping import StalledEntry as StalledEntry
+    from holdfast.journal.inbox.token_room import TokenUse as TokenUse
     from holdfast.journal.inbox.worker_entries import WorkerEntry as WorkerEntry
     from holdfast.journal.inbox.worker_entries import WorkerInfo as WorkerInfo
     from holdfast.runtime.queued_runs.queued_run import QueuedRun as QueuedRun
@@ -57,7 +57,7 @@ _HOME: dict[str, str] = {
     "StalledEntry": "holdfast.journal.inbox.sweeping",
     "Statement": "holdfast.journal.inbox.statements",
     "Submission": "holdfast.journal.inbox.entries",
-    "TokenUse": "holdfast.journal.inbox.inbox",
+    "TokenUse": "holdfast.journal.inbox.token_room",
     "TransactionalEngine": "holdfast.journal.inbox.dispatch_engine",
     "Worker": "holdfast.worker.worker",
     "WorkerEntry": "holdfast.journal.inbox.worker_entries",

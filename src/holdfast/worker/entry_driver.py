@@ -197,6 +197,7 @@ class EntryDriver:
         driven = tenant.runner.find(turn.session)
         await tenant.runner.wait(turn.session)
         is_left = driven is not None and driven.is_left
+        was_crowded = await self._quota.settle(entry.tenant, turn.session)
         last = await tenant.last_turn(turn.session)
         if last.status in ("open", "running"):
             if tenant.runner.is_closing:
@@ -205,6 +206,8 @@ class EntryDriver:
                 return _wait_for_next_day(entry, last.turn)
             if is_left:
                 return None
+            if was_crowded:
+                return _wait_for_session(entry, last.turn)
             seconds = min(SECONDS_TO_RETRY * 2.0 ** min(entry.deliveries, 9), _LONGEST_PAUSE)
             return EntryOutcome(state=EntryState.POSTPONED, turn=entry.turn, retry_after=seconds)
         if last.status == "waiting":
@@ -243,10 +246,10 @@ def _wait_for_next_day(entry: InboxEntry, turn: int) -> EntryOutcome:
     )
 
 
-def _wait_for_session(entry: InboxEntry) -> EntryOutcome:
+def _wait_for_session(entry: InboxEntry, turn: int = 0) -> EntryOutcome:
     return EntryOutcome(
         state=EntryState.POSTPONED,
-        turn=entry.turn,
+        turn=turn or entry.turn,
         retry_after=SECONDS_TO_RETRY,
         was_busy=True,
     )

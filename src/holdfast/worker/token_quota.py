@@ -1,14 +1,17 @@
 """Quotas of tokens: counts what the turns of a tenant use, and stops them when the day's are used up.
 
 A turn that is stopped stays open in the journal, as when a worker stops. It goes on when the day ends or
-the quota is raised. What the replies cost that were in progress then is counted too. What was used on the
-day before its tenant had a quota is read from the journal, once a day. This module must never close a turn.
+the quota is raised; or when others have ended, if it was stopped because more turns ran than the tokens
+that were left are reserved for. An entry rests only when the tokens of its turn are counted. What was used
+on the day before its tenant had a quota, or by a worker that died, is read from the journal. This module
+must never close a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, ModelFailed, ModelReplied, ResultsWithheld, ToolFinished
@@ -20,6 +23,7 @@ from holdfast.journal.inbox.driving import NEVER
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.queue_limits import LimitTable
 from holdfast.journal.inbox.submitting import SECONDS_OF_A_DAY
+from holdfast.journal.inbox.token_room import TokenUse
 from holdfast.sessions.session_index import SessionIndex
 
 _RUNS_OF_A_PAGE = 100
@@ -40,7 +44,11 @@ class TokenQuota:
         self._grace = grace
         self._limits = LimitTable({})
         self._journals: dict[str, SessionIndex] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[tuple[str, str], set[asyncio.Task[None]]] = defaultdict(set)
+        self._uncounted: set[str] = set()
+        """The tenants of which some tokens could not be counted."""
+        self._crowded: set[tuple[str, str]] = set()
+        """The sessions whose turns were stopped for others of their tenants."""
 
     async def read_limits(self) -> None:
         """Read the quotas again; called regularly. Raises JournalError."""
@@ -56,36 +64,71 @@ class TokenQuota:
                 and (tokens := count_tokens(item))
             ):
                 task = asyncio.create_task(self._add(tenant, turn, tokens, item.at))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._note_task((tenant.tenant, turn.session), task)
 
         tenant.runner.note_item = note
         self._journals[tenant.tenant] = tenant.journal
+
+    def _note_task(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
+        def forget(task: asyncio.Task[None]) -> None:
+            tasks = self._tasks.get(key, set())
+            tasks.discard(task)
+            if not tasks:
+                self._tasks.pop(key, None)
+
+        self._tasks[key].add(task)
+        task.add_done_callback(forget)
 
     def _is_limited(self, tenant: str) -> bool:
         return self._limits.of_tenant(tenant).tokens_per_day is not None
 
     async def is_used_up(self, tenant: str) -> bool:
         """Whether a tenant may use no more tokens on this day. Raises JournalError."""
-        return self._is_limited(tenant) and await self._count(tenant, 0) == 0
+        return self._is_limited(tenant) and (await self._count(tenant, 0)).left == 0
 
-    async def _count(self, tenant: str, tokens: int, at: float = NEVER) -> int | None:
-        """Count tokens; return how many the tenant may still use, or None for any number."""
+    async def settle(self, tenant: str, session: str) -> bool:
+        """Return once the tokens of a turn that rests are counted.
+
+        Returns:
+            Whether it was stopped since too many turns ran for the tokens that were left.
+
+        Raises:
+            JournalError: they cannot be counted now.
+        """
+        key = (tenant, session)
+        if tasks := self._tasks.get(key):
+            await asyncio.wait(set(tasks))
+        if tenant in self._uncounted:
+            await self._count(tenant, 0)
+        was_crowded = key in self._crowded
+        self._crowded.discard(key)
+        return was_crowded
+
+    async def _count(self, tenant: str, tokens: int, at: float = NEVER) -> TokenUse:
+        """Count tokens, and return what the tenant may still use."""
+        if tenant in self._uncounted:
+            await self._inbox.count_tokens_again(tenant)
+            self._uncounted.discard(tenant)
         use = await self._inbox.add_tokens(tenant, tokens, at)
         since = use.uncounted_before
         if since is None:
-            return use.left
+            return use
         earlier = await read_tokens_of_day(self._journals[tenant], since)
         await self._inbox.set_earlier_tokens(tenant, since, earlier)
-        return (await self._inbox.add_tokens(tenant, 0)).left
+        return await self._inbox.add_tokens(tenant, 0)
 
     async def _add(self, tenant: TenantService, turn: DrivenTurn, tokens: int, at: float) -> None:
+        name = tenant.tenant
         try:
-            left = await self._count(tenant.tenant, tokens, at)
+            use = await self._count(name, tokens, at)
         except HoldfastError as error:
-            _log.warning("tokens of a turn cannot be counted now: %s", error)
+            self._uncounted.add(name)
+            _log.warning("tokens of a turn are counted later: %s", error)
             return
-        if left == 0 and tenant.runner.find(turn.session) is turn:
+        must_stop = use.left == 0 or use.is_crowded
+        if must_stop and tenant.runner.find(turn.session) is turn:
+            if use.left:
+                self._crowded.add((name, turn.session))
             await turn.leave(self._grace)
 
 

@@ -10,9 +10,9 @@ from tests.journal.inbox.queued_turns import InboxUnderTest, make_submission
 
 from holdfast.errors import ConfigurationError, ConflictError
 from holdfast.journal.inbox.entries import EntryState
-from holdfast.journal.inbox.inbox import TokenUse
 from holdfast.journal.inbox.inbox_errors import QueueFullError, QuotaReachedError, SubmissionError
 from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits
+from holdfast.journal.inbox.token_room import TokenUse
 
 DAY = 86_400.0
 

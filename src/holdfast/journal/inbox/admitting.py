@@ -19,6 +19,7 @@ from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.entry_rows import to_entry, to_facts, to_float, to_int
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
+from holdfast.journal.inbox.token_room import read_allowed
 
 MOST_AT_ONCE = 200
 """The number of turns that one transaction admits; the next one goes on."""
@@ -115,6 +116,7 @@ def _admit_of(tenants: Mapping[str, float], room: Room, most: int) -> Transactio
         room: the room, which becomes smaller.
         most: the largest number of turns.
     """
+    room.allow((yield from read_allowed(tenants, room.limits)))
     queues = {tenant: _ReadyTurns(tenant) for tenant in tenants}
     order = [(room.count_running(tenant), served, tenant) for tenant, served in tenants.items()]
     heapify(order)

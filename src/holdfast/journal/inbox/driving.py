@@ -20,6 +20,7 @@ from holdfast.journal.inbox.entry_rows import to_entry, to_facts
 from holdfast.journal.inbox.room import Room
 from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import wake_entry
+from holdfast.journal.inbox.token_room import count_again
 
 NEVER = 1e15
 """A time that does not come, in seconds since the epoch; finite, as a database stores it."""
@@ -73,7 +74,12 @@ def begin_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
     """
     values = {"id": entry_id, "worker": worker}
     rows = yield Statement(sql.BEGIN, values)
-    return to_entry(rows[0]) if rows else None
+    if not rows:
+        return None
+    entry = to_entry(rows[0])
+    if entry.deliveries > 1:  # whoever had it may have died before it counted the tokens
+        yield from count_again(entry.tenant)
+    return entry
 
 
 def park_entry(entry_id: int, worker: str, turn: int, why: str) -> Transaction[bool]:

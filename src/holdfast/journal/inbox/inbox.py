@@ -31,7 +31,6 @@ from holdfast.journal.inbox.inbox_errors import QueueFullError
 from holdfast.journal.inbox.queue_limits import (
     NO_LIMITS,
     QUOTA_REACHED,
-    LimitTable,
     QueueLimits,
     check_scope,
 )
@@ -51,6 +50,7 @@ from holdfast.journal.inbox.sweeping import (
     prune_entries,
     put_again,
 )
+from holdfast.journal.inbox.token_room import TokenUse, add_tokens, count_again
 from holdfast.journal.inbox.worker_entries import WorkerEntry, WorkerInfo
 from holdfast.journal.journal_names import digest_name
 
@@ -71,19 +71,6 @@ class QueueDepth(Struct, frozen=True):
     state: EntryState
     count: int
     oldest_seconds: float
-
-
-class TokenUse(Struct, frozen=True):
-    """What is known of the tokens of a tenant on this day.
-
-    Args:
-        left: how many it may still use; None for any number.
-        uncounted_before: the time from which they are counted, in seconds since the epoch, if the tokens
-            of the day before it are not known yet; else None.
-    """
-
-    left: int | None = None
-    uncounted_before: float | None = None
 
 
 class InboxStore(Protocol):
@@ -305,7 +292,11 @@ class Inbox:
             at: when they were used, in seconds since the epoch: those from before the counting began
                 are not added, since the journal has them.
         """
-        return await self._store.perform(partial(_add_tokens, tenant, tokens, at))
+        return await self._store.perform(partial(add_tokens, tenant, tokens, at))
+
+    async def count_tokens_again(self, tenant: str) -> None:
+        """Let the journal say again what a tenant used so far on this day, if it has a quota."""
+        await self._store.perform(partial(count_again, tenant))
 
     async def set_earlier_tokens(self, tenant: str, since: float, tokens: int) -> None:
         """Save the tokens of a day that were used before they were counted, unless that was done.
@@ -416,15 +407,3 @@ def _read_usage(tenant: str) -> Transaction[tuple[int, int]]:
     now = to_float((yield sql.NOW)[0][0])
     rows = yield Statement(sql.USAGE, {"tenant": tenant, "day": name_day(now)})
     return (to_int(rows[0][0]), to_int(rows[0][1])) if rows else (0, 0)
-
-
-def _add_tokens(tenant: str, tokens: int, at: float) -> Transaction[TokenUse]:
-    limits = LimitTable(to_limits((yield Statement(sql.ALL_LIMITS))))
-    most = limits.of_tenant(tenant).tokens_per_day
-    if most is None:
-        return TokenUse()
-    now = to_float((yield sql.NOW)[0][0])
-    values = {"tenant": tenant, "day": name_day(now), "tokens": tokens, "at": at}
-    counted, earlier, since = (yield Statement(sql.ADD_TOKENS, values))[0]
-    left = max(0, most - to_int(counted) - to_int(earlier or 0))
-    return TokenUse(left, to_float(since) if earlier is None else None)

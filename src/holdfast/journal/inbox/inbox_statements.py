@@ -62,15 +62,28 @@ RETURNING turns, tokens + coalesce(earlier_tokens, 0)
 """
 
 ADD_TOKENS: Final = """
-INSERT INTO holdfast_inbox_usage AS known (tenant, day, tokens, counted_from)
-VALUES (:tenant, :day, CASE WHEN :at >= :now THEN :tokens ELSE 0 END, :now)
+INSERT INTO holdfast_inbox_usage AS known (tenant, day, tokens, largest, counted_from)
+VALUES (:tenant, :day, CASE WHEN :at >= :now THEN :tokens ELSE 0 END, :tokens, :now)
 ON CONFLICT (tenant, day) DO UPDATE SET
+  largest = CASE WHEN known.largest > :tokens THEN known.largest ELSE :tokens END,
   tokens = known.tokens + CASE WHEN :at >= coalesce(known.counted_from, excluded.counted_from)
     THEN :tokens ELSE 0 END,
   counted_from = coalesce(known.counted_from, excluded.counted_from)
 RETURNING tokens, earlier_tokens, counted_from
 """
 """Counts tokens that were used after the counting began; what was used before is among the earlier ones."""
+
+TOKENS_LEFT_OUT: Final = """
+UPDATE holdfast_inbox_usage SET tokens = 0, earlier_tokens = NULL, counted_from = :now
+WHERE tenant = :tenant AND day = :day AND counted_from IS NOT NULL
+"""
+"""Lets the journal say again what was used so far: a worker may have died before it counted all."""
+
+LARGEST_USE: Final = "SELECT max(largest) FROM holdfast_inbox_usage WHERE tenant = :tenant"
+
+RUNNING_OF: Final = """
+SELECT count(*) FROM holdfast_inbox WHERE state = 'admitted' AND tenant = :tenant
+"""
 
 SET_EARLIER_TOKENS: Final = """
 UPDATE holdfast_inbox_usage SET earlier_tokens = :tokens
@@ -345,6 +358,18 @@ def admit(ids: Sequence[int]) -> Statement:
         f" WHERE id IN ({wanted}) AND state = 'ready'"
     )
     return Statement(text, names)
+
+
+def read_tokens(tenants: Sequence[str], day: str) -> Statement:
+    """Return the statement that reads the tokens of tenants on a day, and the most that each counted at once."""
+    names: dict[str, object] = {f"t{number}": tenant for number, tenant in enumerate(tenants)}
+    wanted = ", ".join(f":{name}" for name in names)
+    text = (
+        "SELECT tenant, tokens + earlier_tokens, (SELECT max(largest) FROM holdfast_inbox_usage AS u"  # noqa: S608  # REASON: numbered parameters
+        " WHERE u.tenant = known.tenant) FROM holdfast_inbox_usage AS known"
+        f" WHERE day = :day AND tenant IN ({wanted}) AND earlier_tokens IS NOT NULL"
+    )
+    return Statement(text, {**names, "day": day})
 
 
 def give(ids: Sequence[int], worker: str) -> Statement:

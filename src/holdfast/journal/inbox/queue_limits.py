@@ -32,7 +32,8 @@ class QueueLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         queued: how many turns may wait for their begin.
         turns_per_day: how many turns may be submitted in a day, which ends at midnight UTC.
         tokens_per_day: how many tokens the turns of a day may use; a turn that reaches the limit
-            stops, and can be resumed when it is raised.
+            stops, and can be resumed when it is raised. Each turn that runs has a reservation, so that
+            many at once exceed it by at most one turn.
         is_paused: whether no turn begins.
         is_draining: whether no turn is accepted.
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from holdfast.journal.inbox.dispatch_engine import name_queue
-from holdfast.journal.inbox.queue_limits import LimitTable
+from holdfast.journal.inbox.queue_limits import LimitTable, smallest
 from holdfast.journal.inbox.worker_entries import WorkerInfo
 from holdfast.journal.inbox.worker_slots import Kind, WorkerSlots
 
@@ -41,7 +41,8 @@ class Room:
     """
 
     def __init__(self, facts: QueueFacts) -> None:
-        self._limits = facts.limits
+        self.limits = facts.limits
+        self._allowed: dict[str, int] = {}
         self._slots = WorkerSlots(facts.workers)
         self._agents: dict[str | None, list[str]] = {}
         for pool, agent in sorted(self._slots.kinds, key=_sort_kind):
@@ -61,11 +62,15 @@ class Room:
     def _pool_of(self, tenant: str) -> str | None:
         return tenant if tenant in self._agents else None
 
+    def allow(self, allowed: Mapping[str, int]) -> None:
+        """Set how many turns of some tenants may run at once by their quotas of tokens."""
+        self._allowed.update(allowed)
+
     @property
     def is_full(self) -> bool:
         """Whether no turn at all may be admitted."""
-        most = self._limits.of_all
-        if most.is_paused or self._limits.are_all_tenants_paused:
+        most = self.limits.of_all
+        if most.is_paused or self.limits.are_all_tenants_paused:
             return True
         return _is_reached(most.running, self._total) or self._slots.is_full
 
@@ -89,8 +94,9 @@ class Room:
     def find_agents(self, tenant: str) -> list[str]:
         """Return the agents of which a turn of this tenant may be admitted, sorted."""
         pool = self._pool_of(tenant)
-        limits = self._limits.of_tenant(tenant)
-        is_shut = limits.is_paused or _is_reached(limits.running, self._by_tenant[tenant])
+        limits = self.limits.of_tenant(tenant)
+        most = smallest((limits.running, self._allowed.get(tenant)))
+        is_shut = limits.is_paused or _is_reached(most, self._by_tenant[tenant])
         if self.is_full or is_shut:
             return []
         return [
@@ -100,7 +106,7 @@ class Room:
         ]
 
     def _has_room(self, agent: str) -> bool:
-        limits = self._limits.of_agent(agent)
+        limits = self.limits.of_agent(agent)
         return not limits.is_paused and not _is_reached(limits.running, self._by_agent[agent])
 
     def take(self, tenant: str, agent: str) -> str:
