@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.live_server import LiveServer, serve
 
 from holdfast import Agent, ToolCall, ToolPermission, tool
-from holdfast.events import CustomNotice
+from holdfast.core.events import Event
+from holdfast.core.notices import CustomNotice, Notice
+from holdfast.event_log.stream_items import StreamItem
+from holdfast.event_log.text_fold import notice_name
 from holdfast.server import AccessOptions, create_app
 from holdfast.server.access.keys import make_key
-from holdfast.server.access.redacted_reading import RedactedAnswer, redact_event, redact_view
+from holdfast.server.access.redacted_reading import (
+    _NAMES,
+    RedactedAnswer,
+    redact_event,
+    redact_view,
+)
+from holdfast.server.api import queue_views as queue_views_module
+from holdfast.server.api import views as views_module
 from holdfast.testing import ScriptedModel
 from holdfast.tools import ToolContext
 
@@ -25,13 +40,17 @@ SECRET = "Xanadu"
 class Found(CustomNotice):
     name: str
     status: str
+    count: int
+
+
+NUMBER = 4242
 
 
 @tool(effect="read")
-def look(place: str, context: ToolContext) -> dict[str, str]:
+def look(place: str, turn: int, context: ToolContext) -> dict[str, object]:
     """Look at a place."""
-    context.emit(Found(name=SECRET, status=SECRET))
-    return {SECRET: f"{place} is sunny", "name": SECRET, "status": SECRET}
+    context.emit(Found(name=SECRET, status=SECRET, count=NUMBER))
+    return {SECRET: f"{place} is sunny", "name": SECRET, "status": SECRET, "count": NUMBER}
 
 
 @tool
@@ -41,9 +60,9 @@ def pay(euros: int, to: str) -> str:
 
 
 CALLS = (
-    ToolCall("c1", "look", json.dumps({"place": SECRET})),
+    ToolCall("c1", "look", json.dumps({"place": SECRET, "turn": NUMBER})),
     f"It is sunny in {SECRET}.",
-    ToolCall("c2", "pay", json.dumps({"euros": 7, "to": SECRET})),
+    ToolCall("c2", "pay", json.dumps({"euros": NUMBER, "to": SECRET})),
 )
 
 
@@ -91,7 +110,7 @@ async def test_no_route_shows_a_redacted_reader_what_was_said() -> None:
                 "agent": "guide",
                 "message": message,
                 "session": session,
-                "metadata": {SECRET: SECRET, "name": SECRET},
+                "metadata": {SECRET: SECRET, "name": SECRET, "count": NUMBER},
                 "wait": 20,
             }
             started = await ask(server, "POST", "/api/v1/turns", keys["admin"], turn)
@@ -109,6 +128,7 @@ async def test_no_route_shows_a_redacted_reader_what_was_said() -> None:
             redacted = await ask(server, "GET", path, keys["read:redacted"])
             assert redacted.status == 200, (path, redacted.body)
             assert SECRET.encode() not in redacted.body, (path, redacted.body)
+            assert str(NUMBER).encode() not in redacted.body, (path, redacted.body)
             if path in READ:  # what there is, and how many, can still be seen
                 assert shape_of(redacted.json()) == shape_of(whole.json()), path
         assert shown >= 8, "the test looks where nothing is"
@@ -117,6 +137,9 @@ async def test_no_route_shows_a_redacted_reader_what_was_said() -> None:
         ).json()
         assert (turn["session"], turn["status"], turn["agent"]) == ("s", "completed", "guide")
         assert turn["usage"]
+        path = "/api/v1/sessions/w/questions"
+        (question,) = (await ask(server, "GET", path, keys["read:redacted"])).json()
+        assert question["question"] == {"tool": "pay"}
         new = {"agent": "guide", "message": "Hi"}
         refused = await ask(server, "POST", "/api/v1/turns", keys["read:redacted"], new)
         assert refused.status == 403
@@ -179,6 +202,146 @@ async def test_a_stream_is_redacted_wherever_it_is_cut(cuts: list[int]) -> None:
     pieces = [text[begin:end] for begin, end in itertools.pairwise(places)]
     _, body = await Sent("text/event-stream").send(*pieces)
     assert body == text.replace(b"Xanadu", b"[redacted]")
+
+
+SHOWN = 7
+"""What stands in every field of a number that is no content."""
+
+CONTENT: Any = {"a": SECRET, "at": NUMBER, "turn": True, "name": SECRET, "usage": {"input": NUMBER}}
+"""What stands in every field that may have any form."""
+
+SCALARS: tuple[Any, ...] = (NUMBER, NUMBER / 8, True, SECRET, [NUMBER, True], CONTENT, [CONTENT])
+
+
+def make_forms(kind: Any, content: Any, seen: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """Yield values of a type as JSON, one for each type in a union.
+
+    Args:
+        kind: the type.
+        content: stands where any JSON may stand.
+        seen: the types around it.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is None:
+        yield from make_plain_forms(kind, content, seen)
+    elif origin in (Union, UnionType):
+        for one in arguments:
+            yield from make_forms(one, content, seen)
+    elif origin is Annotated:
+        yield from make_forms(arguments[0], content, seen)
+    elif origin is Literal:
+        yield arguments[0]
+    elif origin in (dict, Mapping):
+        yield from ({SECRET: form} for form in make_forms(arguments[1], content, seen))
+    else:
+        kinds = [one for one in arguments if one is not ...]
+        yield [form for one in kinds for form in make_forms(one, content, seen)]
+
+
+def make_plain_forms(kind: Any, content: Any, seen: tuple[Any, ...]) -> Iterator[Any]:
+    if kind in (Any, object):
+        yield content
+    elif kind is bool:
+        yield False
+    elif kind in (int, float):
+        yield SHOWN
+    elif issubclass(kind, Enum):
+        yield next(iter(kind)).value
+    elif issubclass(kind, msgspec.Struct):
+        if kind not in seen:
+            yield from make_objects(kind, content, (*seen, kind))
+    elif kind not in (type(None), msgspec.UnsetType):
+        yield SECRET
+
+
+def make_objects(
+    kind: type[msgspec.Struct], content: Any, seen: tuple[Any, ...]
+) -> Iterator[dict[str, Any]]:
+    """Yield objects of a type as JSON, so that each field has each of its forms in one of them."""
+    hints = get_type_hints(kind, include_extras=True)
+    forms = {
+        name: list(make_forms(hints[name], content, seen)) or [None]
+        for name in kind.__struct_fields__
+    }
+    tag = {"type": kind.__struct_config__.tag} if kind.__struct_config__.tag else {}
+    for number in range(max(map(len, forms.values()), default=0)):
+        yield {**tag, **{name: values[number % len(values)] for name, values in forms.items()}}
+
+
+def list_kinds() -> list[type[msgspec.Struct]]:
+    unions = (Event, Notice, StreamItem)
+    listed = [one for union in unions for one in get_args(union)]
+    listed += [
+        one
+        for module in (views_module, queue_views_module)
+        for one in vars(module).values()
+        if isinstance(one, type)
+        and issubclass(one, msgspec.Struct)
+        and one.__module__ == module.__name__
+    ]
+    return sorted({*listed} - {CustomNotice}, key=lambda one: one.__name__)
+
+
+def find_texts(view: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(view, dict):
+        for field, value in view.items():
+            yield field, field
+            yield from find_texts(value, field)
+    elif isinstance(view, list):
+        for one in view:
+            yield from find_texts(one, name)
+    elif isinstance(view, str):
+        yield name, view
+
+
+@pytest.mark.parametrize("kind", list_kinds(), ids=lambda kind: kind.__name__)
+def test_no_event_notice_or_view_shows_contents_of_any_type(kind: type[msgspec.Struct]) -> None:
+    for content in SCALARS:
+        for view in make_objects(kind, content, (kind,)):
+            for whole in (view, {"type": "event", "event": view}, [view]):
+                redacted = redact_view(whole)
+                text = json.dumps(redacted)
+                assert str(NUMBER) not in text
+                assert str(NUMBER / 8) not in text
+                assert "true" not in text
+                assert {name for name, found in find_texts(redacted) if SECRET in found} <= _NAMES
+
+
+@pytest.mark.parametrize("kind", list_kinds(), ids=lambda kind: kind.__name__)
+def test_numbers_that_are_no_contents_are_shown(kind: type[msgspec.Struct]) -> None:
+    hints = get_type_hints(kind)
+    for view in make_objects(kind, None, (kind,)):
+        redacted = redact_view(view)
+        for name, value in view.items():
+            if name == "fields" or not isinstance(value, bool | int) or name not in hints:
+                continue
+            assert redacted[name] == value, (name, "add it to _NUMBERS, if it has no contents")
+
+
+@pytest.mark.parametrize("kind", get_args(Notice), ids=lambda kind: kind.__name__)
+def test_no_notice_of_a_stream_shows_contents(kind: type[Any]) -> None:
+    for content in SCALARS:
+        for fields in make_objects(kind, content, (kind,)):
+            item = {"type": "notice", "name": notice_name(kind), "fields": fields}
+            text = json.dumps(redact_view(item))
+            assert str(NUMBER) not in text
+            assert "true" not in text
+
+
+@pytest.mark.parametrize("name", ["arguments", "result", "output", "delta", "metadata", "answer"])
+def test_contents_are_hidden_by_the_name_of_their_field(name: str) -> None:
+    for content in SCALARS:
+        text = json.dumps(redact_view({"usage": {"input": 5}, "parts": [{name: content}]}))
+        assert not {str(NUMBER), str(NUMBER / 8), "true", SECRET} & set(re.findall(r"[\w.]+", text))
+        assert '"input": 5' in text
+
+
+def test_of_a_question_for_permission_the_tool_is_shown() -> None:
+    question = {"tool": "pay", "arguments": {"euros": NUMBER}, "description": SECRET}
+    view = {"kind": "PermissionQuestion", "question": question}
+    assert redact_view(view) == {"kind": "PermissionQuestion", "question": {"tool": "pay"}}
+    other = redact_view({"kind": "Vote", "question": question})
+    assert other["question"] == {}
 
 
 VALUES = st.recursive(

@@ -1,8 +1,9 @@
 """Removes the contents of messages from what a redacted reader gets: texts, arguments, results, titles.
 
-It works on every JSON answer and every stream of events, whichever route or protocol sends it. A text
-stays only if the name of its field says that it is no content, so a new field is removed until it is
-listed here. What is neither JSON nor a stream of JSON is refused.
+It works on every JSON answer and every stream of events, whichever route or protocol sends it. A text, a
+number or a boolean stays only if the name of its field says that it is no content, so a new field is
+removed until it is listed here. Of a question for permission the name of the tool stays. What is neither
+JSON nor a stream of JSON is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,18 @@ _NAMES = frozenset(
             "previous",
             "next",
         ),
-        *("agent", "model", "provider", "endpoint", "target", "name", "effect", "origin", "by"),
+        *(
+            "agent",
+            "model",
+            "provider",
+            "endpoint",
+            "target",
+            "name",
+            "effect",
+            "origin",
+            "by",
+            "tool",
+        ),
         *("category", "landed", "code", "before", "after", "parsed_by", "state", "wait", "day"),
         *("runId", "threadId", "messageId", "toolCallId", "toolName", "response_id", "call_id"),
         *("subagentRunId", "parentSubagentRunId", "parentToolCallId", "activityType", "sourceId"),
@@ -37,10 +49,58 @@ _NAMES = frozenset(
 )
 """The fields whose texts are shown: names, ids, states, times."""
 
+_NUMBERS = frozenset(
+    {
+        # Times and durations.
+        *("at", "asked_at", "changed_at", "closed_at", "created_at", "due_at", "expires_at"),
+        *("opened_at", "seen_at", "started_at", "until", "created", "completed_at", "timestamp"),
+        *("seconds", "delay", "downtime", "retry_after", "oldest_seconds", "every", "jitter"),
+        # Places and numbers of turns, attempts and records.
+        *("turn", "entry", "sequence", "offset", "index", "number", "to", "tick", "next_tick"),
+        *("iteration", "attempt", "continued", "flags", "hooks_called", "retained_ranges"),
+        *("next", "output_index", "content_index", "sequence_number", "summary_index"),
+        # How many, how much.
+        *("turns", "messages", "attempts", "iterations", "count", "size", "slots", "driving"),
+        *("deliveries", "missed", "workers", "running", "queued", "process", "cost", "turn_cost"),
+        *("turns_today", "tokens_today", "turns_per_day", "tokens_per_day", "priority"),
+        *(
+            "tokens",
+            "tool_calls",
+            "output_repairs",
+            "output_repair_tokens",
+            "output_repair_seconds",
+        ),
+        *("max_retries", "consecutive_errors", "max_consecutive_errors", "total_errors"),
+        *("max_total_errors", "max_tokens", "reasoning_tokens", "temperature", "top_p", "seed"),
+        *("input_tokens", "output_tokens", "total_tokens", "prompt_tokens", "completion_tokens"),
+        *("cached_tokens", "max_output_tokens", "status", "start", "end"),
+        # Whether.
+        *("accepted", "before_effect", "by_hook", "cache", "complete", "continues", "counts"),
+        *("deferred", "extendable", "finished", "in_doubt", "is_alive", "is_draining", "is_error"),
+        *(
+            "is_paused",
+            "is_stopping",
+            "open",
+            "parallel_tool_calls",
+            "reasoning_summary",
+            "refused",
+        ),
+        *("retryable", "serves_all", "strict", "store", "background", "has_more", "deleted"),
+    }
+)
+"""The fields whose numbers and booleans are shown. `sequence_number` only without its digest."""
+
+_TOKENS = frozenset({"input", "output", "cached_input", "cache_write", "reasoning", "hosted_calls"})
+"""The numbers of an object with the usage of tokens. Elsewhere such a name has contents."""
+
+_USAGES = frozenset({"usage", "lost"})
+"""The fields that have such an object."""
+
 _ANY_FORM = frozenset(
     {
         *("metadata", "output", "arguments", "value", "question", "options", "input", "state"),
         *("snapshot", "rawEvent", "result", "data", "messageMetadata", "forwardedProps", "args"),
+        *("answer", "extra", "delta", "details", "schema", "parameters", "output_schema"),
     }
 )
 """The fields whose objects may have any form, so that even names in them may be contents."""
@@ -57,21 +117,38 @@ _NOTICES = frozenset(
 """The notices whose fields are known; those of an agent's own may have any form."""
 
 
-def redact_view(view: Any) -> Any:
+def redact_view(view: Any, name: str = "") -> Any:
     """Return a JSON value without the contents of messages.
 
-    >>> redact_view({"type": "text", "text": "My name is Ada.", "offset": 0})
-    {'type': 'text', 'text': '[redacted]', 'offset': 0}
+    Args:
+        view: the value.
+        name: the name of the field that has it.
+
+    >>> redact_view({"type": "text", "text": "My name is Ada.", "offset": 0, "age": 36})
+    {'type': 'text', 'text': '[redacted]', 'offset': 0, 'age': '[redacted]'}
+    >>> redact_view({"usage": {"input": 5}, "input": 5})
+    {'usage': {'input': 5}, 'input': '[redacted]'}
     """
     if isinstance(view, list):
-        return [redact_view(one) for one in view]
-    if not isinstance(view, dict):
-        return MARK if isinstance(view, str) else view
+        return [redact_view(one, name) for one in view]
+    if isinstance(view, dict):
+        return _redact_object(view, name)
+    if view is None or (name in _NUMBERS and not isinstance(view, str)):
+        return view
+    return MARK
+
+
+def _redact_object(view: dict[str, Any], name: str) -> dict[str, Any]:
     if view.get("type") == "media":
         return {"type": "media"}
-    redacted = {name: _redact_field(name, value) for name, value in view.items()}
+    if name in _USAGES and view.keys() <= _TOKENS:
+        return {kind: count if isinstance(count, int) else MARK for kind, count in view.items()}
+    redacted = {field: _redact_field(field, value) for field, value in view.items()}
     if "fields" in view and view.get("name") not in _NOTICES:
         redacted["fields"] = {}
+    question = view.get("question")
+    if view.get("kind") == "PermissionQuestion" and isinstance(question, dict):
+        redacted["question"] = {"tool": str(question.get("tool"))}
     return redacted
 
 
@@ -84,7 +161,7 @@ def _redact_field(name: str, value: Any) -> Any:
         return value if name in _NAMES else MARK
     if name in _ANY_FORM and isinstance(value, dict | list):
         return type(value)()
-    return redact_view(value)
+    return redact_view(value, name)
 
 
 def _redact_position(position: str) -> str:
