@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import logging
 import os
 import time
@@ -19,6 +21,7 @@ from tests.server.live_server import LiveServer, Reply, read_reply, serve
 from holdfast.errors import JournalUnreachableError
 from holdfast.journal.service_store import ApiKey, ServiceStore
 from holdfast.journal.service_store_memory import MemoryServiceStore
+from holdfast.server.access.asgi import Message
 from holdfast.server.access.connections import ConnectionBounds
 from holdfast.server.access.keys import make_key, make_successor
 from holdfast.server.access.options import AccessLimits, AccessOptions
@@ -614,6 +617,60 @@ async def test_a_long_body_is_refused_before_it_is_sent(service: Service) -> Non
     reply = await read_reply(reader)
     assert (reply.status, reply.json()["kind"]) == (413, "body_too_large")
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 4",
+        "transfer-encoding: CHUNKED\r\ncontent-length: 0",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked, identity\r\nContent-Length: 4",
+        "Content-Length: 4\r\nContent-Length: 5",
+        "Content-Length: 4\r\nTransfer-Encoding : chunked",
+        "Content-Length: 4\r\nTransfer-Encoding: \x0bchunked",
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/turns", "/health", "/console/sign-in"])
+async def test_a_body_with_two_lengths_is_refused_with_all_that_follows_it(
+    service: Service, path: str, lines: str
+) -> None:
+    reader, writer = await service.connect()
+    hidden = "GET /api/v1/whoami HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{lines}"
+    writer.write(f"{head}\r\n\r\n0\r\n\r\n{hidden}".encode())
+    async with asyncio.timeout(20):
+        answered = await reader.read()  # to the end: the connection is closed
+    assert answered.count(b"HTTP/1.1 ") == 1
+    assert answered.split()[1] in (b"400", b"501")
+    writer.close()
+
+
+async def test_two_lengths_are_refused_whatever_server_is_below() -> None:
+    """Some servers pass both headers on."""
+    names = (b"content-length", b"transfer-encoding", b"Content-Length", b"Transfer-Encoding")
+    for first, second in itertools.product(names, names):
+        sent: list[Message] = []
+
+        async def send(message: Message, sent: list[Message] = sent) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            raise AssertionError("the body is not read")
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/api/v1/turns",
+            "client": ("127.0.0.1", 1),
+            "headers": [(b"host", b"localhost"), (first, b"2"), (second, b"2")],
+        }
+        await protect(make_app(), AccessControl(MemoryServiceStore()))(scope, receive, send)
+        problem = json.loads(sent[1]["body"])
+        assert (sent[0]["status"], problem["kind"]) == (400, "ambiguous_length")
+        assert (b"connection", b"close") in sent[0]["headers"]
 
 
 @pytest.mark.parametrize("chunked", [True, False])

@@ -17,6 +17,10 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
+AMBIGUOUS_LENGTH = "ambiguous_length"
+
+_LENGTHS = (b"content-length", b"transfer-encoding")
+
 
 def find_header(headers: Headers, name: bytes) -> str:
     """Return the value of a header; "" if it is missing. Several are joined as HTTP says."""
@@ -48,11 +52,22 @@ def has_body(headers: Headers) -> bool:
     )
 
 
+def is_length_ambiguous(headers: Headers) -> bool:
+    """Whether two servers may disagree about where a request ends, so that one sees another request in it.
+
+    >>> is_length_ambiguous([(b"content-length", b"5"), (b"transfer-encoding", b"chunked")])
+    True
+    >>> is_length_ambiguous([(b"content-length", b"5")])
+    False
+    """
+    return [key.lower() in _LENGTHS for key, _ in headers].count(True) > 1
+
+
 def refuse(problem: ProblemBody) -> Response:
     """Return the response for a request that is not let through."""
     response = respond_problem(problem)
     if problem.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
-    if problem.status == 408:
+    if problem.status == 408 or problem.kind == AMBIGUOUS_LENGTH:
         response.headers["Connection"] = "close"  # the rest of the body is not waited for
     return response

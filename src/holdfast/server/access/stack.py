@@ -16,6 +16,7 @@ from starlette.responses import Response
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.service_store import ServiceStore
 from holdfast.server.access.asgi import (
+    AMBIGUOUS_LENGTH,
     ASGIApp,
     Receive,
     Scope,
@@ -24,6 +25,7 @@ from holdfast.server.access.asgi import (
     find_header,
     find_route_path,
     has_body,
+    is_length_ambiguous,
     refuse,
 )
 from holdfast.server.access.authentication import Authenticator, find_address
@@ -61,6 +63,7 @@ from holdfast.server.health.health_routes import respond_health, respond_metrics
 from holdfast.server.health.journal_outage import JournalOutage
 from holdfast.server.health.readiness import Readiness
 from holdfast.server.health.service_metrics import ServiceMetrics
+from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem, to_problem
 
 __all__ = ["AccessControl", "protect", "require", "take_stream", "take_turn"]
@@ -183,6 +186,8 @@ class _Gate:
             JournalError: the store cannot be used.
         """
         access, route = self._access, (scope["method"], find_route_path(scope))
+        if is_length_ambiguous(scope["headers"]):
+            raise ProblemError(_ambiguous_problem())
         if route == ("GET", "/health"):
             return respond_health()
         if route == ("GET", "/ready"):
@@ -226,6 +231,16 @@ class _Gate:
             problem = problem or check_content_type(head, is_media=is_upload(scope))
         if problem is not None:
             raise ProblemError(problem)
+
+
+def _ambiguous_problem() -> ProblemBody:
+    return make_problem(
+        400,
+        AMBIGUOUS_LENGTH,
+        "More than one header says how long the body is.",
+        field="Content-Length",
+        fix="Send either Content-Length or Transfer-Encoding, once",
+    )
 
 
 def _check_page(head: RequestHead, *, is_media: bool) -> None:
