@@ -18,6 +18,9 @@ from holdfast.core.errors import ConfigurationError
 
 TITLES = "/:title"
 
+LONGEST_NAME, LONGEST_TITLE = 1000, 500
+"""The largest numbers of characters of the name and of the title of a session; lists show both."""
+
 _OF_TOOLS = re.compile(r"(/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?)+")
 _OF_TURN = re.compile(r"/t(\d{1,18})\.i\d+\.tool\.")
 _OF_TOOLS_AT_END = re.compile(_OF_TOOLS.pattern + r"\Z")
@@ -97,7 +100,7 @@ def new_name() -> str:
 
 def check_session_name(session: str, argument: str = "session") -> str:
     """Return the name. Raises ConfigurationError if a session cannot have it."""
-    check_value(argument, session, NonEmptyText)
+    _check_length(argument, session, LONGEST_NAME)
     if not is_session(session):
         raise ConfigurationError(
             argument,
@@ -105,3 +108,19 @@ def check_session_name(session: str, argument: str = "session") -> str:
             fix="Choose another name",
         )
     return session
+
+
+def check_title(title: str) -> str:
+    """Return the title. Raises ConfigurationError if it is empty or too long."""
+    return _check_length("title", title, LONGEST_TITLE)
+
+
+def _check_length(argument: str, text: str, longest: int) -> str:
+    check_value(argument, text, NonEmptyText)
+    if len(text) > longest:
+        raise ConfigurationError(
+            argument,
+            f"has {len(text):,} characters of at most {longest:,}",
+            fix="Choose a shorter one",
+        )
+    return text

@@ -17,6 +17,7 @@ from holdfast.core.messages import Message
 from holdfast.core.question_log import ASKED
 from holdfast.journal.port import RunEntry
 from holdfast.sessions.names import (
+    LONGEST_TITLE,
     TITLES,
     find_related_runs,
     is_session,
@@ -26,7 +27,7 @@ from holdfast.sessions.names import (
 from holdfast.sessions.session_history import list_surviving_turns
 from holdfast.sessions.session_index import SessionIndex
 
-_LONGEST_TITLE = 80
+_LONGEST_BEGINNING = 80
 
 SessionStatus: TypeAlias = Literal["closed", "open", "waiting"]
 """The last turn has ended; it has not; or it has not and waits for an answer."""
@@ -181,7 +182,7 @@ def _get_status(keys: Sequence[str]) -> SessionStatus:
 async def _find_title(journal: SessionIndex, session: str, turns: Sequence[int]) -> str:
     titles = await journal.read(title_run(session))
     if titles and isinstance(last := titles[-1].event, SessionTitled):
-        return last.title
+        return _shorten(last.title, LONGEST_TITLE)  # an imported one may be longer
     for record in await journal.read_by_keys(session, [turn_key(turns[0])] if turns else ()):
         if isinstance(record.event, TurnOpened) and record.event.message is not None:
             return make_title(record.event.message)
@@ -195,5 +196,9 @@ def make_title(message: Message) -> str:
     >>> make_title(user("Two\nlines."))
     'Two lines.'
     """
-    line = " ".join(message.text[: _LONGEST_TITLE * 4].split())
-    return f"{line[: _LONGEST_TITLE - 1]}…" if len(line) > _LONGEST_TITLE else line
+    line = " ".join(message.text[: _LONGEST_BEGINNING * 4].split())
+    return _shorten(line, _LONGEST_BEGINNING)
+
+
+def _shorten(text: str, longest: int) -> str:
+    return f"{text[: longest - 1]}…" if len(text) > longest else text

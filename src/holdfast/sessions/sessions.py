@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_arguments, check_value
-from holdfast.core.constraints import NonEmptyText, NonNegativeInt, PositiveInt
+from holdfast.core.constraints import NonNegativeInt, PositiveInt
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
 from holdfast.core.events import Event, HistoryCompacted, SessionRewound, SessionTitled
@@ -31,6 +31,7 @@ from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_c
 from holdfast.sessions.names import (
     TITLES,
     check_session_name,
+    check_title,
     find_related_runs,
     new_name,
     title_run,
@@ -130,7 +131,7 @@ class Sessions:
             ConfigurationError: the session already exists.
         """
         name = new_name() if session is None else check_session_name(session)
-        check_value("title", title, NonEmptyText)
+        check_title(title)
         if await self._journal.read(name) or await self._journal.read(title_run(name)):
             raise _session_exists_error(name)
         await self.rename(name, title, by=by)
@@ -288,11 +289,11 @@ class Sessions:
             by: who gives it; it is saved.
 
         Raises:
-            ConfigurationError: the title is empty.
+            ConfigurationError: the title is empty, or has more than 500 characters.
             ConflictError: the title was changed at the same time.
         """
         run = title_run(check_session_name(session))
-        check_value("title", title, NonEmptyText)
+        check_title(title)
         key = turn_key(len(await self._journal.read(run)) + 1)
         await self._append(self._journal, run, SessionTitled(key, self._now(), title, by))
 

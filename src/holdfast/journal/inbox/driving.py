@@ -22,6 +22,8 @@ from holdfast.journal.inbox.statements import Statement, Transaction
 from holdfast.journal.inbox.steering import wake_entry
 from holdfast.journal.inbox.token_room import count_again
 
+_LONGEST_ERROR = 2000  # characters; lists show them
+
 NEVER = 1e15
 """A time that does not come, in seconds since the epoch; finite, as a database stores it."""
 
@@ -155,7 +157,7 @@ def _describe(outcome: EntryOutcome) -> dict[str, object]:
         "state": outcome.state.value,
         "turn": outcome.turn,
         # It has words of tools and servers, and not every database stores every character.
-        "error": escape_invisible(outcome.error),
+        "error": escape_invisible(outcome.error[:_LONGEST_ERROR]),
         "due_at": due_at if outcome.retry_after is None else outcome.retry_after,
         "from_now": 0.0 if outcome.retry_after is None else 1.0,
         # A turn that got as far as a question is not what a worker dies of.

@@ -22,6 +22,7 @@ EACH_TENANT = "tenant"
 """The scope of each tenant that has no limits of its own."""
 
 _MOST = 2**53
+_LONGEST_SCOPE = 250
 
 
 class QueueLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,6 +82,10 @@ def check_scope(scope: str) -> str:
     holdfast.core.errors.ConfigurationError: scope: must be "all", "tenant", "tenant:NAME" or \
 "agent:NAME", got 'agents'
     """
+    if len(scope) > _LONGEST_SCOPE:
+        raise ConfigurationError(
+            "scope", f"has {len(scope):,} characters of at most {_LONGEST_SCOPE}"
+        )
     kind, colon, name = scope.partition(":")
     if scope in (ALL, EACH_TENANT) or (colon and (kind == "tenant" or (kind == "agent" and name))):
         return scope

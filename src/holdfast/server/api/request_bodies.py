@@ -15,6 +15,7 @@ from holdfast.core.questions import Remember
 from holdfast.event_log.stream_items import SessionState
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.schedules.schedule import CatchUp, Overlap
+from holdfast.sessions.names import LONGEST_NAME, LONGEST_TITLE
 
 NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text with at least one character."""
@@ -35,10 +36,24 @@ PageSize: TypeAlias = Annotated[int, Meta(ge=1, le=200)]
 """How many entries a page has at most."""
 
 SessionName: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=1000, pattern=r"^(?!\.{1,2}$)")
+    str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=r"^(?!\.{1,2}$)")
 ]
 """The name of a session. In a path, `/` in it is written `%2F`; `.` and `..` cannot be written there."""
 
+
+Title: TypeAlias = Annotated[str, Meta(min_length=1, max_length=LONGEST_TITLE)]
+"""The title of a session."""
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
+"""The name of an agent, a model, a schedule, or the like."""
+
+LONGEST_FILE_NAME = 255
+
+FileName: TypeAlias = Annotated[str, Meta(max_length=LONGEST_FILE_NAME)]
+"""The name of a file, which may be empty."""
+
+QuestionKey: TypeAlias = Annotated[str, Meta(min_length=1, max_length=3000)]
+"""The key of a question; that of an agent in a tool has the name of its session."""
 
 POSITION_PATTERN = r"^(0|[1-9][0-9]{0,15})(\.[1-9][0-9]{0,11}\.[0-9a-f]{12})?$"
 """The form of a position in the event log."""
@@ -73,11 +88,11 @@ class MediaPart(Struct, frozen=True, forbid_unknown_fields=True, tag="media", kw
         name: the name of the file.
     """
 
-    media: NonEmpty | UnsetType = UNSET
+    media: Name | UnsetType = UNSET
     data: bytes | UnsetType = UNSET
     url: NonEmpty | UnsetType = UNSET
-    media_type: NonEmpty | UnsetType = UNSET
-    name: NonEmpty | UnsetType = UNSET
+    media_type: Name | UnsetType = UNSET
+    name: Annotated[FileName, Meta(min_length=1)] | UnsetType = UNSET
 
 
 MessageBody: TypeAlias = NonEmpty | Annotated[list[TextPart | MediaPart], Meta(min_length=1)]
@@ -96,7 +111,7 @@ class SettingsBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     top_p: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
     stop: tuple[NonEmpty, ...] | UnsetType = UNSET
     seed: int | UnsetType = UNSET
-    tool_choice: NonEmpty | UnsetType = UNSET
+    tool_choice: Name | UnsetType = UNSET
     parallel_tool_calls: bool | UnsetType = UNSET
     reasoning_effort: ReasoningEffort | UnsetType = UNSET
     reasoning_tokens: Natural | UnsetType = UNSET
@@ -131,13 +146,13 @@ class NewTurn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         wait: seconds to wait for the end of the turn, or for a question.
     """
 
-    agent: NonEmpty
+    agent: Name
     message: MessageBody
     session: SessionName | UnsetType = UNSET
     metadata: dict[str, object] | UnsetType = UNSET
     settings: SettingsBody | UnsetType = UNSET
     limits: LimitsBody | UnsetType = UNSET
-    model: NonEmpty | UnsetType = UNSET
+    model: Name | UnsetType = UNSET
     output_schema: dict[str, object] | UnsetType = UNSET
     wait: WaitSeconds = 0.0
 
@@ -150,7 +165,7 @@ class NewSession(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         session: its name; without one, a new one is made.
     """
 
-    title: NonEmpty
+    title: Title
     session: SessionName | UnsetType = UNSET
 
 
@@ -161,7 +176,7 @@ class SessionChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         title: its new title.
     """
 
-    title: NonEmpty
+    title: Title
 
 
 class ForkEdit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -175,7 +190,7 @@ class ForkEdit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     turn: Positive
     message: MessageBody
-    agent: NonEmpty | UnsetType = UNSET
+    agent: Name | UnsetType = UNSET
 
 
 class Fork(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -228,8 +243,8 @@ class NewAnswer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         value: with "value": the answer itself, of the type that the question asks for.
     """
 
-    key: NonEmpty
-    binding: NonEmpty
+    key: QuestionKey
+    binding: Name
     answer: Literal["approve", "deny", "continue", "value"]
     reason: NonEmpty | UnsetType = UNSET
     arguments: dict[str, object] | UnsetType = UNSET
@@ -252,7 +267,7 @@ class SessionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     limit: PageSize = 50
     before: NonEmpty | UnsetType = UNSET
-    agent: NonEmpty | UnsetType = UNSET
+    agent: Name | UnsetType = UNSET
     status: SessionState | UnsetType = UNSET
     q: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
     min_cost: Annotated[float, Meta(ge=0, le=1e12)] | UnsetType = UNSET
@@ -269,7 +284,7 @@ class QuestionsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     limit: PageSize = 100
     after: NonEmpty | UnsetType = UNSET
-    agent: NonEmpty | UnsetType = UNSET
+    agent: Name | UnsetType = UNSET
 
 
 class TurnQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -332,7 +347,7 @@ class EntriesQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     before: Positive | UnsetType = UNSET
     state: EntryState | UnsetType = UNSET
     session: SessionName | UnsetType = UNSET
-    agent: NonEmpty | UnsetType = UNSET
+    agent: Name | UnsetType = UNSET
 
 
 class NewSchedule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -352,13 +367,13 @@ class NewSchedule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         priority: a greater number goes before a smaller one.
     """
 
-    name: NonEmpty
-    agent: NonEmpty
+    name: Name
+    agent: Name
     message: NonEmpty
     session: SessionName | UnsetType = UNSET
-    cron: NonEmpty | UnsetType = UNSET
+    cron: Name | UnsetType = UNSET
     every: Positive | UnsetType = UNSET
-    zone: NonEmpty = "UTC"
+    zone: Name = "UTC"
     jitter: Natural = 0
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUp = CatchUp.LAST

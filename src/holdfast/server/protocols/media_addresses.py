@@ -11,6 +11,8 @@ from msgspec import Struct
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media
 
+_LONGEST_TYPE = 200
+
 
 class MediaFields(Struct, frozen=True):
     """How the protocol names the fields of a medium, for errors.
@@ -57,7 +59,7 @@ def read_media_data(data: str, media_type: str, fields: MediaFields) -> Media:
 def _read_data_url(url: str, fields: MediaFields, name: str | None) -> Media:
     head, comma, body = url.removeprefix("data:").partition(",")
     kind, *options = head.split(";")
-    if not comma or "/" not in kind:
+    if not comma or "/" not in kind or len(kind) > _LONGEST_TYPE:
         raise ConfigurationError(
             fields.content, "is not a data URL", fix="Write data:image/png;base64,..."
         )
@@ -76,8 +78,10 @@ def _decode_base64(text: str, fields: MediaFields) -> bytes:
 
 
 def _check_type(media_type: str, fields: MediaFields) -> str:
-    if "/" not in media_type:
+    if "/" not in media_type or len(media_type) > _LONGEST_TYPE:
         raise ConfigurationError(
-            fields.media_type, f"is {media_type!r}", fix="Write the whole type, such as image/png"
+            fields.media_type,
+            f"is {media_type[:_LONGEST_TYPE]!r}",
+            fix=f"Write the whole type, such as image/png, in at most {_LONGEST_TYPE} characters",
         )
     return media_type

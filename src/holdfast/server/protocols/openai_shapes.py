@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.errors import ErrorCategory, ErrorInfo
@@ -21,6 +22,12 @@ DELETED = "deleted"
 CALL = "call_"
 REQUEST_KEY = "openai"
 """Where the metadata of a turn has what only these protocols need."""
+
+CallerMetadata: TypeAlias = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]],
+    Meta(max_length=16),
+]
+"""The metadata of a request, within the limits of OpenAI."""
 
 _SEGMENT = re.compile(r"t([1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
 

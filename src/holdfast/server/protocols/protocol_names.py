@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+ClientId: TypeAlias = Annotated[str, Meta(max_length=2000)]
+"""A client's id of a message or a run. One that we made for a client has the name of the session."""
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"[a-z0-9.]{1,200}")

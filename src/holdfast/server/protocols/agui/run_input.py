@@ -22,6 +22,7 @@ from holdfast.server.protocols.media_addresses import (
     read_media_data,
     read_media_url,
 )
+from holdfast.server.protocols.protocol_names import ClientId
 from holdfast.server.protocols.request_arguments import MOST_CLIENT_TOOLS
 from holdfast.sessions.names import check_session_name
 
@@ -31,7 +32,7 @@ _MEDIA = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
 class ThreadInput(Struct, frozen=True, rename="camel"):
     """A message of the client. Fields that we do not read are left out."""
 
-    id: str
+    id: ClientId
     role: str
     content: str | list[dict[str, object]] | None = None
     tool_call_id: str = ""
@@ -68,7 +69,7 @@ class RunInput(Struct, frozen=True, rename="camel"):
     """
 
     thread_id: str
-    run_id: str
+    run_id: ClientId
     messages: list[dict[str, object]]
     tools: list[InputTool] = []
     context: list[InputContext] = []

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from holdfast.core.model_request import ReasoningEffort
+from holdfast.server.api.request_bodies import FileName
+from holdfast.server.protocols.openai_shapes import CallerMetadata
 
 
 class ChatTextPart(Struct, frozen=True, tag_field="type", tag="text"):
@@ -53,7 +55,7 @@ class FileData(Struct, frozen=True):
     """A file; `file_id` is refused."""
 
     file_data: str | None = None
-    filename: str | None = None
+    filename: FileName | None = None
     file_id: str | None = None
 
 
@@ -188,7 +190,7 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
     stop: str | list[str] | None = None
     seed: int | None = None
     reasoning_effort: ReasoningEffort | None = None
-    metadata: dict[str, str] | None = None
+    metadata: CallerMetadata | None = None
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None

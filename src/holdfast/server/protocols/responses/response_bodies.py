@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from holdfast.core.model_request import ReasoningEffort
-from holdfast.server.api.request_bodies import SessionName
+from holdfast.server.api.request_bodies import FileName, SessionName
+from holdfast.server.protocols.openai_shapes import CallerMetadata
 
 
 class InputText(Struct, frozen=True, tag_field="type", tag="input_text"):
@@ -50,7 +51,7 @@ class InputFile(Struct, frozen=True, tag_field="type", tag="input_file"):
 
     file_data: str | None = None
     file_url: str | None = None
-    filename: str | None = None
+    filename: FileName | None = None
     file_id: str | None = None
 
 
@@ -209,7 +210,7 @@ class ResponseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     top_p: float | None = None
     text: TextOptions | None = None
     reasoning: ReasoningOptions | None = None
-    metadata: dict[str, str] | None = None
+    metadata: CallerMetadata | None = None
     max_tool_calls: int | None = None
     prompt: Any = None
     top_logprobs: int | None = None
@@ -252,5 +253,5 @@ class NewConversation(Struct, frozen=True, forbid_unknown_fields=True):
         items: must be empty.
     """
 
-    metadata: dict[str, str] | None = None
+    metadata: CallerMetadata | None = None
     items: list[Any] | None = None

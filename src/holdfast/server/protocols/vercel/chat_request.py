@@ -15,7 +15,9 @@ from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Text
 from holdfast.event_log.positions import parse_position
+from holdfast.server.api.request_bodies import LONGEST_FILE_NAME
 from holdfast.server.protocols.media_addresses import MediaFields, read_media_url
+from holdfast.server.protocols.protocol_names import ClientId
 from holdfast.server.protocols.vercel.projection import turn_of_message
 from holdfast.sessions.names import check_session_name
 
@@ -23,7 +25,7 @@ from holdfast.sessions.names import check_session_name
 class UiMessage(Struct, frozen=True):
     """A message of the client."""
 
-    id: str
+    id: ClientId
     role: Literal["system", "user", "assistant"]
     parts: list[dict[str, object]]
     metadata: object = None
@@ -45,7 +47,7 @@ class VercelRequest(Struct, frozen=True, rename="camel"):
     messages: list[UiMessage] = []
     message: UiMessage | None = None
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
-    message_id: str | None = None
+    message_id: ClientId | None = None
     tools: list[ClientTool] = []
 
 
@@ -218,4 +220,7 @@ def _read_file(part: Mapping[str, object], field: str) -> Media:
     if not isinstance(url, str) or not isinstance(kind, str):
         raise ConfigurationError(field, "needs the texts url and mediaType")
     fields = MediaFields(f"{field}.url", f"{field}.mediaType")
+    if isinstance(name, str) and len(name) > LONGEST_FILE_NAME:
+        problem = f"has {len(name):,} characters of at most {LONGEST_FILE_NAME}"
+        raise ConfigurationError(f"{field}.filename", problem)
     return read_media_url(url, kind, fields, name if isinstance(name, str) else None)
