@@ -89,6 +89,7 @@ async def test_a_turn_that_is_begun_again_lets_the_journal_say_what_was_used(
     assert (await box.inbox.add_tokens("acme", 0)).uncounted_before is None
     box.clock.at += 1000  # its worker is dead
     await box.add_worker("w2")
+    await box.inbox.put_again(await box.inbox.find_stalled())
     await box.begin_admitted(entry, "w2")
     use = await box.inbox.add_tokens("acme", 7)
     assert use.uncounted_before == box.clock.at
