@@ -61,7 +61,8 @@ _NUMBERS = frozenset(
         *("next", "output_index", "content_index", "sequence_number", "summary_index"),
         # How many, how much.
         *("turns", "messages", "attempts", "iterations", "count", "size", "slots", "driving"),
-        *("deliveries", "deaths", "missed", "workers", "running", "queued", "process", "cost", "turn_cost"),
+        *("deaths",),
+        *("deliveries", "missed", "workers", "running", "queued", "process", "cost", "turn_cost"),
         *("turns_today", "tokens_today", "turns_per_day", "tokens_per_day", "priority"),
         *(
             "tokens",
