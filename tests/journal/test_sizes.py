@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 from tests.postgres_server import PostgresServer
 
-from holdfast import PostgresJournal, SqliteJournal
+from holdfast import MemoryJournal, PostgresJournal, SqliteJournal
 from holdfast.core.effects import CallModel
-from holdfast.core.events import ModelReplied, Status, ToolFinished, ToolsBegun, TurnClosed
-from holdfast.core.messages import Reply, Text, ToolResult
-from holdfast.journal.port import RunLog
+from holdfast.core.events import (
+    ModelReplied,
+    Status,
+    ToolFinished,
+    ToolsBegun,
+    TurnClosed,
+    TurnOpened,
+)
+from holdfast.core.messages import Media, Message, Reply, Text, ToolResult
+from holdfast.journal.encoding import encode_event
+from holdfast.journal.inbox.entries import Submission
+from holdfast.journal.inbox.opening_inbox import open_inbox
+from holdfast.journal.port import CountsBytes, Journal, Record, RunLog, SharedJournal
 from holdfast.testing.journal_conformance import make_turn_opened
 
 TURNS = 4
@@ -78,3 +89,71 @@ async def test_a_record_in_postgresql_needs_at_most_150_bytes_over_its_event(
     written = sum(len(msgspec.json.encode(event)) for event in events) / len(events)
     assert len(events) == TURNS * 6
     assert int(str(size)) / (1000 * TURNS * 6) - written <= 150
+
+
+def size_of(records: Sequence[Record]) -> int:
+    return sum(len(encode_event(record.event).encode()) for record in records)
+
+
+async def check_count_of_bytes(journal: Journal) -> None:
+    """The count follows appends in groups, leases, whole runs, short and long, and deletions."""
+    assert isinstance(journal, CountsBytes)
+    other = journal.for_tenant("other")
+    await other.append("s", make_turn_opened(1))
+    assert isinstance(other, CountsBytes)
+    foreign = await other.count_bytes()
+    assert await journal.count_bytes() == 0
+    await asyncio.gather(*(talk(journal, name) for name in ("a", "é")))
+    if isinstance(journal, SharedJournal):
+        leases = await asyncio.gather(*(journal.claim(name) for name in ("b", "c")))
+        await asyncio.gather(*(talk(lease, lease.run) for lease in leases))
+        await asyncio.gather(*(lease.release() for lease in leases))
+    records = await journal.read("a")
+    assert await journal.count_bytes() == size_of(
+        [record for entry in await journal.runs() for record in await journal.read(entry.run)]
+    )
+    assert await journal.count_bytes("a") == size_of(records)
+    assert await journal.count_bytes("unknown") == 0
+    before = await journal.count_bytes()
+    long = [
+        Record(ModelReplied(f"t1.i{n}.model", 1.0, Reply((Text("é" * 50),), model="m")))
+        for n in range(150)
+    ]
+    await journal.restore({"copy": records, "long": long})
+    assert await journal.count_bytes() == before + size_of(records) + size_of(long)
+    await journal.delete("copy", "long", "unknown")
+    assert await journal.count_bytes() == before
+    assert await other.count_bytes() == foreign
+
+
+async def test_a_journal_in_memory_counts_its_bytes() -> None:
+    await check_count_of_bytes(MemoryJournal())
+
+
+async def test_a_file_counts_its_bytes_also_after_it_was_opened_again(tmp_path: Path) -> None:
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        await check_count_of_bytes(journal)
+        count = await journal.count_bytes()
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        assert await journal.count_bytes() == count
+
+
+async def test_postgresql_counts_its_bytes(url: str) -> None:
+    with PostgresJournal(url) as journal:
+        await check_count_of_bytes(journal)
+
+
+async def test_media_and_a_queued_message_count(tmp_path: Path, url: str) -> None:
+    picture = Media(data=b"\x01" * 300_000, media_type="image/png")
+    opened = TurnOpened("t1", 1.0, Message("user", (picture,)))
+    for journal in (SqliteJournal(tmp_path / "talk.db"), PostgresJournal(url)):
+        with journal:
+            await journal.append("s", opened)
+            count = await journal.count_bytes()
+            assert 300_000 < count < 420_000
+            await open_inbox(journal).submit(
+                Submission(
+                    tenant="", agent="a", session="q", request="r", body=b"x" * 1000, digest=""
+                )
+            )
+            assert await journal.count_bytes() == count + 1000

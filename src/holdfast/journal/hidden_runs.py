@@ -18,7 +18,7 @@ from holdfast.journal.journal_names import DELETED, UNFINISHED
 from holdfast.journal.media_store import delete_one_medium
 from holdfast.journal.pieces import PIECE
 from holdfast.journal.port import Record
-from holdfast.journal.rows import EncodedRow
+from holdfast.journal.rows import EncodedRow, count_bytes
 from holdfast.journal.run_summary import summarize_run
 from holdfast.journal.sqlite_acts import check_new_act, delete_acts, insert_act
 from holdfast.journal.sqlite_changes import check_new, get_id, insert_requests, insert_row
@@ -40,10 +40,11 @@ _DELETE_ROWS = (
     "DELETE FROM records WHERE id IN"
     " (SELECT id FROM records WHERE run = ? ORDER BY seq DESC LIMIT ?)"
 )
-_COUNT_ROWS = "UPDATE runs SET records = records + ? WHERE id = ?"
+_COUNT_ROWS = "UPDATE runs SET records = records + ?, bytes = bytes + ? WHERE id = ?"
 _BEGIN = (
-    "INSERT INTO runs (tenant, name, nested, records, opened_at, changed_at, turn_open, agent)"
-    " VALUES (?, hex(randomblob(16)), 1, 0, 0, 0, 0, '')"
+    "INSERT INTO runs"
+    " (tenant, name, nested, bytes, records, opened_at, changed_at, turn_open, agent)"
+    " VALUES (?, hex(randomblob(16)), 1, 0, 0, 0, 0, 0, '')"
 )
 _SHOW = (
     "UPDATE runs SET tenant = ?, name = ?, nested = ?, records = ?, opened_at = ?, changed_at = ?,"
@@ -102,7 +103,7 @@ def find_hidden(connection: sqlite3.Connection) -> Sequence[int]:
 def _delete_hidden(connection: sqlite3.Connection, run: int, end: float) -> bool:
     """Delete a hidden run, or a part of it when the time is over; return whether all of it."""
     while (count := connection.execute(_DELETE_ROWS, (run, _ROWS_AT_ONCE)).rowcount) > 0:
-        connection.execute(_COUNT_ROWS, (-count, run))
+        connection.execute(_COUNT_ROWS, (-count, 0, run))
         if time.monotonic() > end:
             return False
     connection.execute("DELETE FROM snapshots WHERE run = ?", (run,))
@@ -126,7 +127,7 @@ def insert_piece(run: int, rows: Sequence[EncodedRow], connection: sqlite3.Conne
         row = rows[count]
         insert_row(run, row.line.seq, row, connection)
         count += 1
-    connection.execute(_COUNT_ROWS, (count, run))
+    connection.execute(_COUNT_ROWS, (count, count_bytes(rows[:count]), run))
     return count
 
 

@@ -13,6 +13,7 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox_schema import WAKING_EVENTS
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
@@ -45,7 +46,7 @@ class MemoryJournal:
     []
     """
 
-    __slots__ = ("__weakref__", "_acts", "_requests", "_runs", "_tenants", "tenant")
+    __slots__ = ("__weakref__", "_acts", "_requests", "_runs", "_sizes", "_tenants", "tenant")
 
     def __init__(self) -> None:
         self._start(DEFAULT_TENANT, _Tenants())
@@ -55,6 +56,7 @@ class MemoryJournal:
         self._runs: dict[str, dict[str, _Saved]] = {}
         self._requests: dict[str, tuple[str, str]] = {}
         self._acts: dict[str, Act] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
         self._tenants = tenants
 
     def for_tenant(self, tenant: str) -> MemoryJournal:
@@ -148,6 +150,24 @@ class MemoryJournal:
     async def find_request(self, request: str) -> tuple[str, str] | None:
         """Return run and key of the turn that was opened with this request."""
         return self._requests.get(request)
+
+    async def count_bytes(self, run: str = "") -> int:
+        """Return the bytes that the events of all runs, or of one, would have as JSON.
+
+        Only events are encoded that are new since the last count.
+        """
+        if run:
+            events = [event for event, _ in list(self._runs.get(run, {}).values())]
+            return sum(len(encode_event(event).encode()) for event in events)
+        known, self._sizes = self._sizes, {}
+        for name, saved in list(self._runs.items()):
+            count, size = known.get(name, (0, 0))
+            events = [event for event, _ in list(saved.values())]
+            size = size if count <= len(events) else 0
+            new = events[count if count <= len(events) else 0 :]
+            size += sum(len(encode_event(event).encode()) for event in new)
+            self._sizes[name] = (len(events), size)
+        return sum(size for _, size in self._sizes.values())
 
     async def tenants(self, *, turn_open: bool = False) -> Sequence[str]:
         """Return the tenants that have runs, or only those with an open turn, sorted."""

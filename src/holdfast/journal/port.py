@@ -163,6 +163,19 @@ class Journal(RunLog, Protocol):
         ...
 
 
+@runtime_checkable
+class CountsBytes(Protocol):
+    """A journal that knows how much it stores for its tenant, without reading the records."""
+
+    async def count_bytes(self, run: str = "") -> int:
+        """Return the bytes of the events of all runs, with their media, and of what is queued.
+
+        Args:
+            run: count only the events of this run.
+        """
+        ...
+
+
 class Lease(RunLog, Protocol):
     """The right of one driver to append to a run, until `release` or until it expires.
 

@@ -252,6 +252,14 @@ class PostgresJournal:
         rows = await self._fetch_rows(sql.SIZES, {"tenant": self.tenant})
         return {str(run): int(str(size)) for run, size in rows}
 
+    async def count_bytes(self, run: str = "") -> int:
+        """Return the bytes of the events of all runs and of what is queued, or of one run."""
+        if run:
+            rows = await self._fetch_rows(sql.BYTES_OF_RUN, dict(self._run_values(run)))
+        else:
+            rows = await self._fetch_rows(sql.BYTES, {"tenant": self.tenant})
+        return int(str(rows[0][0])) if rows else 0
+
     async def tenants(self, *, turn_open: bool = False) -> Sequence[str]:
         """Return the tenants that have runs, or only those with an open turn, sorted."""
         statement = sql.TENANTS_WITH_OPEN_TURNS if turn_open else sql.TENANTS

@@ -15,7 +15,7 @@ from holdfast.journal.journal_names import check_name, check_text
 from holdfast.journal.media_store import extract_media
 from holdfast.journal.postgres_acts import make_act_values
 from holdfast.journal.postgres_renewal import LeaseState
-from holdfast.journal.rows import EncodedRow, encode_append
+from holdfast.journal.rows import EncodedRow, count_bytes, encode_append
 
 _LONGEST_KEY = 2000  # bytes; below the limit of an index of the server
 
@@ -62,6 +62,11 @@ class Insert(Struct, frozen=True):
     def is_alone(self) -> bool:
         """Whether it needs a transaction of its own, since it writes to more tables."""
         return bool(self.media) or self.act is not None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its events and of their media."""
+        return count_bytes(self.rows) + sum(map(len, self.media.values()))
 
     @property
     def key(self) -> object:
@@ -130,6 +135,7 @@ def make_insert_values(insert: Insert) -> dict[str, object]:
         **insert.names,
         **_make_columns(insert.rows),
         "count": len(times),
+        "bytes": insert.bytes,
         "first": min(times),
         "last": max(times),
         "open": insert.open,
@@ -155,6 +161,7 @@ def make_group_values(inserts: Sequence[Insert]) -> dict[str, object]:
         "versions": to_array([lease.records for lease in leases]),
         "owners": to_array([lease.owner if not lease.token else None for lease in leases]),
         "counts": to_array([len(insert.rows) for insert in inserts]),
+        "sizes": to_array([insert.bytes for insert in inserts]),
         "firsts": to_array([min(row.line.at for row in insert.rows) for insert in inserts]),
         "lasts": to_array([max(row.line.at for row in insert.rows) for insert in inserts]),
         "opens": to_array([insert.open for insert in inserts]),

@@ -112,6 +112,8 @@ def _encode_run(tenant: str, run: str, records: Sequence[Record]) -> _RunValues:
         _record_values(tenant, run, seq, record, media) for seq, record in enumerate(records, 1)
     ]
     checksum = encode_row(tenant, run, 1, records[0]).checksum
+    texts = sum(len(str(row["event"]).encode()) for row in rows)
+    values["bytes"] = texts + sum(map(len, media.values()))
     events = [record.event for record in records]
     requests: list[dict[str, object]] = [
         {"tenant": tenant, "request": check_name("request", event.request), "key": event.key}

@@ -12,7 +12,8 @@ from holdfast.journal.inbox_schema import POSTGRES_TABLES as INBOX_TABLES
 from holdfast.journal.service_statements import POSTGRES_TABLES
 
 # `name` is the SHA-256 of `run`: an index takes no text of any length. `journal.rows` computes
-# `checksum`. `nested` says whether it is the run of a subagent. `listed_at` is `changed_at` without the
+# `checksum`. `bytes` is the length of its events with their media, so that a tenant is
+# measured without reading them. `nested` says whether it is the run of a subagent. `listed_at` is `changed_at` without the
 # records inside an open turn, so that these change no column of an index. A request is the idempotency key of a turn's caller.
 SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE holdfast_journal (version integer NOT NULL)",
@@ -25,6 +26,7 @@ SCHEMA: tuple[LiteralString, ...] = (
         " name bytea NOT NULL,"
         " run text NOT NULL,"
         " records bigint NOT NULL DEFAULT 0,"
+        " bytes bigint NOT NULL DEFAULT 0,"
         " opened_at double precision,"
         " changed_at double precision,"
         " turn_open boolean NOT NULL DEFAULT false,"

@@ -11,6 +11,7 @@ from typing import Final
 
 _RUN_CHANGES: Final = """\
     records = r.records + %(count)s,
+    bytes = r.bytes + %(bytes)s,
     opened_at = LEAST(r.opened_at, %(first)s),
     changed_at = GREATEST(r.changed_at, %(last)s),
     listed_at = CASE WHEN COALESCE(%(open)s::boolean, r.turn_open) THEN r.listed_at
@@ -39,8 +40,8 @@ RETURNING seq
 APPEND: Final = f"""
 WITH head AS (
   INSERT INTO holdfast_runs AS r
-    (tenant, name, run, nested, records, opened_at, changed_at, listed_at, turn_open, agent)
-  VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(count)s, %(first)s, %(last)s, %(last)s,
+    (tenant, name, run, nested, records, bytes, opened_at, changed_at, listed_at, turn_open, agent)
+  VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(count)s, %(bytes)s, %(first)s, %(last)s, %(last)s,
     COALESCE(%(open)s::boolean, false), COALESCE(%(agent)s::text, ''))
   ON CONFLICT (tenant, name) DO UPDATE SET
 {_RUN_CHANGES}    token = NULL, owner = NULL, expires = NULL
@@ -64,15 +65,15 @@ WITH head AS (
 SAVE_GROUP: Final = """
 WITH wanted AS (
   SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[], %(versions)s::bigint[],
-    %(owners)s::bytea[], %(counts)s::bigint[], %(firsts)s::float8[], %(lasts)s::float8[],
+    %(owners)s::bytea[], %(counts)s::bigint[], %(sizes)s::bigint[], %(firsts)s::float8[], %(lasts)s::float8[],
     %(opens)s::boolean[], %(agents)s::text[], %(requests)s::text[], %(ends)s::boolean[],
     %(tenants)s::text[], %(names)s::bytea[], %(runs)s::text[], %(nested)s::boolean[])
-    WITH ORDINALITY AS w (run_id, token, version, owner, count, first, last, open, agent, request,
+    WITH ORDINALITY AS w (run_id, token, version, owner, count, size, first, last, open, agent, request,
       ends, tenant, name, run, nested, n)),
 made AS (
-  INSERT INTO holdfast_runs AS r (tenant, name, run, nested, records, opened_at, changed_at,
+  INSERT INTO holdfast_runs AS r (tenant, name, run, nested, records, bytes, opened_at, changed_at,
     listed_at, turn_open, agent, token, owner, expires)
-  SELECT tenant, name, run, nested, count, first, last, last, COALESCE(open, false),
+  SELECT tenant, name, run, nested, count, size, first, last, last, COALESCE(open, false),
     COALESCE(agent, ''), nextval('holdfast_tokens'), owner,
     clock_timestamp() + make_interval(secs => %(lease)s)
   FROM wanted WHERE run_id = 0
@@ -88,6 +89,7 @@ locked AS (
 changed AS (
   UPDATE holdfast_runs AS r SET
     records = r.records + count,
+    bytes = r.bytes + size,
     opened_at = LEAST(r.opened_at, first),
     changed_at = GREATEST(r.changed_at, last),
     listed_at = CASE WHEN COALESCE(open, r.turn_open) THEN r.listed_at
@@ -175,6 +177,17 @@ SELECT run, SUM(octet_length(event)) + COALESCE(MAX(octet_length(state)), 0) + C
     WHERE u.run_id = holdfast_runs.id), 0)
 FROM holdfast_runs JOIN holdfast_records ON run_id = id LEFT JOIN holdfast_snapshots USING (run_id)
 WHERE tenant = %(tenant)s GROUP BY holdfast_runs.id
+"""
+
+BYTES: Final = """
+SELECT (SELECT COALESCE(SUM(bytes), 0) FROM holdfast_runs WHERE tenant = %(tenant)s)
+  + (SELECT COALESCE(SUM(octet_length(body)), 0) FROM holdfast_inbox WHERE tenant = %(tenant)s)
+  + (SELECT COALESCE(SUM(octet_length(definition)), 0) FROM holdfast_schedules WHERE tenant = %(tenant)s)
+"""
+"""What a tenant has stored: a row of each run, and no record."""
+
+BYTES_OF_RUN: Final = """
+SELECT bytes FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s
 """
 
 OPEN_RUNS: Final = """
@@ -309,11 +322,11 @@ ORDER BY at DESC, run COLLATE "C", seq DESC
 
 RESTORE_RUN: Final = """
 INSERT INTO holdfast_runs AS r
-  (tenant, name, run, nested, records, opened_at, changed_at, listed_at, turn_open, agent)
-VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(records)s, %(opened_at)s, %(changed_at)s,
+  (tenant, name, run, nested, records, bytes, opened_at, changed_at, listed_at, turn_open, agent)
+VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(records)s, %(bytes)s, %(opened_at)s, %(changed_at)s,
   %(changed_at)s, %(open)s, %(agent)s)
 ON CONFLICT (tenant, name) DO UPDATE SET
-  records = excluded.records, opened_at = excluded.opened_at, changed_at = excluded.changed_at,
+  records = excluded.records, bytes = excluded.bytes, opened_at = excluded.opened_at, changed_at = excluded.changed_at,
   listed_at = excluded.listed_at, turn_open = excluded.turn_open, agent = excluded.agent
 WHERE r.records = 0
 RETURNING id

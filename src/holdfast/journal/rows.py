@@ -134,6 +134,11 @@ def encode_append(tenant: str, run: str, event: Event, effect: Effect | None) ->
     return encode_row(tenant, run, 0, Record(event, digest))
 
 
+def count_bytes(rows: Sequence[EncodedRow]) -> int:
+    """Return the bytes of the events of rows, as they are before their media are moved out."""
+    return sum(len(row.event) if row.event.isascii() else len(row.event.encode()) for row in rows)
+
+
 def _unwritable_error(event: Event, error: Exception) -> ConfigurationError:
     return ConfigurationError("event", f"{event.key} cannot be written as JSON: {error}")
 

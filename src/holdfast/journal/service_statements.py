@@ -139,6 +139,9 @@ ON CONFLICT (tenant, name) DO UPDATE SET created_at = excluded.created_at
 FIND_UPLOAD = """
 SELECT media_type, data, created_at FROM holdfast_uploads WHERE tenant = :tenant AND name = :name
 """
+COUNT_UPLOADED = """
+SELECT COALESCE(SUM(length(data)), 0) FROM holdfast_uploads WHERE tenant = :tenant
+"""
 LITTLE_MEMORY = "SELECT set_config('work_mem', '64kB', true)"
 """Lets PostgreSQL write what the next statements of the transaction collect to a temporary file."""
 

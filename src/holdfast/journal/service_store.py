@@ -210,6 +210,10 @@ class ServiceStore(Protocol):
         """Return the bytes with this name."""
         ...
 
+    async def count_bytes(self, tenant: str) -> int:
+        """Return the bytes of the uploads of a tenant."""
+        ...
+
     async def probe(self, at: float) -> None:
         """Write one row, and something that needs new space: both show that the store can be written."""
         ...

@@ -151,6 +151,10 @@ class MemoryServiceStore:
         """Return the bytes with this name."""
         return self._uploads.get((tenant, name))
 
+    async def count_bytes(self, tenant: str) -> int:
+        """Return the bytes of the uploads of a tenant."""
+        return sum(len(one.data) for one in self._uploads.values() if one.tenant == tenant)
+
     async def probe(self, at: float) -> None:
         """Do nothing, since memory can always be written."""
 

@@ -153,6 +153,10 @@ class SqlServiceStore(ABC):
             created_at=created_at,
         )
 
+    async def count_bytes(self, tenant: str) -> int:
+        """Return the bytes of the uploads of a tenant."""
+        return int(str((await self.perform((sql.COUNT_UPLOADED, {"tenant": tenant})))[0][0]))
+
     async def probe(self, at: float) -> None:
         """Write one row, which shows that the store can be written."""
         await self.perform((sql.PROBE, {"at": at}))

@@ -271,6 +271,13 @@ class SqliteJournal:
         """Return the bytes of the events, the media and the snapshot of each run. No turn waits."""
         return await self._read_beside(partial(file_space.select_sizes, self.tenant))
 
+    async def count_bytes(self, run: str = "") -> int:
+        """Return the bytes of the events of all runs and of what is queued, or of one run."""
+        if run:
+            select = partial(file_space.select_bytes_of_run, self.tenant, check_unicode(run))
+            return await self._read(select, run)
+        return await self._read_beside(partial(file_space.select_bytes, self.tenant))
+
     async def _read_beside(self, select: Callable[[sqlite3.Connection], T]) -> T:
         """Read with a connection of its own in another thread, so that no append waits."""
         from holdfast.journal.file_reading import read_beside

@@ -16,13 +16,13 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.media_store import LEAST, move_media_out
-from holdfast.journal.rows import EncodedRow, number_checksum
+from holdfast.journal.rows import EncodedRow, count_bytes, number_checksum
 from holdfast.journal.run_heads import KnownHead, to_writer_connection
 from holdfast.journal.sqlite_acts import check_new_act, insert_act
 from holdfast.journal.sqlite_changes import INSERT, INSERT_REQUEST, INSERT_RUN, get_id
 
 _UPDATE_RUN = (
-    "UPDATE runs SET records = records + ?, opened_at = MIN(opened_at, ?),"
+    "UPDATE runs SET records = records + ?, bytes = bytes + ?, opened_at = MIN(opened_at, ?),"
     " changed_at = MAX(changed_at, ?) WHERE id = ?"
 )
 # Separate, because a changed `turn_open` is also written to an index.
@@ -70,13 +70,14 @@ class _RunChange(NamedTuple):
     append: int
     """The number of the first append of the run."""
     records: int
+    bytes: int
     first: float
     last: float
 
-    def add(self, records: int, first: float, last: float) -> _RunChange:
+    def add(self, records: int, size: int, first: float, last: float) -> _RunChange:
         """Add those of another append."""
         times = min(self.first, first), max(self.last, last)
-        return _RunChange(self.append, self.records + records, *times)
+        return _RunChange(self.append, self.records + records, self.bytes + size, *times)
 
 
 class _TurnChange(NamedTuple):
@@ -184,18 +185,16 @@ class AppendGroup:
         is_open = isinstance(event, TurnOpened)
         agent = event.agent if isinstance(event, TurnOpened) else ""
         summary = (len(times), min(times), max(times), is_open, agent)
-        values = (append.tenant, name, is_nested_run(name), *summary)
-        return get_id(self._connection.execute(INSERT_RUN, values))
+        head = (append.tenant, name, is_nested_run(name), count_bytes(append.rows))
+        return get_id(self._connection.execute(INSERT_RUN, (*head, *summary)))
 
     def _note_change(self, run: int, append: Append) -> None:
         event, rows = append.event, append.rows
         begin, end = rows[0].line, rows[-1].line
         times = (begin.at, end.at) if begin.at <= end.at else (end.at, begin.at)
-        change = self._changes.get(run)
+        change, added = self._changes.get(run), (len(rows), count_bytes(rows), *times)
         self._changes[run] = (
-            _RunChange(self.current, len(rows), *times)
-            if change is None
-            else change.add(len(rows), *times)
+            _RunChange(self.current, *added) if change is None else change.add(*added)
         )
         is_closed = _CLOSED in (begin.type, end.type)
         if isinstance(event, TurnOpened):

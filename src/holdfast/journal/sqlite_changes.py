@@ -15,7 +15,7 @@ from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
 from holdfast.journal.media_store import LEAST, move_media_out
 from holdfast.journal.port import Record
-from holdfast.journal.rows import EncodedRow, number_checksum
+from holdfast.journal.rows import EncodedRow, count_bytes, number_checksum
 from holdfast.journal.run_heads import to_writer_connection
 from holdfast.journal.run_summary import summarize_run
 from holdfast.journal.sqlite_acts import check_new_act, insert_act
@@ -26,8 +26,9 @@ INSERT = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_RUN = (
-    "INSERT INTO runs (tenant, name, nested, records, opened_at, changed_at, turn_open, agent)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO runs"
+    " (tenant, name, nested, bytes, records, opened_at, changed_at, turn_open, agent)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_REQUEST = "INSERT OR IGNORE INTO requests (tenant, request, run, key) VALUES (?, ?, ?, ?)"
 
@@ -66,8 +67,8 @@ def insert_runs(
     check_new_act(tenant, act, connection)
     insert_act(tenant, act, connection)
     for run, (records, rows) in runs.items():
-        summary = (tenant, run, is_nested_run(run), *summarize_run(records))
-        number = get_id(connection.execute(INSERT_RUN, summary))
+        head = (tenant, run, is_nested_run(run), count_bytes(rows))
+        number = get_id(connection.execute(INSERT_RUN, (*head, *summarize_run(records))))
         for row in rows:
             insert_row(number, row.line.seq, row, connection)
         insert_requests(tenant, number, records, connection)

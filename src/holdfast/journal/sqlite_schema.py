@@ -14,13 +14,15 @@ APPLICATION_ID = 0x48464A31
 SCHEMA: tuple[str, ...] = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     # One row for each run. `records` says how many records it has, so that a lost one is missed.
-    # `nested` says whether it is the run of a subagent.
+    # `bytes` is the length of their events with their media, so that a tenant is measured without reading
+    # them. `nested` says whether it is the run of a subagent.
     (
         "CREATE TABLE runs ("
         " id INTEGER PRIMARY KEY,"
         " tenant TEXT NOT NULL,"
         " name TEXT NOT NULL,"
         " records INTEGER NOT NULL,"
+        " bytes INTEGER NOT NULL,"
         " opened_at REAL NOT NULL,"
         " changed_at REAL NOT NULL,"
         " turn_open INTEGER NOT NULL,"
