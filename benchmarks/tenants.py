@@ -131,7 +131,7 @@ async def measure(journal: str, requests: int) -> None:
     agent = Agent(
         ScriptedModel(*["Good morning. " * 200] * _SESSIONS), name="clerk", journal=journal
     )
-    limits = AccessLimits(turns_per_minute=100_000)
+    limits = AccessLimits(turns_per_minute=100_000, requests_per_minute=1_000_000)
     app = create_app(agent, access=AccessOptions(auth="keys", limits=limits))
     existing, missing = Names("a"), Names("b")
     access = app.state.access

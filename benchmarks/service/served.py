@@ -71,7 +71,9 @@ def serve_holdfast(url: str, port: int) -> None:
         create_app,
     )
 
-    limits = AccessLimits(streams_per_key=10_000, turns_per_minute=1_000_000)
+    limits = AccessLimits(
+        streams_per_key=10_000, turns_per_minute=1_000_000, requests_per_minute=1_000_000
+    )
     journal = MemoryJournal()
     app = create_app(make_agents(url), journal=journal, access=AccessOptions(limits=limits))
     uvicorn.run(

@@ -56,7 +56,7 @@ async def main() -> None:
     sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1/openapi.json\n")
     sys.stdout.flush()
     # Else most of the requests to start a turn would be answered with 429.
-    limits = AccessLimits(turns_per_minute=_MANY, waiting_turns=_MANY)
+    limits = AccessLimits(requests_per_minute=_MANY, turns_per_minute=_MANY, waiting_turns=_MANY)
     app = create_app([payer, counter], journal=journal, access=AccessOptions(limits=limits))
     await uvicorn.Server(uvicorn.Config(app, log_level="error")).serve([listener])
 

@@ -21,6 +21,7 @@ from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.journal.port import Journal
 from holdfast.server import AccessLimits, AccessOptions, create_app
+from holdfast.server.access.budgets import Takes
 from holdfast.server.access.keys import make_key
 from holdfast.server.access.responses import FIXED_PATHS
 from holdfast.server.api.native_api import NativeApi
@@ -118,6 +119,7 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
     "GET /api/v1/sessions/{session}/export": (Trial(path=f"{ADA}/export", accept=NDJSON),),
     "GET /api/v1/sessions/{session}/turns/{turn}": (
         Trial(path=f"{ADA}/turns/1"),
+        Trial(path=f"{ADA}/turns/1?wait=1"),
         Trial(path="/api/v1/sessions/{chat_session}/turns/1"),
     ),
     "GET /api/v1/sessions/{session}/events": (
@@ -202,7 +204,7 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
         *_write("/api/v1/sessions/done/rewind", {"to": 1}),
     ),
     "POST /api/v1/sessions/{session}/compact": _write(
-        "/api/v1/sessions/done/compact", {"keep": 0, "summary": "s"}
+        "/api/v1/sessions/done/compact", {"keep": 0}, {"keep": 0, "summary": "s"}
     ),
     "POST /api/v1/sessions/{session}/answers": _write(
         f"{ADA}/answers",
@@ -311,6 +313,23 @@ def list_mounted(mount: Mount) -> Iterator[tuple[str, str]]:
         yield from (("GET", inner.path) for inner in mount.routes if isinstance(inner, Route))
     else:
         raise TypeError(f"{mount!r} is of a kind that nobody here knows")
+
+
+def list_takes(app: Starlette) -> dict[str, Takes]:
+    """Return the budgets that each route of a service declares."""
+    found: dict[str, Takes] = {}
+    for route in app.routes:
+        if isinstance(route, Mount) and isinstance(route.app, NativeApi):
+            for one in route.app.operations:
+                found[f"{one.method} {route.path}{one.path}"] = one.takes
+    for prefix, table in (("/vercel", vercel.ROUTES), ("/agui", agui.ROUTES)):
+        for (method, path), entry in table.items():
+            found[f"{method} {prefix}{path}"] = entry.takes
+    for name in set(list_routes(app)) - set(found):
+        path = name.partition(" ")[2]
+        # The files of the console are sent to anybody.
+        found[name] = FIXED_PATHS.get(path, ("connections",) if "/console" in path else ())
+    return found
 
 
 def list_trials(app: Starlette) -> Iterator[tuple[str, Trial]]:

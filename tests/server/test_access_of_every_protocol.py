@@ -117,10 +117,10 @@ async def test_the_turns_of_a_key_are_counted(protocol: str) -> None:
 
 
 async def test_the_turns_that_a_key_takes_from_a_schedule_are_counted() -> None:
-    async with serve(app := make_app(turns_per_minute=2)) as server:
+    async with serve(app := make_app(turns_per_minute=3)) as server:
         runner = await Callers(app, server).make_key("run")
         schedule = {"name": "report", "agent": "greeter", "message": "Hi.", "every": 3600}
-        await ask(server, runner, "/api/v1/schedules", schedule)
+        await ask(server, runner, "/api/v1/schedules", schedule)  # takes one too
         path = "/api/v1/schedules/report/run"
         told = [await server.request("POST", path, b"{}", authorization=runner) for _ in range(3)]
         assert [one.status for one in told] == [202, 202, 429]

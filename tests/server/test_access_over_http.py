@@ -8,9 +8,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from typing import Any
 
+import msgspec
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,7 +23,11 @@ from tests.server.live_server import LiveServer, Reply, read_reply, serve
 from holdfast.errors import JournalUnreachableError
 from holdfast.journal.service_store import ApiKey, ServiceStore
 from holdfast.journal.service_store_memory import MemoryServiceStore
-from holdfast.server.access.asgi import Message
+from holdfast.server.access import connections
+from holdfast.server.access.asgi import Message, Receive
+from holdfast.server.access.bodies import BodyLimits
+from holdfast.server.access.budgets import CallerUsage
+from holdfast.server.access.callers import STATE, Caller
 from holdfast.server.access.connections import ConnectionBounds
 from holdfast.server.access.keys import make_key, make_successor
 from holdfast.server.access.options import AccessLimits, AccessOptions
@@ -34,6 +40,7 @@ from holdfast.server.access.stack import (
     take_turn,
 )
 from holdfast.server.problem_responses import ProblemError, respond_problem
+from holdfast.testing import FakeClock
 
 
 async def show_caller(request: Request) -> Response:
@@ -828,6 +835,181 @@ async def test_when_all_connections_are_busy_a_further_one_is_refused() -> None:
         assert (reply.status, reply.header("retry-after")) == (503, "1")
         for writer in open_ones:
             writer.close()
+
+
+async def test_strangers_have_a_tenth_of_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silent ones, slow heads, and slow bodies of a sign-in or with a wrong key: keys are served."""
+    monkeypatch.setattr(connections, "SECONDS_TO_BE_KNOWN", 0.05)
+    bounds = ConnectionBounds(most=50)
+    async with serve_service(bounds=bounds) as service:
+        key = await service.make_key()
+        stream_reader, stream_writer = await service.connect()
+        head = (
+            f"GET /api/v1/sessions/a/events HTTP/1.1\r\nHost: localhost\r\n{bearer_line(key)}\r\n"
+        )
+        stream_writer.write(head.encode())
+        await stream_reader.readuntil(b"still here")
+        slow = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9"
+        strangers = []
+        for first in (
+            "",
+            "GET /health HTTP/1.1\r\nHost: local",
+            f"POST /console/sign-in {slow}\r\n\r\n{{",
+            f"POST /api/v1/turns {slow}\r\n{bearer_line('hf_' + 'a' * 43)}\r\n{{",
+        ) * 20:
+            reader, writer = await service.connect()
+            writer.write(first.encode())
+            strangers.append((reader, writer))
+        async with asyncio.timeout(5):
+            while len(bounds.unknown) > 5:
+                assert (await service.get(key=key)).status == 200
+        assert bounds.open <= 5 + 2  # and the stream, and perhaps the last request
+        assert (await service.get(key=key)).status == 200
+        await stream_reader.readuntil(b"still here")
+        # Who has sent a key and waits is no stranger, but the next request on the connection may be.
+        reader, writer = await service.connect()
+        get = "GET /api/v1/whoami HTTP/1.1\r\nHost: localhost\r\n"
+        writer.write(f"{get}{bearer_line(key)}\r\n".encode())
+        assert (await read_reply(reader)).status == 200
+        known = len(bounds.unknown)
+        writer.write(f"{get}\r\n".encode())
+        assert (await read_reply(reader)).status == 401
+        assert len(bounds.unknown) == known + 1
+        for _, one in [*strangers, (reader, writer), (stream_reader, stream_writer)]:
+            one.transport.abort()
+    assert not bounds.unknown
+
+
+async def test_the_streams_of_an_application_without_our_keys_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "SECONDS_TO_BE_KNOWN", 0.0)
+
+    async def stream(_request: Request) -> Response:
+        async def write() -> AsyncIterator[bytes]:
+            yield b"begun"
+            await gate.wait()
+            yield b"ended"
+
+        return StreamingResponse(write())
+
+    gate, bounds = asyncio.Event(), ConnectionBounds(most=50)
+    async with serve(Starlette(routes=[Route("/", stream)]), bounds) as server:
+        streams = []
+        for _ in range(20):
+            reader, writer = await server.connect()
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            await reader.readuntil(b"begun")
+            streams.append((reader, writer))
+        gate.set()
+        for reader, writer in streams:
+            assert b"ended" in await reader.read()
+            writer.close()
+
+
+async def test_clients_that_come_back_together_do_not_end_each_other() -> None:
+    bounds = ConnectionBounds(most=50)
+    async with serve_service(bounds=bounds) as service:
+        key = await service.make_key()
+        assert (await service.get(key=key)).status == 200
+        replies = await asyncio.gather(*(service.get(key=key) for _ in range(40)))
+        assert [reply.status for reply in replies] == [200] * 40
+
+
+async def test_the_requests_of_a_key_are_limited() -> None:
+    async with serve_service(limited(requests_per_minute=3)) as service:
+        one, other = await service.make_key(), await service.make_key()
+        paths = ("/api/v1/whoami", "/metrics", "/api/v1/nothing", "/api/v1/whoami")
+        replies = [await service.get(path, key=one) for path in paths]
+        assert [reply.status for reply in replies] == [200, 403, 404, 429]
+        assert (replies[-1].json()["kind"], replies[-1].header("retry-after")) == (
+            "request_rate",
+            "20",
+        )
+        assert (await service.get(key=other)).status == 200
+        service.clock.ahead += 20
+        assert (await service.get(key=one)).status == 200
+
+
+async def test_requests_in_progress_are_limited_for_each_key() -> None:
+    """Also those whose answer is read slowly, or whose body comes slowly."""
+    async with serve_service(limited(requests_per_key=2)) as service:
+        one, other = await service.make_key(), await service.make_key()
+        head = (
+            f"POST /api/v1/turns HTTP/1.1\r\nHost: localhost\r\n{bearer_line(one)}"
+            "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
+        )
+        slow = []
+        for _ in range(2):
+            reader, writer = await service.connect()
+            writer.write(head.encode())
+            slow.append((reader, writer))
+        async with asyncio.timeout(5):
+            while (await service.get(key=one)).status != 429:
+                await asyncio.sleep(0.01)
+        refused = await service.get(key=one)
+        assert (refused.json()["kind"], refused.header("retry-after")) == ("open_requests", "1")
+        assert (await service.get(key=other)).status == 200
+        for reader, writer in slow:
+            writer.write(b"}")
+            assert (await read_reply(reader)).status == 202
+            writer.close()
+        assert (await service.get(key=one)).status == 200
+
+
+async def test_a_body_that_stops_is_given_up_after_ten_seconds() -> None:
+    """With a clock that is set: a body that goes on slowly is read, one that stops is not."""
+    clock = FakeClock(auto=False)
+    pieces: asyncio.Queue[dict[str, object]] = asyncio.Queue()
+    sent: list[MutableMapping[str, Any]] = []
+
+    @asynccontextmanager
+    async def limit(seconds: float) -> AsyncIterator[None]:
+        async with asyncio.timeout(None) as block:
+            sleeping = asyncio.create_task(clock.sleep(seconds))
+            sleeping.add_done_callback(
+                lambda done: done.cancelled() or block.reschedule(asyncio.get_running_loop().time())
+            )
+            try:
+                yield
+            finally:
+                sleeping.cancel()
+
+    async def app(_scope: object, receive: Receive, _send: object) -> None:
+        sent.append(await receive())
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    limits = AccessLimits()
+    bodies = BodyLimits(app, limits, limit)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/sessions/import",
+        "headers": [(b"content-length", b"4")],
+        "state": {STATE: Caller(CallerUsage(limits, clock.monotonic), None)},
+    }
+
+    async def settle() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    reading = asyncio.create_task(bodies(scope, pieces.get, send))
+    for n in range(3):
+        await settle()
+        clock.advance(9)  # each pause is shorter than ten seconds
+        await pieces.put({"type": "http.request", "body": b"a", "more_body": n < 2})
+    await reading
+    assert sent.pop()["body"] == b"aaa"
+    reading = asyncio.create_task(bodies(scope, pieces.get, send))
+    await pieces.put({"type": "http.request", "body": b"a", "more_body": True})
+    await settle()
+    clock.advance(10)
+    await reading
+    assert sent[0]["status"] == 408
+    problem = msgspec.json.decode(sent[1]["body"])
+    assert (problem["kind"], problem["retryable"]) == ("body_stopped", True)
 
 
 # -- health, metrics, the log

@@ -6,14 +6,29 @@ import asyncio
 from collections.abc import Collection
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.server.live_server import LiveServer, serve
+from tests.server.live_server import LiveServer, Reply, serve
 
-from holdfast import Agent, PostgresJournal, SqliteJournal, ToolCall, ToolPermission, tool
+from holdfast import (
+    Agent,
+    MemoryJournal,
+    PostgresJournal,
+    SqliteJournal,
+    ToolCall,
+    ToolPermission,
+    tool,
+)
+from holdfast.core.events import TurnOpened
+from holdfast.core.messages import user
 from holdfast.errors import ConfigurationError
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.journal.encoding import encode_event
+from holdfast.journal.retention import Retention
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.server import AccessLimits, AccessOptions, ServiceOptions, create_app
 from holdfast.server.access.keys import make_key
+from holdfast.sessions.sessions import Sessions
 from holdfast.testing import ScriptedModel
 
 TURN = b'{"agent": "greeter", "message": "Hi"}'
@@ -171,3 +186,167 @@ def test_text_is_held_for_a_list_of_known_agents(names: Collection[str], problem
     with pytest.raises(ConfigurationError, match=problem) as raised:
         create_app(greeter(), options=ServiceOptions(hold_text=names))
     assert raised.value.argument == "hold_text"
+
+
+def limited(**limits: int) -> AccessOptions:
+    return AccessOptions(limits=AccessLimits(**limits))  # type: ignore[arg-type]
+
+
+async def test_no_act_calls_a_model_more_often_than_turns_are_allowed() -> None:
+    """Of a key that may start five turns a minute, 60 requests to resume or compact call no more."""
+    model = ScriptedModel(*["Hello."] * 100)
+    app = create_app(Agent(model, name="greeter"), access=limited(turns_per_minute=5))
+    async with serve(app) as server:
+        body = b'{"agent": "greeter", "message": "Hi", "session": "s", "wait": 10}'
+        assert (await server.request("POST", "/api/v1/turns", body)).status == 200
+        kinds = []
+        for n in range(60):
+            path, sent = ("resume", b"{}") if n % 2 else ("compact", b'{"keep": 0}')
+            reply = await server.request("POST", f"/api/v1/sessions/s/{path}", sent)
+            kinds.append("ok" if reply.status < 300 else reply.json()["kind"])
+            if reply.status == 429:
+                assert int(reply.header("retry-after")) >= 1
+            await app.state.service.for_tenant().runner.wait("s")
+        assert kinds.count("turn_rate") == 56
+        assert len(model.requests) <= 5
+        given = b'{"keep": 0, "summary": "We said hello."}'  # needs no model
+        assert (await server.request("POST", "/api/v1/sessions/s/compact", given)).status == 200
+
+
+async def test_forks_are_refused_when_a_tenant_has_stored_what_it_may(tmp_path: Path) -> None:
+    """40 forks of a session of 400 kB; a restart, a deletion and pruning count."""
+    most, at = 1_000_000, "/api/v1/sessions"
+    turn = b'{"agent": "greeter", "message": "%s", "session": "s", "wait": 10}' % (b"x" * 400_000)
+    statuses: list[int] = []
+    for n in range(2):  # the second process knows what the first one has stored
+        with SqliteJournal(tmp_path / "talk.db") as journal:
+            app = create_app(greeter(), journal=journal, access=limited(stored_bytes=most))
+            async with serve(app) as server:
+                if not n:
+                    assert (await server.request("POST", "/api/v1/turns", turn)).status == 200
+                replies = await asyncio.gather(
+                    *(server.request("POST", f"{at}/s/fork", b"{}") for _ in range(20))
+                )
+                statuses += [reply.status for reply in replies]
+                refused = next(reply for reply in replies if reply.status == 429)
+                assert refused.json()["kind"] == "stored_bytes"
+                assert refused.json()["retryable"] is False
+                assert refused.header("retry-after") == ""
+                assert await app.state.service.count_bytes("") <= most
+    assert sorted(statuses) == [201] + [429] * 39
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        app = create_app(greeter(), journal=journal, access=limited(stored_bytes=most))
+        async with serve(app) as server:
+            assert (await server.request("POST", "/api/v1/turns", turn)).status == 429
+            listed = (await server.request("GET", at)).json()["sessions"]
+            for name in [one["session"] for one in listed if one["session"] != "s"]:  # type: ignore[union-attr, attr-defined]
+                assert (await server.request("DELETE", f"{at}/{name}")).status == 204
+            async with asyncio.timeout(10):  # what was counted is used for a second
+                while (await server.request("POST", f"{at}/s/fork", b"{}")).status == 429:
+                    await asyncio.sleep(0.05)
+            await Sessions(journal).prune(Retention(sessions=0))
+            assert await app.state.service.count_bytes("") == 0
+
+
+async def test_uploads_and_imports_count_for_the_tenant_that_sends_them() -> None:
+    app = create_app(greeter(), access=limited(stored_bytes=100_000))
+    keys = []
+    for tenant in ("acme", "other"):
+        text, key = make_key("ci", scopes=("admin",), now=0.0, tenant=tenant)
+        await app.state.access.keys.store.add_key(key)
+        keys.append(f"Bearer {text}")
+    async with serve(app) as server:
+        for n, (body, status) in enumerate(
+            [(b"a" * 60_000, 201), (b"b" * 60_000, 429), (b"c" * 30_000, 201)]
+        ):
+            sent = await server.request(
+                "POST", "/api/v1/media", body, authorization=keys[0], content_type="image/png"
+            )
+            assert sent.status == status, n
+        lines = await server.request(
+            "POST",
+            "/api/v1/sessions/import",
+            b"{}\n" * 10_000,
+            authorization=keys[0],
+            content_type="application/x-ndjson",
+        )
+        assert (lines.status, lines.json()["kind"]) == (429, "stored_bytes")
+        other = await server.request(
+            "POST", "/api/v1/media", b"b" * 60_000, authorization=keys[1], content_type="image/png"
+        )
+        assert other.status == 201
+
+
+async def test_a_held_request_counts_as_a_stream() -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    model = ScriptedModel(ToolCall("c1", "wait", "{}"), "Done.", "Hello.", "Hello.")
+    agent = Agent(model, name="greeter", tools=[wait])
+    app = create_app(agent, access=limited(streams_per_key=1))
+    async with serve(app) as server:
+        held_turn = TURN[:-1] + b', "session": "s", "wait": 60}'
+        held = asyncio.create_task(server.request("POST", "/api/v1/turns", held_turn))
+        async with asyncio.timeout(10):
+            while app.state.access.usage.open_streams < 1:
+                await asyncio.sleep(0.01)
+        chat = b'{"model": "greeter", "messages": [{"role": "user", "content": "Hi"}]}'
+        for method, path, body in (
+            ("POST", "/api/v1/turns", TURN[:-1] + b', "wait": 1}'),
+            ("GET", "/api/v1/sessions/s/turns/1?wait=60", None),
+            ("POST", "/v1/chat/completions", chat),
+            ("POST", "/v1/responses", b'{"model": "greeter", "input": "Hi"}'),
+        ):
+            refused = await server.request(method, path, body)
+            assert refused.status == 429, (path, refused.body)
+        started = await server.request("POST", "/api/v1/turns", TURN)
+        assert started.status in (200, 202)  # it does not wait
+        gate.set()
+        assert (await held).status == 200
+        assert app.state.access.usage.open_streams == 0
+
+
+async def test_schedules_submit_no_more_turns_than_a_key_may_start() -> None:
+    app = create_app(greeter(), access=limited(turns_per_minute=30))
+    async with serve(app) as server:
+
+        async def put(name: str, **when: object) -> Reply:
+            body = {"name": name, "agent": "greeter", "message": "Hi", **when}
+            return await server.request("POST", "/api/v1/schedules", msgspec.json.encode(body))
+
+        assert (await put("a", every=3)).status == 201  # 20 a minute
+        refused = await put("b", every=5)
+        assert (refused.status, refused.json()["kind"]) == (429, "schedule_ticks")
+        assert (await put("b", cron="* * * * *")).status == 201
+        assert (await put("a", every=60)).status == 201  # it is replaced
+        assert (await put("c", every=5)).status == 201
+
+
+async def test_a_journal_that_does_not_count_its_bytes_is_read() -> None:
+    memory = MemoryJournal()
+
+    class PlainJournal:
+        """A journal with the methods of the port alone."""
+
+        tenant = ""
+
+        def for_tenant(self, _tenant: str) -> PlainJournal:
+            return self
+
+        def __getattr__(self, name: str) -> object:
+            if name in ("count_bytes", "find_runs", "recent_runs", "keys", "read_by_keys"):
+                raise AttributeError(name)
+            return getattr(memory, name)
+
+    tenants = ServiceTenants(greeter(), PlainJournal())  # type: ignore[arg-type]
+    opened = TurnOpened("t1", 1.0, user("Hi"))
+    for run in ("a", "b"):
+        await memory.append(run, opened)
+    size = len(encode_event(opened).encode())
+    assert await tenants.for_tenant().count_bytes("a") == size == await memory.count_bytes("a")
+    assert await tenants.count_bytes("") == 2 * size

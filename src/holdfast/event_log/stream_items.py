@@ -135,12 +135,13 @@ class EndItem(Struct, frozen=True, tag="end"):
     Args:
         position: the place of the reader.
         reason: "turn_ended" if only the turn was asked for; "too_slow" if the reader did not read;
-            "shutting_down" if the process stops; "deleted" if the session was deleted, whether or not
-            there is a new one with its name. Only then does the position mean nothing any more.
+            "shutting_down" if the process stops; "access_ended" if the key of the reader was revoked or
+            has expired, or the person signed out; "deleted" if the session was deleted, whether or not
+            there is a new one with its name. Only with this last one does the position mean nothing any more.
     """
 
     position: str
-    reason: Literal["turn_ended", "too_slow", "shutting_down", "deleted"]
+    reason: Literal["turn_ended", "too_slow", "shutting_down", "deleted", "access_ended"]
 
 
 StreamItem: TypeAlias = (

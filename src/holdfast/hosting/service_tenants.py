@@ -104,6 +104,15 @@ class ServiceTenants:
         """The tenants that were served by this process."""
         return tuple(self._tenants.values())
 
+    async def count_bytes(self, tenant: str) -> int:
+        """Return the bytes that are stored of a tenant: its runs, what is queued, and uploads.
+
+        Raises:
+            JournalError: the journal or the store cannot be read.
+        """
+        stored = await self.for_tenant(tenant).count_bytes()
+        return stored + await self.store.count_bytes(tenant)
+
     async def continue_open_turns(self) -> None:
         """Continue the turns that no process drives, of all tenants; return when they were begun.
 

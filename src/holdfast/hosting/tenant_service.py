@@ -29,9 +29,10 @@ from holdfast.hosting.turns.act_relay import ActRelay
 from holdfast.hosting.turns.open_turns import OpenTurns
 from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.hosting.turns.turn_runner import AcceptedTurn, TurnRunner, find_accepted
+from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
-from holdfast.journal.port import Journal, SharedJournal
+from holdfast.journal.port import CountsBytes, Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.finalize import Parking
@@ -421,6 +422,20 @@ class TenantService:
     async def _has_later_turn(self, session: str, turn: int) -> bool:
         latest = await self.reader.find_last_turn(session)
         return latest is not None and latest.turn > turn
+
+    async def count_bytes(self, session: str = "") -> int:
+        """Return the bytes that the journal stores of the tenant, or of one session.
+
+        Args:
+            session: the session; "" for all runs, and all that is queued.
+        """
+        if isinstance(self.journal, CountsBytes):
+            return await self.journal.count_bytes(session)
+        size = 0
+        for name in [session] if session else [entry.run for entry in await self.journal.runs()]:
+            records = await self.journal.read(name)
+            size += sum(len(encode_event(record.event).encode()) for record in records)
+        return size
 
     def connect(self, exchange: LiveExchange) -> None:
         """Connect the tenant with the other processes."""

@@ -115,6 +115,7 @@ def _control_access(service: ServiceTenants, access: AccessOptions | None) -> Ac
     control = AccessControl(service.store, access)
     counts = TurnCounts(service)
     control.usage.count_turns = counts.estimate
+    control.usage.count_bytes = service.count_bytes
     control.metrics.add_gauges(counts.read_gauges)
     service.observe = control.metrics.note_item
     service.note_link = control.outage.note_link

@@ -7,7 +7,8 @@ from msgspec import Struct
 from holdfast.server.access.asgi import Headers, Scope, count_header, find_header
 from holdfast.server.access.callers import make_key_problem
 from holdfast.server.access.client_addresses import has_forwarded, is_loopback, name_caller
-from holdfast.server.access.key_ring import KeyRing
+from holdfast.server.access.key_ring import Credential, KeyRing
+from holdfast.server.access.keys import digest_secret
 from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.origin_rules import SAFE_METHODS
 from holdfast.server.access.principals import LOCAL, Principal
@@ -24,11 +25,16 @@ class Identity(Struct, frozen=True):
 
     Args:
         principal: who it is.
-        by_cookie: whether a browser sent its cookie, which a page of another site could cause.
+        credential: the key or the sign-in that it has shown; None if there is none of the store.
     """
 
     principal: Principal
-    by_cookie: bool = False
+    credential: Credential | None = None
+
+    @property
+    def by_cookie(self) -> bool:
+        """Whether a browser sent its cookie, which a page of another site could cause."""
+        return self.credential is not None and self.credential.kind == "sign_in"
 
 
 class Authenticator:
@@ -74,15 +80,17 @@ class Authenticator:
         if count_header(headers, b"authorization") > 1:
             raise ProblemError(make_key_problem("There is more than one Authorization."))
         if given:
-            return Identity(await self.check_key(scope, _read_bearer(given)))
+            key = _read_bearer(given)
+            principal = await self.check_key(scope, key)
+            return Identity(principal, Credential("key", digest_secret(key)))
         secret = find_sign_in_secret(headers)
-        principal = await self._keys.find_signed_in(secret) if secret else None
-        if principal is None:
+        signed_in = await self._keys.find_signed_in(secret) if secret else None
+        if signed_in is None:
             raise ProblemError(make_key_problem())
         token = find_header(headers, b"x-csrf-token")
         if scope["method"] not in SAFE_METHODS and not is_csrf_token(token, secret):
             raise ProblemError(_csrf_problem())
-        return Identity(principal, by_cookie=True)
+        return Identity(signed_in, Credential("sign_in", digest_secret(secret)))
 
     async def check_key(self, scope: Scope, key: str) -> Principal:
         """Return whom a key stands for.

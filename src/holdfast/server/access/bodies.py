@@ -7,6 +7,11 @@ are arriving have a bound together, so that no number of slow callers fills the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
+
+from starlette.requests import Request
 
 from holdfast.server.access.asgi import (
     ASGIApp,
@@ -19,9 +24,13 @@ from holdfast.server.access.asgi import (
     has_body,
     refuse,
 )
+from holdfast.server.access.callers import waiting
 from holdfast.server.access.options import AccessLimits
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
+
+TimeLimit: TypeAlias = Callable[[float], AbstractAsyncContextManager[object]]
+"""Raises TimeoutError in a block that takes longer than some seconds."""
 
 UPLOADS = ("/media", "/sessions/import")
 """The ends of the paths that take longer bodies."""
@@ -33,17 +42,22 @@ class BodyLimits:
     Args:
         app: the application.
         limits: the limits.
+        timeout: limits the seconds of a block, as `asyncio.timeout` does.
     """
 
-    def __init__(self, app: ASGIApp, limits: AccessLimits) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: AccessLimits, timeout: TimeLimit = asyncio.timeout
+    ) -> None:
         self._app = app
         self._limits = limits
+        self._timeout = timeout
         self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body, then call the application with it."""
         try:
-            read = await self.read(scope, receive)
+            with waiting(Request(scope)):
+                read = await self.read(scope, receive)
         except ProblemError as error:
             await refuse(error.problem)(scope, receive, send)
             return
@@ -80,9 +94,9 @@ class BodyLimits:
     async def _read(self, body: _ArrivingBody, receive: Receive) -> bool:
         """Read the whole body; return whether the caller stayed until its end."""
         try:
-            async with asyncio.timeout(body.seconds):
+            async with self._timeout(body.seconds):
                 while True:
-                    message = await receive()
+                    message = await self._receive(receive)
                     if message["type"] == "http.disconnect":
                         return False
                     piece = message.get("body", b"")
@@ -96,6 +110,15 @@ class BodyLimits:
                         return True
         except TimeoutError:
             raise ProblemError(_too_slow(body.seconds)) from None
+
+    async def _receive(self, receive: Receive) -> Message:
+        """Receive the next piece. Raises ProblemError if the body stops for too long."""
+        pause = self._limits.body_pause_seconds
+        try:
+            async with self._timeout(pause):
+                return await receive()
+        except TimeoutError:
+            raise ProblemError(_stopped(pause)) from None
 
 
 class _ArrivingBody:
@@ -133,6 +156,12 @@ def _too_large(most: int) -> ProblemBody:
 def _too_slow(seconds: float) -> ProblemBody:
     return make_problem(
         408, "body_too_slow", f"The body did not arrive within {seconds:g} seconds.", retryable=True
+    )
+
+
+def _stopped(seconds: float) -> ProblemBody:
+    return make_problem(
+        408, "body_stopped", f"The body stopped for {seconds:g} seconds.", retryable=True
     )
 
 

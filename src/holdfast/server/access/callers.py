@@ -1,20 +1,20 @@
 """What is known about the caller of a request, and what routes ask of it.
 
-A middleware puts a `Caller` into `scope["state"]`. Routes call `require`, `take_turn` and
-`take_stream`, which raise ProblemError; the routes never read a header themselves.
+A middleware puts a `Caller` into `scope["state"]`. Routes call `require` and the functions that take
+from a budget, which raise ProblemError; the routes never read a header themselves.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, MutableMapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Protocol
 
-from holdfast.server.access.options import AccessLimits
+from holdfast.server.access.budgets import MORE_BYTES, Budget, CallerUsage, RequestUse, Takes
+from holdfast.server.access.key_ring import Credential
 from holdfast.server.access.principals import Principal, Scope
-from holdfast.server.access.rates import Rate, RateTable
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
+from holdfast.server.problem_responses import ProblemError, make_problem
 
 STATE = "holdfast.caller"
 
@@ -28,36 +28,52 @@ class HasScope(Protocol):
         ...
 
 
-class HasCounts(Protocol):
-    """How many turns a tenant has."""
-
-    @property
-    def running(self) -> int:
-        """Those that this process drives."""
-        ...
-
-    @property
-    def waiting(self) -> int:
-        """Those that wait for an answer."""
-        ...
-
-
-CountTurns: TypeAlias = Callable[[str], HasCounts]
-"""Returns how many turns a tenant has."""
-
-
 class Caller:
     """The caller of one request.
 
     Args:
-        usage: counts the turns and streams of all callers.
+        usage: counts what all callers use.
         principal: who it is; None for a request that needs none.
+
+    Attributes:
+        credential: the key or the sign-in that it has shown; None if there is none of the store.
+        takes: the budgets that the route declares; None before a route was found.
+        use: what the request has taken.
+        is_waiting: whether the request only waits or reads now, so that it may be ended.
+        last_event: makes the last event of a stream that is ended, from the reason.
     """
 
     def __init__(self, usage: CallerUsage, principal: Principal | None) -> None:
         self.usage = usage
         self.principal = principal
-        self.has_stream = False
+        self.credential: Credential | None = None
+        self.takes: Takes | None = None
+        self.use: RequestUse | None = None
+        self.is_waiting = False
+        self.last_event: Callable[[ProblemBody], bytes] | None = None
+
+    def begin_request(self) -> None:
+        """Count the request. Raises ProblemError: there are too many."""
+        assert self.principal is not None  # noqa: S101  # REASON: the gate has found it
+        use = RequestUse(self.principal)
+        self.usage.begin_request(use)
+        self.use = use
+
+    def end_request(self) -> None:
+        """Give back what the request has taken."""
+        use, self.use = self.use, None
+        if use is not None:
+            self.usage.end_request(use)
+
+    def find_use(self, budget: Budget) -> RequestUse | None:
+        """Return what the request has taken; None if nobody counts it.
+
+        Raises:
+            TypeError: its route does not declare this budget.
+        """
+        if self.takes is not None and budget not in self.takes:
+            raise TypeError(f"the route takes from {budget!r} and does not declare it")
+        return self.use
 
     def require(self, scope: Scope) -> Principal:
         """Return who calls, if it may do this. Raises ProblemError: 401 or 403."""
@@ -77,80 +93,6 @@ class Caller:
         return self.principal
 
 
-class CallerUsage:
-    """Counts the turns that keys started and the streams that they have open, in this process.
-
-    Args:
-        limits: the limits.
-        monotonic: a clock in seconds that does not go back.
-    """
-
-    def __init__(self, limits: AccessLimits, monotonic: Callable[[], float]) -> None:
-        self._limits = limits
-        self._monotonic = monotonic
-        self._turns = RateTable(Rate(limits.turns_per_minute))
-        self._streams: Counter[str] = Counter()
-        self.count_turns: CountTurns | None = None
-        """Counts the turns of a tenant; without it, only the keys have limits."""
-
-    @property
-    def open_streams(self) -> int:
-        """How many streams are open."""
-        return self._streams.total()
-
-    def take_turn(self, principal: Principal) -> None:
-        """Count a turn.
-
-        Raises:
-            ProblemError: the key started too many, or its tenant has too many.
-        """
-        limits = self._limits
-        if self.count_turns is not None:
-            counts = self.count_turns(principal.tenant)
-            if counts.running >= limits.running_turns:
-                detail = f"{counts.running} turns are running, and that is the limit."
-                raise ProblemError(make_wait_problem(429, "running_turns", detail, 1.0))
-            if counts.waiting >= limits.waiting_turns:
-                detail = f"{counts.waiting} turns wait for an answer, and that is the limit."
-                raise ProblemError(
-                    make_problem(429, "waiting_turns", detail, fix="Answer or cancel some of them")
-                )
-        wait = self._turns.take(_name(principal), self._monotonic())
-        if wait:
-            detail = f"The key may start {limits.turns_per_minute} turns a minute."
-            raise ProblemError(make_wait_problem(429, "turn_rate", detail, wait))
-
-    def take_stream(self, caller: Caller, principal: Principal) -> None:
-        """Count a stream until its request ends. Raises ProblemError if the key has too many."""
-        name, most = _name(principal), self._limits.streams_per_key
-        if caller.has_stream:
-            return
-        if self._streams[name] >= most:
-            raise ProblemError(
-                make_problem(
-                    429,
-                    "open_streams",
-                    f"The key may have {most} streams open.",
-                    fix="Close one of them first",
-                    retryable=True,
-                )
-            )
-        caller.has_stream = True
-        self._streams[name] += 1
-
-    def end_request(self, caller: Caller) -> None:
-        """Note that a request, and its stream, has ended."""
-        if caller.has_stream and caller.principal is not None:
-            name = _name(caller.principal)
-            self._streams[name] -= 1
-            if not self._streams[name]:
-                del self._streams[name]
-
-
-def _name(principal: Principal) -> str:
-    return principal.key_id or f"{principal.tenant}\0{principal.name}"
-
-
 def require(request: HasScope, scope: Scope) -> Principal:
     """Return who calls, if it may do this.
 
@@ -161,7 +103,7 @@ def require(request: HasScope, scope: Scope) -> Principal:
     Raises:
         ProblemError: 401 without a principal, 403 without the scope.
     """
-    return _get_caller(request).require(scope)
+    return get_caller(request).require(scope)
 
 
 def take_turn(request: HasScope) -> Principal:
@@ -171,19 +113,85 @@ def take_turn(request: HasScope) -> Principal:
         ProblemError: 401, 403, or 429.
     """
     principal = require(request, "run")
-    _get_caller(request).usage.take_turn(principal)
+    caller = get_caller(request)
+    if (use := caller.find_use("turns")) is not None:
+        caller.usage.take_turn(use)
     return principal
 
 
+def take_further_turn(request: HasScope, *, is_driven: bool = False) -> None:
+    """Count a call of a model that is no new turn: one that goes on, or a summary.
+
+    Args:
+        request: the request.
+        is_driven: whether this process drives the turn already.
+
+    Raises:
+        ProblemError: 429 if the key starts or continues too many.
+    """
+    caller = get_caller(request)
+    if (use := caller.find_use("turns")) is not None:
+        caller.usage.take_turn(use, is_new=False, is_driven=is_driven)
+
+
+def check_ticks(request: HasScope, ticks: float) -> None:
+    """Check how many turns a minute the schedules of the caller's tenant may submit.
+
+    Raises:
+        ProblemError: 429 if they are more than a key may start.
+    """
+    caller = get_caller(request)
+    if caller.find_use("turns") is not None:
+        caller.usage.check_ticks(ticks)
+
+
 def take_stream(request: HasScope) -> None:
-    """Count a stream, which ends with the request.
+    """Count a stream or a wait, which ends with the request.
 
     Raises:
         ProblemError: 429 if the key has too many streams open.
     """
-    caller = _get_caller(request)
-    if caller.principal is not None:
-        caller.usage.take_stream(caller, caller.principal)
+    caller = get_caller(request)
+    if (use := caller.find_use("streams")) is not None:
+        caller.usage.take_stream(use)
+
+
+async def take_bytes(request: HasScope, size: int) -> None:
+    """Count bytes that the request is about to store.
+
+    Raises:
+        ProblemError: 429 if the tenant would store more than it may.
+        JournalError: what it has stored cannot be counted.
+    """
+    caller = get_caller(request)
+    if (use := caller.find_use("bytes")) is not None:
+        await caller.usage.take_bytes(use, size + MORE_BYTES)
+
+
+def set_takes(request: HasScope, takes: Takes) -> None:
+    """Note the budgets that the route of a request declares; it can take from no other."""
+    get_caller(request).takes = takes
+
+
+def set_last_event(request: HasScope, make: Callable[[ProblemBody], bytes]) -> None:
+    """Set what makes the last event of the stream of a request, if the stream is ended before its end.
+
+    Args:
+        request: the request.
+        make: makes the event, from the problem that says why.
+    """
+    get_caller(request).last_event = make
+
+
+@contextmanager
+def waiting(request: HasScope) -> Iterator[None]:
+    """Let the request be ended in the block, which only waits: for instance if its key is revoked."""
+    caller = get_caller(request)
+    caller.is_waiting = True
+    try:
+        yield
+    finally:
+        caller.is_waiting = False
 
 
 def make_key_problem(detail: str = "A key is needed.") -> ProblemBody:
@@ -197,7 +205,8 @@ def make_key_problem(detail: str = "A key is needed.") -> ProblemBody:
     )
 
 
-def _get_caller(request: HasScope) -> Caller:
+def get_caller(request: HasScope) -> Caller:
+    """Return the caller of a request. Raises TypeError if the application is not protected."""
     caller = request.scope.get("state", {}).get(STATE)
     if not isinstance(caller, Caller):
         raise TypeError("the application is not protected: pass it to holdfast.server's protect()")

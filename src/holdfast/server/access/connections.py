@@ -20,10 +20,19 @@ from uvicorn.server import ServerState
 
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveFloat, PositiveInt
-from holdfast.server.access.asgi import ASGIApp
+from holdfast.server.access.asgi import ASGIApp, Scope
+
+CONNECTION = "holdfast.connection"
+"""What a request has of its connection, in the state of its scope."""
 
 MOST_CONNECTIONS = 10_000
 HEAD_SECONDS = 10.0
+
+SECONDS_TO_BE_KNOWN = 1.0
+"""Seconds that a connection has to send a request with a known key, however many there are.
+
+So that thousands of clients that come back at the same time do not end each other.
+"""
 
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
@@ -32,8 +41,23 @@ _BUSY = (
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
+def note_caller(scope: Scope, *, is_known: bool) -> None:
+    """Tell the connection of a request whether it is known who sends it.
+
+    Args:
+        scope: the request.
+        is_known: whether its key, or who it is, was recognized.
+    """
+    note = scope.get("state", {}).get(CONNECTION)
+    if note is not None:
+        note(is_known=is_known)
+
+
 class ConnectionBounds:
     """The bounds of the connections of one server.
+
+    A tenth of the connections is for callers that are not known: those that have sent no request yet, or
+    one that a service does not let through. Of those that are older than a second, the oldest makes room.
 
     Args:
         most: the maximum number of connections.
@@ -50,8 +74,51 @@ class ConnectionBounds:
         self.most = most
         self.head_seconds = head_seconds
         self.open = 0
+        self.unknown = _UnknownCallers(max(1, most // 10))
+        """The connections of callers that are not known."""
         self.idle: OrderedDict[BoundedProtocol, None] = OrderedDict()
         """The connections without a request in progress, the longest idle one first."""
+
+
+class _UnknownCallers:
+    """The connections of callers that are not known, the oldest one first.
+
+    Args:
+        most: the maximum number of those that are older than `SECONDS_TO_BE_KNOWN`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._since: OrderedDict[BoundedProtocol, float] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._since)
+
+    def add(self, connection: BoundedProtocol) -> None:
+        """Count a connection until it is known whose it is, or it ends."""
+        self._since.setdefault(connection, connection.loop.time())
+        self._end_oldest(connection.loop)
+
+    def discard(self, connection: BoundedProtocol) -> None:
+        """Count a connection no more."""
+        self._since.pop(connection, None)
+
+    def _end_oldest(self, loop: asyncio.AbstractEventLoop) -> None:
+        while len(self._since) > self._most:
+            oldest, since = next(iter(self._since.items()))
+            rest = since + SECONDS_TO_BE_KNOWN - loop.time()
+            if rest > 0:
+                if self._timer is None:
+                    self._timer = loop.call_later(rest, self._look_again, loop)
+                return
+            del self._since[oldest]
+            oldest.transport.abort()
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        self._end_oldest(loop)
 
 
 class BoundedProtocol(H11Protocol):
@@ -70,8 +137,9 @@ class BoundedProtocol(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, {**app_state, CONNECTION: self.note_caller}, _loop)
         self._bounds = bounds
+        self._with_head: RequestResponseCycle | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -79,8 +147,10 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         bounds = self._bounds
         bounds.open += 1
+        bounds.unknown.add(self)
         if bounds.open > bounds.most:
             if not bounds.idle:
+                bounds.unknown.discard(self)
                 transport.write(_BUSY)
                 transport.close()
                 return
@@ -93,6 +163,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
         self._bounds.open -= 1
         self._bounds.idle.pop(self, None)
+        self._bounds.unknown.discard(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -101,6 +172,13 @@ class BoundedProtocol(H11Protocol):
         """Read, and see whether that completed the head of a request."""
         super().data_received(data)
         self._watch()
+
+    def note_caller(self, *, is_known: bool) -> None:
+        """Note whether it is known who sends the request in progress."""
+        if is_known or self.transport.is_closing():
+            self._bounds.unknown.discard(self)
+        else:
+            self._bounds.unknown.add(self)
 
     def on_response_complete(self) -> None:
         """Note that the connection is idle again."""
@@ -111,6 +189,9 @@ class BoundedProtocol(H11Protocol):
 
     def _watch(self) -> None:
         cycle = self._get_cycle()
+        if cycle is not None and cycle is not self._with_head and not self.transport.is_closing():
+            self._with_head = cycle
+            self._bounds.unknown.discard(self)  # the application says whether it knows the caller
         if cycle is not None and not cycle.response_complete:
             self._bounds.idle.pop(self, None)
             if self._deadline is not None:
@@ -139,7 +220,8 @@ def make_server_config(
     """Return the configuration with which `holdfast serve` runs uvicorn.
 
     A request whose head does not arrive in time is answered with 408, and when there are too many
-    connections, the longest idle one is closed. Headers of proxies and the access log are left to the
+    connections, the longest idle one is closed. Callers without a key that is known have at most a tenth of
+    the connections: the oldest of theirs is closed. Headers of proxies and the access log are left to the
     application. Set further settings, such as `proxy_headers` or `ssl_certfile`, on the result, or pass
     its `http` to `uvicorn.run`, for example together with `workers`.
 

@@ -13,7 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.service_store import ApiKey, ServiceStore, SignIn
@@ -31,6 +33,18 @@ USE_SECONDS = 60.0
 _PRESENT, _ABSENT = 10_000, 1_000
 
 _log = logging.getLogger("holdfast.server")
+
+
+class Credential(Struct, frozen=True):
+    """What a caller has shown: a key, or the cookie of a sign-in.
+
+    Args:
+        kind: which of them.
+        digest: its SHA-256.
+    """
+
+    kind: Literal["key", "sign_in"]
+    digest: bytes
 
 
 class RecentAnswers(Generic[T]):
@@ -75,7 +89,10 @@ class RecentAnswers(Generic[T]):
     ) -> T | None:
         at = self._monotonic()
         answer = await search()
-        self.forget(question)
+        if self._asking.get(question) is not asyncio.current_task():
+            return answer  # it was forgotten meanwhile, so it may be too old to be remembered
+        self._present.pop(question, None)
+        self._absent.pop(question, None)
         memory, size = (self._absent, _ABSENT) if answer is None else (self._present, _PRESENT)
         memory[question] = (at, answer)
         while len(memory) > size:
@@ -83,9 +100,15 @@ class RecentAnswers(Generic[T]):
         return answer
 
     def forget(self, question: Hashable) -> None:
-        """Forget what was said."""
+        """Forget what was said, and what a search that is under way will say."""
+        self._asking.pop(question, None)
         self._present.pop(question, None)
         self._absent.pop(question, None)
+
+    def forget_all(self) -> None:
+        """Forget everything that was said."""
+        for memory in (self._asking, self._present, self._absent):
+            memory.clear()
 
 
 class KeyRing:
@@ -109,6 +132,8 @@ class KeyRing:
         self._any_key: RecentAnswers[bool] = RecentAnswers(monotonic)
         self._keys: RecentAnswers[ApiKey] = RecentAnswers(monotonic)
         self._sign_ins: RecentAnswers[tuple[SignIn, ApiKey]] = RecentAnswers(monotonic)
+        self.note_end: Callable[[], None] = _ignore_end
+        """Is told that a key or a sign-in has been ended by this process."""
         self._uses: OrderedDict[str, float] = OrderedDict()
         self._saving: set[asyncio.Task[None]] = set()
 
@@ -126,10 +151,9 @@ class KeyRing:
 
     async def find_holder(self, text: str) -> Principal | None:
         """Return whom a key stands for; None if it is wrong. Raises JournalError."""
-        if not is_key(text):
-            return None
-        digest = digest_secret(text)
+        return await self._find_key(digest_secret(text)) if is_key(text) else None
 
+    async def _find_key(self, digest: bytes) -> Principal | None:
         async def search() -> ApiKey | None:
             key = await self.store.find_key(digest)
             return key if accept_key(key, digest, self.now()) else None
@@ -138,8 +162,9 @@ class KeyRing:
 
     async def find_signed_in(self, secret: str) -> Principal | None:
         """Return who signed in; None if the sign-in, or its key, has ended. Raises JournalError."""
-        digest = digest_secret(secret)
+        return await self._find_sign_in(digest_secret(secret))
 
+    async def _find_sign_in(self, digest: bytes) -> Principal | None:
         async def search() -> tuple[SignIn, ApiKey] | None:
             return await self.store.find_sign_in(digest)
 
@@ -155,6 +180,22 @@ class KeyRing:
             self._note_use(principal.key_id)
         return principal
 
+    async def is_valid(self, credential: Credential) -> bool:
+        """Whether somebody may call who was recognized before. Raises JournalError."""
+        find = self._find_key if credential.kind == "key" else self._find_sign_in
+        return await find(credential.digest) is not None
+
+    async def revoke(self, key_id: str) -> bool:
+        """Revoke a key; this process refuses it at once. Return whether there was one. Raises JournalError."""
+        for key in await self.store.list_keys():
+            if key.id == key_id:
+                was_valid = await self.store.revoke_key(key_id, self.now())
+                self._keys.forget(key.digest)
+                self._sign_ins.forget_all()
+                self.note_end()
+                return was_valid
+        return False
+
     async def sign_in(self, sign_in: SignIn) -> None:
         """Save a sign-in. Raises JournalError."""
         await self.store.add_sign_in(sign_in)
@@ -165,6 +206,7 @@ class KeyRing:
         digest = digest_secret(secret)
         await self.store.delete_sign_in(digest)
         self._sign_ins.forget(digest)
+        self.note_end()
 
     def _note_use(self, key_id: str) -> None:
         """Save that a key was used, at most once a minute, and beside the request."""
@@ -191,3 +233,7 @@ class KeyRing:
         while self._saving:
             with suppress(Exception):
                 await asyncio.gather(*self._saving)
+
+
+def _ignore_end() -> None:
+    """Nobody wants to know."""

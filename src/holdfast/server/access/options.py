@@ -29,9 +29,14 @@ class AccessLimits(Struct, frozen=True, kw_only=True):
         upload_bytes: the longest body of an upload: a picture, a file, an exported session.
         body_seconds: seconds in which a body must arrive.
         upload_seconds: seconds in which an upload must arrive.
+        body_pause_seconds: the longest pause in a body or an upload, in seconds.
         buffered_bytes: bytes of all bodies that are arriving at the same time.
-        turns_per_minute: turns that one key may start in a minute.
-        streams_per_key: streams that one key may have open.
+        requests_per_minute: requests that one key may send in a minute.
+        requests_per_key: requests of one key that may be in progress, besides its streams.
+        turns_per_minute: turns that one key may start or continue in a minute, and other calls of a
+            model; also those that the schedules of a tenant may submit.
+        streams_per_key: streams and held requests that one key may have open.
+        stored_bytes: bytes that one tenant may have stored: sessions, queued messages and uploads.
         running_turns: turns of one tenant that may run at the same time.
         waiting_turns: turns of one tenant that may wait for an answer.
         failed_tries: tries with a wrong key that one address has in a minute.
@@ -44,9 +49,13 @@ class AccessLimits(Struct, frozen=True, kw_only=True):
     upload_bytes: PositiveInt = 64 * MIB
     body_seconds: PositiveFloat = 30.0
     upload_seconds: PositiveFloat = 300.0
+    body_pause_seconds: PositiveFloat = 10.0
     buffered_bytes: PositiveInt = 256 * MIB
+    requests_per_minute: PositiveInt = 6000
+    requests_per_key: PositiveInt = 500
     turns_per_minute: PositiveInt = 120
     streams_per_key: PositiveInt = 100
+    stored_bytes: PositiveInt = 10_240 * MIB
     running_turns: PositiveInt = 1000
     waiting_turns: PositiveInt = 10_000
     failed_tries: PositiveInt = 20

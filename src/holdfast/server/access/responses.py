@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from holdfast.server.access.asgi import (
@@ -22,6 +22,7 @@ from holdfast.server.access.asgi import (
     refuse,
 )
 from holdfast.server.access.authentication import find_address
+from holdfast.server.access.budgets import READS, Takes
 from holdfast.server.access.callers import STATE, Caller
 from holdfast.server.health.journal_outage import JournalOutage, WaitingRequest
 from holdfast.server.health.service_metrics import ServiceMetrics
@@ -148,17 +149,15 @@ def name_route(scope: Scope, path: str) -> str:
     return named[:-1] or "/"
 
 
-FIXED_PATHS = frozenset(
-    {
-        "/health",
-        "/ready",
-        "/metrics",
-        "/console/sign-in",
-        "/console/session",
-        "/console/sign-out",
-    }
-)
-"""The paths that are answered before any route."""
+FIXED_PATHS: Mapping[str, Takes] = {
+    "/health": ("connections",),
+    "/ready": ("connections",),
+    "/metrics": READS,
+    "/console/sign-in": ("connections", "tries"),
+    "/console/session": READS,
+    "/console/sign-out": READS,
+}
+"""The paths that are answered before any route, and the budgets that they take from."""
 
 
 def describe_request(scope: Scope, status: int, seconds: float) -> str:

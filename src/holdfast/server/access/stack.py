@@ -30,17 +30,19 @@ from holdfast.server.access.asgi import (
 )
 from holdfast.server.access.authentication import Authenticator, find_address
 from holdfast.server.access.bodies import BodyLimits, is_upload
+from holdfast.server.access.budgets import CallerUsage
 from holdfast.server.access.callers import (
     STATE,
     Caller,
-    CallerUsage,
     require,
     take_stream,
     take_turn,
 )
 from holdfast.server.access.client_addresses import parse_networks, read_forwarded
+from holdfast.server.access.connections import note_caller
 from holdfast.server.access.cross_origin import CrossOrigin
 from holdfast.server.access.key_ring import KeyRing
+from holdfast.server.access.open_requests import OpenRequest, OpenRequests
 from holdfast.server.access.options import AccessOptions, check_bind
 from holdfast.server.access.origin_rules import (
     SAFE_METHODS,
@@ -95,6 +97,8 @@ class AccessControl:
         self.keys = KeyRing(store, now, monotonic)
         self.authenticator = Authenticator(self.options, self.keys)
         self.usage = CallerUsage(self.options.limits, monotonic)
+        self.open_requests = OpenRequests(self.keys.is_valid)
+        self.keys.note_end = self.open_requests.look
         self.metrics = ServiceMetrics()
         self.metrics.add_gauges(self._count_streams)
         self.outage = JournalOutage(monotonic)
@@ -160,23 +164,34 @@ class _Gate:
         state = scope.setdefault("state", {})
         state.pop("principal", None)  # an outer application may have one of its own
         state[STATE] = caller
+        note_caller(scope, is_known=False)
         try:
             response = await self._answer(scope, receive, caller)
         except ProblemError as error:
             response = refuse(error.problem)
         except HoldfastError as error:
             response = refuse(to_problem(error))
-        if response is not None:
-            await response(scope, receive, send)
-            return
-        principal = caller.principal
+        try:
+            if response is not None:
+                await response(scope, receive, send)
+            else:
+                await self._serve(scope, receive, send)
+        finally:
+            caller.end_request()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, for as long as the caller may call."""
+        caller: Caller = scope["state"][STATE]
+        principal, credential = caller.principal, caller.credential
         is_description = find_route_path(scope).endswith("/openapi.json")
         if principal is not None and principal.is_redacted and not is_description:
             send = RedactedAnswer(send).send
-        try:
+        if credential is None:
             await self._bodies(scope, receive, send)
-        finally:
-            self._access.usage.end_request(caller)
+            return
+        request = OpenRequest(caller, scope, receive, send)
+        with self._access.open_requests.watching(credential, request):
+            await request.perform(lambda: self._bodies(scope, receive, request.send))
 
     async def _answer(self, scope: Scope, receive: Receive, caller: Caller) -> Response | None:
         """Return the response to a request; None if it may go to the application.
@@ -202,12 +217,15 @@ class _Gate:
             return None
         identity = await access.authenticator.identify(scope, is_local=is_local)
         caller.principal = scope["state"]["principal"] = identity.principal
+        caller.credential = identity.credential
+        note_caller(scope, is_known=True)
         if identity.by_cookie:
             _check_page(head, is_media=is_upload(scope))
+        if route == ("POST", SIGN_OUT):  # whatever the caller has used up
+            return await sign_out(scope, access.keys)
+        caller.begin_request()
         if route == ("GET", SESSION):
             return show_session(scope, identity, is_local=is_local)
-        if route == ("POST", SIGN_OUT):
-            return await sign_out(scope, access.keys)
         if route == ("GET", "/metrics"):
             caller.require("admin")
             return await respond_metrics(access.metrics)

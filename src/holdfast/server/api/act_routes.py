@@ -14,7 +14,13 @@ from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.event_log.stream_items import SessionState
 from holdfast.hosting.tenant_service import unknown_session
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
-from holdfast.server.access.callers import take_turn
+from holdfast.server.access.budgets import READS, STARTS, WRITES, Takes
+from holdfast.server.access.callers import (
+    take_bytes,
+    take_further_turn,
+    take_stream,
+    take_turn,
+)
 from holdfast.server.api.body_arguments import make_prompt
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import Compact, Fork, ForkEdit, NoBody, NoQuery, Rewind
@@ -58,6 +64,7 @@ async def _finish_cancel(call: Call[NoQuery, NoBody], act: Act) -> Response:
 async def resume_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Continue the last turn of a session."""
     await call.tenant.agent_of(call.session)
+    take_further_turn(call.request)
     return await _save_turn_act(call, "resume", _finish_resume)
 
 
@@ -130,6 +137,9 @@ async def compact_session(call: Call[NoQuery, Compact]) -> Response:
     act = call.make_act("compact")
     sessions = (await call.tenant.agent_of(call.session)).sessions.with_act(act)
     summary = None if call.body.summary is UNSET else call.body.summary
+    if summary is None:  # the model writes it
+        take_further_turn(call.request)
+        take_stream(call.request)
     number = await sessions.compact(call.session, keep=call.body.keep, summary=summary, by=act.by)
     call.tenant.watch.wake(call.session)
     return await _tell_change(call, act.with_details(number=number))
@@ -146,6 +156,7 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
     to = check_session_name(body.to or new_name(), "to")
     if body.edit is UNSET:
         act = call.make_act("fork", to=to)
+        await take_bytes(call.request, await call.tenant.count_bytes(call.session))
         await call.tenant.sessions.with_act(act).fork(call.session, at, to=to)
         return await _tell_fork(call, act)
     if at is not None:
@@ -154,6 +165,7 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
     await _find_agent(call, body.edit)
     await make_prompt(call, body.edit.message)  # what cannot be started is not copied
     take_turn(call.request)
+    await take_bytes(call.request, await call.tenant.count_bytes(call.session))
     act = call.make_act("fork", to=to, turn=body.edit.turn)
     await _fork_before(call, act, body.edit.turn, to)
     return await _tell_fork(call, act)
@@ -205,7 +217,7 @@ async def list_acts(call: Call[NoQuery, NoBody]) -> Response:
 _STATE = {202: (OperationAnswer(TurnState, "The last turn, as it is now."),)}
 
 
-def _act(name: str, text: str, handle: object, tell: object) -> AnyOperation:
+def _act(name: str, text: str, handle: object, tell: object, takes: Takes = READS) -> AnyOperation:
     """Return an act that carries nothing."""
     return Operation(
         name=name,
@@ -213,6 +225,7 @@ def _act(name: str, text: str, handle: object, tell: object) -> AnyOperation:
         path=f"/sessions/{{session}}/{name.removesuffix('_turn')}",
         text=text,
         scope="run",
+        takes=takes,
         handle=handle,  # type: ignore[arg-type]  # one of the functions above
         tell=tell,  # type: ignore[arg-type]  # REASON: as above
         query=NoQuery,
@@ -236,6 +249,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         "Continue a turn that was interrupted, or try one again that failed.",
         resume_turn,
         _finish_resume,
+        takes=("requests", "turns", "bytes"),
     ),
     _act(
         "abandon_turn",
@@ -249,6 +263,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/rewind",
         text="Go back to an earlier turn. Later turns stay in the journal and no longer count.",
         scope="run",
+        takes=WRITES,
         handle=rewind_session,
         query=NoQuery,
         body=Rewind,
@@ -264,6 +279,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/compact",
         text="Replace older turns by a summary. They stay in the journal.",
         scope="run",
+        takes=STARTS,
         handle=compact_session,
         query=NoQuery,
         body=Compact,
@@ -279,6 +295,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/fork",
         text="Copy a session. With `edit`, go on in the copy with another message.",
         scope="run",
+        takes=("requests", "turns", "bytes"),
         handle=fork_session,
         query=NoQuery,
         body=Fork,
@@ -294,6 +311,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/acts",
         text="List who cancelled, resumed, changed or answered what in a session: the latest 100.",
         scope="read",
+        takes=READS,
         handle=list_acts,
         query=NoQuery,
         body=NoBody,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from holdfast.hosting.bound_agents import AnyAgent, plan_of
+from holdfast.server.access.budgets import READS
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.api.views import AgentList, AgentView, ToolView
@@ -41,6 +42,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/agents",
         text="List the agents.",
         scope="read",
+        takes=READS,
         handle=list_agents,
         query=NoQuery,
         body=NoBody,

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from holdfast.resilience.breaker.strategy import BreakerSnapshot, StateName
 from holdfast.resilience.endpoint_states import PROCESS, EndpointState
 from holdfast.resilience.system_clock import SystemClock
+from holdfast.server.access.budgets import READS
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 
@@ -103,6 +104,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/endpoints",
         text="List the endpoints of models that this process has called for any tenant, and their health.",
         scope="admin",
+        takes=READS,
         handle=list_endpoints,
         query=NoQuery,
         body=NoBody,

@@ -80,6 +80,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             "`Accept: application/json` what the journal has, without waiting."
         ),
         scope="read",
+        takes=("requests", "streams"),
         handle=read_events,
         query=EventsQuery,
         body=NoBody,

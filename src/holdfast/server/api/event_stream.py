@@ -13,8 +13,12 @@ from functools import cache
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from holdfast.event_log.item_encoding import encode_item
 from holdfast.event_log.live.live_run import Entry
+from holdfast.event_log.positions import START
 from holdfast.event_log.stream_items import EndItem, StreamItem
+from holdfast.server.access.callers import STATE, Caller
+from holdfast.server.problem_body import ProblemBody
 
 SECONDS_BETWEEN_COMMENTS = 15.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -34,10 +38,16 @@ class EventStreamResponse(StreamingResponse):
     ) -> None:
         super().__init__((), media_type="text/event-stream", headers={**HEADERS, **(headers or {})})
         self._batches = batches
+        self._position = START
+
+    def _make_last_event(self, _problem: ProblemBody) -> bytes:
+        item = EndItem(str(self._position), "access_ended")
+        return _encode_entry(Entry(item, self._position, encode_item(item)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
-        del scope
+        if isinstance(caller := scope.get("state", {}).get(STATE), Caller):
+            caller.last_event = self._make_last_event
         request, has_left = asyncio.current_task(), False
 
         async def watch() -> None:
@@ -62,6 +72,7 @@ class EventStreamResponse(StreamingResponse):
         await send({**start, "headers": self.raw_headers})
         async with aclosing(self._batches) as batches:
             async for batch in batches:
+                self._position = batch[-1].position if batch else self._position
                 body = b"".join(map(_encode_entry, batch)) if batch else COMMENT
                 is_last = bool(batch) and type(batch[-1].item) is EndItem
                 await send({"type": "http.response.body", "body": body, "more_body": not is_last})

@@ -66,10 +66,10 @@ async def answer_once(call: AnyCall, operation: AnyOperation) -> Response:
     """
     key = read_key(call.request)
     if key is None or not operation.once:
-        return await operation.handle(call)
+        return await operation.perform(call)
     if operation.once == "turn":
         await check_key(call.request, call.principal.tenant, call.store)
-        return await operation.handle(call)
+        return await operation.perform(call)
     name = _name_request(call.request, call.principal.tenant, key)
     digest, owner = await _digest_body(call.request), uuid4().hex
     saved = await call.store.claim_request(name, digest, owner=owner, now=time.time(), lease=_LEASE)
@@ -137,7 +137,7 @@ async def _perform_once(call: AnyCall, operation: AnyOperation, *, is_owner: boo
         detail = "The first try of this request is under way."
         raise ProblemError(make_wait_problem(409, IN_PROGRESS, detail, _WAIT))
     try:
-        return await operation.handle(call)
+        return await operation.perform(call)
     except (HoldfastError, ProblemError):
         # The act may be saved: by another process that was taken for dead, or before what follows it.
         answer = await _tell_again(call, operation)

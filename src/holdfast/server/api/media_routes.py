@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.service_store import ServiceStore, Upload
+from holdfast.server.access.budgets import READS, WRITES
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.api.views import MediaView
@@ -70,6 +71,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/media",
         text="Store a picture, a sound or a file for a message. It is kept for a day.",
         scope="run",
+        takes=WRITES,
         handle=upload_media,
         query=NoQuery,
         body=NoBody,
@@ -86,6 +88,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/media/{media}",
         text="Read what was uploaded.",
         scope="read",
+        takes=READS,
         handle=download_media,
         query=NoQuery,
         body=NoBody,

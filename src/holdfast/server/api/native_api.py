@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.core.errors import HoldfastError
 from holdfast.hosting.service_tenants import ServiceTenants
-from holdfast.server.access.callers import require
+from holdfast.server.access.callers import require, set_takes
 from holdfast.server.api.idempotency import answer_once
 from holdfast.server.api.operations import AnyOperation, Call
 from holdfast.server.api.request_reading import match_path, read_body, read_query, split_path
@@ -77,6 +77,7 @@ class NativeApi:
     async def _answer(self, request: Request) -> Response:
         operation, names = self._find(request.method, split_path(request.scope))
         request.scope["path_params"], request.scope["endpoint"] = names, operation.handle
+        set_takes(request, operation.takes)
         principal = require(request, operation.scope)
         given = request.query_params.multi_items() if request.scope["query_string"] else ()
         query = read_query(given, operation.query)

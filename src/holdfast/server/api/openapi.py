@@ -143,6 +143,7 @@ class _Describer:
         """Return what a document says about an operation."""
         entry: Schema = {"operationId": operation.name, "summary": operation.text}
         entry["x-scope"] = operation.scope
+        entry["x-takes"] = list(operation.takes)
         if parameters := [*_path_parameters(operation), *self._parameters(operation)]:
             entry["parameters"] = parameters
         if operation.carries != "none":

@@ -18,6 +18,8 @@ from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.encoding import to_json
 from holdfast.journal.service_store import ServiceStore
+from holdfast.server.access.budgets import READS, Takes, check_takes
+from holdfast.server.access.callers import take_bytes
 from holdfast.server.access.principals import Principal, Scope
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 
@@ -138,6 +140,7 @@ class Operation(Generic[Q, B]):
         path: the path below `/api/v1`, with names in braces.
         text: what it does, in a sentence.
         scope: what a caller needs.
+        takes: the budgets that it may take from; see `holdfast.server.access.budgets`.
         handle: performs it.
         query: the type of the query parameters.
         body: the type of the body.
@@ -156,6 +159,7 @@ class Operation(Generic[Q, B]):
     path: str
     text: str
     scope: Scope
+    takes: Takes
     handle: Callable[[Call[Q, B]], Awaitable[Response]]
     query: type[Q]
     body: type[B]
@@ -165,6 +169,15 @@ class Operation(Generic[Q, B]):
     headers: tuple[OperationHeader, ...] = ()
     once: Literal["", "act", "turn", "answer"] = ""
     tell: Callable[[Call[Q, B], Act], Awaitable[Response]] | None = None
+
+    def __post_init__(self) -> None:
+        check_takes(self.name, self.takes)
+
+    async def perform(self, call: Call[Q, B]) -> Response:
+        """Perform it; what the request stores is counted before."""
+        if "bytes" in self.takes:
+            await take_bytes(call.request, len(await call.request.body()))
+        return await self.handle(call)
 
 
 AnyOperation: TypeAlias = Operation[Any, Any]
@@ -180,13 +193,14 @@ def make_command(
     *,
     refusals: tuple[int, ...] = (),
 ) -> Operation[NoQuery, NoBody]:
-    """Return a POST that takes nothing but its path, and changes nothing when it is repeated."""
+    """Return a POST that carries nothing but its path, and changes nothing when it is repeated."""
     return Operation(
         name=name,
         method="POST",
         path=path,
         text=text,
         scope="run",
+        takes=READS,
         handle=handle,
         query=NoQuery,
         body=NoBody,

@@ -25,6 +25,8 @@ from holdfast.core.questions import (
     Answer as QuestionAnswer,
 )
 from holdfast.hosting.tenant_service import TenantService
+from holdfast.server.access.budgets import READS
+from holdfast.server.access.callers import take_further_turn
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.request_bodies import NewAnswer, NoBody, NoQuery, QuestionsQuery
@@ -80,6 +82,7 @@ async def answer_question(call: Call[NoQuery, NewAnswer]) -> Response:
     _check_fields(body)
     agent = await tenant.agent_of(session)
     asked = {question.key: question for question in await agent.questions(session)}
+    take_further_turn(call.request, is_driven=tenant.runner.is_driven(session))
     act = call.make_act("answer", key=body.key, answer=body.answer)
     answer = make_answer(asked.get(body.key), body, act.by)
     receipt = await tenant.answer(session, msgspec.structs.replace(answer, act=act))
@@ -162,6 +165,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/questions",
         text="List the open questions of all sessions. The session that waits longest comes first.",
         scope="read",
+        takes=READS,
         handle=list_questions,
         query=QuestionsQuery,
         body=NoBody,
@@ -173,6 +177,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/questions",
         text="List the open questions of a session.",
         scope="read",
+        takes=READS,
         handle=list_session_questions,
         query=NoQuery,
         body=NoBody,
@@ -185,6 +190,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/answers",
         text="Answer a question. If the answer counts, the turn goes on by itself.",
         scope="answer",
+        takes=("requests", "turns", "bytes"),
         handle=answer_question,
         query=NoQuery,
         body=NewAnswer,

@@ -17,6 +17,8 @@ from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.queue_limits import LimitTable, tenant_scope
 from holdfast.journal.inbox.worker_entries import WorkerEntry
+from holdfast.server.access.budgets import READS, Takes
+from holdfast.server.access.callers import take_further_turn
 from holdfast.server.api.operations import (
     AnyOperation,
     Call,
@@ -137,6 +139,7 @@ async def _find_entry(call: Call[NoQuery, NoBody]) -> InboxEntry:
 async def retry_entry(call: Call[NoQuery, NoBody]) -> Response:
     """Queue a turn again that failed, is parked or was dropped."""
     entry = await _find_entry(call)
+    take_further_turn(call.request)
     if not await inbox_of(call).retry(entry.id):
         _refuse_state(entry, "can only be retried when it has failed, is parked or was dropped")
     return await _tell_entry(call)
@@ -226,11 +229,15 @@ def _view_worker(worker: WorkerEntry, entries: tuple[EntryView, ...]) -> WorkerV
 
 
 def _make_entry_change(
-    name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
+    name: str,
+    text: str,
+    handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]],
+    takes: Takes = READS,
 ) -> AnyOperation:
     path = f"/queue/entries/{{entry}}/{name}"
     answers = {202: (OperationAnswer(EntryView, "The entry, as it is now."),)}
-    return make_command(f"{name}_entry", path, text, handle, answers, refusals=(404, 409))
+    command = make_command(f"{name}_entry", path, text, handle, answers, refusals=(404, 409))
+    return replace(command, takes=takes)
 
 
 def _make_queue_change(
@@ -250,6 +257,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/queue",
         text="Read how many turns of the tenant are queued and run, how long they wait, and their limits.",
         scope="read",
+        takes=READS,
         handle=read_queue,
         query=NoQuery,
         body=NoBody,
@@ -261,6 +269,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/queue/entries",
         text="List submitted turns, the latest first: queued, in progress, done, failed.",
         scope="read",
+        takes=READS,
         handle=list_entries,
         query=EntriesQuery,
         body=NoBody,
@@ -272,6 +281,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/queue/entries/{entry}",
         text="Read a submitted turn: its state, its number once it has begun, and who drives it.",
         scope="read",
+        takes=READS,
         handle=read_entry,
         query=NoQuery,
         body=NoBody,
@@ -279,7 +289,10 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         refusals=(404,),
     ),
     _make_entry_change(
-        "retry", "Queue a turn again that failed, is parked or was dropped.", retry_entry
+        "retry",
+        "Queue a turn again that failed, is parked or was dropped.",
+        retry_entry,
+        takes=("requests", "turns"),
     ),
     _make_entry_change(
         "drop", "Take a turn out that has not begun, that failed or is parked.", drop_entry
@@ -302,6 +315,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/workers",
         text="List the workers of the last hour, with heartbeats and the turns of the tenant that they drive.",
         scope="admin",
+        takes=READS,
         handle=list_workers,
         query=NoQuery,
         body=NoBody,

@@ -6,6 +6,7 @@ from functools import cache
 
 from starlette.responses import Response
 
+from holdfast.server.access.budgets import READS
 from holdfast.server.api import (
     act_routes,
     agent_routes,
@@ -56,6 +57,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/openapi.json",
         text="Read the OpenAPI description of this API.",
         scope="read",
+        takes=READS,
         handle=read_openapi,
         query=NoQuery,
         body=NoBody,

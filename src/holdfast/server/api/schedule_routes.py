@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET
@@ -13,7 +14,8 @@ from holdfast.journal.inbox.opening_inbox import open_schedules
 from holdfast.journal.inbox.schedules.schedule import Schedule
 from holdfast.journal.inbox.schedules.schedule_store import ScheduleEntry, Schedules
 from holdfast.runtime.queued_runs.queued_turn import encode_message_turn
-from holdfast.server.access.callers import take_turn
+from holdfast.server.access.budgets import READS, Takes
+from holdfast.server.access.callers import check_ticks, take_further_turn, take_turn
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import (
     AnyOperation,
@@ -86,7 +88,21 @@ async def put_schedule(call: Call[NoQuery, NewSchedule]) -> Response:
         priority=body.priority,
         made_by=call.principal.name,
     )
+    await _check_ticks(call, schedule)
+    take_further_turn(call.request)
     return respond(view_schedule(await _schedules_of(call).put(schedule)), 201)
+
+
+async def _check_ticks(call: Call[NoQuery, NewSchedule], new: Schedule) -> None:
+    """Refuse a schedule with which those of the tenant would submit more turns than a key may start."""
+    entries = await _schedules_of(call).list_schedules(call.tenant.tenant)
+    others = [one.schedule for one in entries if one.schedule.name != new.name]
+    check_ticks(call.request, sum(_count_ticks(one) for one in [*others, new]))
+
+
+def _count_ticks(schedule: Schedule) -> float:
+    """Return how many turns a schedule may submit in a minute: a cron expression names minutes."""
+    return 60.0 / schedule.every if schedule.every else 1.0
 
 
 async def pause_schedule(call: Call[NoQuery, NoBody]) -> Response:
@@ -97,6 +113,7 @@ async def pause_schedule(call: Call[NoQuery, NoBody]) -> Response:
 
 async def resume_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Let a schedule have ticks again."""
+    take_further_turn(call.request)
     await _schedules_of(call).resume(call.tenant.tenant, call.names["schedule"])
     return respond(view_schedule(await _find_schedule(call)))
 
@@ -154,12 +171,16 @@ def _unknown_schedule() -> ProblemError:
 
 
 def _make_change(
-    name: str, text: str, handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]]
+    name: str,
+    text: str,
+    handle: Callable[[Call[NoQuery, NoBody]], Awaitable[Response]],
+    takes: Takes = READS,
 ) -> AnyOperation:
     answers = {200: (OperationAnswer(ScheduleView, "The schedule, as it is now."),)}
-    return make_command(
+    command = make_command(
         f"{name}_schedule", f"{_PATH}/{name}", text, handle, answers, refusals=(404,)
     )
+    return replace(command, takes=takes)
 
 
 OPERATIONS: tuple[AnyOperation, ...] = (
@@ -169,6 +190,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/schedules",
         text="List the schedules of the tenant, by name.",
         scope="read",
+        takes=READS,
         handle=list_schedules,
         query=NoQuery,
         body=NoBody,
@@ -180,6 +202,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/schedules",
         text="Make a schedule, or replace the one with its name.",
         scope="run",
+        takes=("requests", "turns", "bytes"),
         handle=put_schedule,
         query=NoQuery,
         body=NewSchedule,
@@ -194,6 +217,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path=_PATH,
         text="Delete a schedule and its history. Turns that were submitted stay.",
         scope="run",
+        takes=READS,
         handle=delete_schedule,
         query=NoQuery,
         body=NoBody,
@@ -205,14 +229,18 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         "resume",
         "Let a schedule submit turns from now on; those of the pause are not made up for.",
         resume_schedule,
+        takes=("requests", "turns"),
     ),
-    make_command(
-        "run_schedule",
-        f"{_PATH}/run",
-        "Submit a turn of a schedule at once, also of one that is paused.",
-        run_schedule,
-        {202: (OperationAnswer(EntryView, "The turn, in the queue."),)},
-        refusals=(404,),
+    replace(
+        make_command(
+            "run_schedule",
+            f"{_PATH}/run",
+            "Submit a turn of a schedule at once, also of one that is paused.",
+            run_schedule,
+            {202: (OperationAnswer(EntryView, "The turn, in the queue."),)},
+            refusals=(404,),
+        ),
+        takes=("requests", "turns", "bytes"),
     ),
     Operation(
         name="read_schedule_history",
@@ -220,6 +248,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path=f"{_PATH}/history",
         text="List what became of the latest ticks of a schedule, the latest first.",
         scope="read",
+        takes=READS,
         handle=read_schedule_history,
         query=HistoryQuery,
         body=NoBody,

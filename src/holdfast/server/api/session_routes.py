@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
+from holdfast.server.access.budgets import READS, WRITES
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.queued_sessions import find_new, mark_queued
 from holdfast.server.api.request_bodies import (
@@ -105,6 +106,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions",
         text="List or search the sessions, the latest change first.",
         scope="read",
+        takes=READS,
         handle=list_sessions,
         query=SessionsQuery,
         body=NoBody,
@@ -116,6 +118,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions",
         text="Make an empty session. A turn makes its session itself.",
         scope="run",
+        takes=WRITES,
         handle=create_session,
         query=NoQuery,
         body=NewSession,
@@ -131,6 +134,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}",
         text="Describe a session and its last turn.",
         scope="read",
+        takes=READS,
         handle=read_session,
         query=NoQuery,
         body=NoBody,
@@ -143,6 +147,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}",
         text="Give a session another title.",
         scope="run",
+        takes=WRITES,
         handle=change_session,
         query=NoQuery,
         body=SessionChange,
@@ -158,6 +163,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}",
         text="Delete a session permanently.",
         scope="run",
+        takes=READS,
         handle=delete_session,
         query=NoQuery,
         body=NoBody,
@@ -172,6 +178,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/history",
         text="Read the messages of a session, and its turns and changes with their numbers.",
         scope="read",
+        takes=READS,
         handle=read_history,
         query=NoQuery,
         body=NoBody,

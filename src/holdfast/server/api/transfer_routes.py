@@ -11,6 +11,8 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.core.acts import Act
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_errors import JournalCorruptError, JournalVersionError
+from holdfast.server.access.budgets import WRITES
+from holdfast.server.access.callers import take_stream
 from holdfast.server.api.operations import (
     NDJSON,
     AnyOperation,
@@ -30,6 +32,7 @@ _LINES = (NDJSON, "application/jsonl")
 
 async def export_session(call: Call[NoQuery, NoBody]) -> Response:
     """Stream a session as lines."""
+    take_stream(call.request)
     lines = call.tenant.sessions.export(call.session)
     first = await anext(lines)  # a session that does not exist is refused before the answer begins
     return StreamingResponse(_encode(first, lines), media_type=NDJSON)
@@ -72,6 +75,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/export",
         text="Export a session as lines of JSON, with a checksum in each.",
         scope="read",
+        takes=("requests", "streams"),
         handle=export_session,
         query=NoQuery,
         body=NoBody,
@@ -85,6 +89,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         text="Import a session that was exported, as history: open turns end as interrupted. On an error "
         "nothing is imported.",
         scope="import",
+        takes=WRITES,
         handle=import_session,
         query=ImportQuery,
         body=NoBody,

@@ -19,7 +19,8 @@ from holdfast.hosting.tenant_service import TenantService
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError
-from holdfast.server.access.callers import take_stream, take_turn
+from holdfast.server.access.budgets import STARTS
+from holdfast.server.access.callers import take_stream, take_turn, waiting
 from holdfast.server.api.body_arguments import make_keywords, make_output, make_prompt
 from holdfast.server.api.event_stream import SECONDS_BETWEEN_COMMENTS, EventStreamResponse
 from holdfast.server.api.operations import (
@@ -44,7 +45,7 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     tenant, body = call.tenant, call.body
     keywords = make_keywords(tenant.agent(body.agent), body, call.service.allow_models)
     take_turn(call.request)
-    if call.accepts(EVENT_STREAM):
+    if call.accepts(EVENT_STREAM) or body.wait:
         take_stream(call.request)
     keywords["by"] = call.principal.name
     keywords["request"] = call.request.headers.get("Idempotency-Key")
@@ -60,7 +61,8 @@ async def answer_queued(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> Resp
     is_next = await _is_next(call.tenant, entry)
     seconds = max(call.body.wait, SECONDS_TO_BEGIN if is_next else 0.01)
     waited = monotonic()
-    begun = await call.tenant.wait_for_begin(entry, seconds)
+    with waiting(call.request):
+        begun = await call.tenant.wait_for_begin(entry, seconds)
     if begun is not None:
         return await _answer_begun(
             call, begun, max(0.0, seconds - (monotonic() - waited)), entry.id
@@ -100,7 +102,8 @@ async def _answer_begun(
         batches = tenant.reader.follow_batches(session, begin, end, idle)
         return EventStreamResponse(batches, headers)
     if call.body.wait and seconds:
-        await tenant.reader.wait_for_rest(session, number, seconds)
+        with waiting(call.request):
+            await tenant.reader.wait_for_rest(session, number, seconds)
     turn = replace(await read_turn(tenant, session, number), entry=entry)
     return respond(turn, 200 if turn.status in TURN_RESTS else 202, headers)
 
@@ -132,7 +135,9 @@ async def read_one_turn(call: Call[TurnQuery, NoBody]) -> Response:
     number = parse_number(call.names["turn"])
     await call.tenant.last_turn(call.session)
     if call.query.wait:
-        await call.tenant.reader.wait_for_rest(call.session, number, call.query.wait)
+        take_stream(call.request)
+        with waiting(call.request):
+            await call.tenant.reader.wait_for_rest(call.session, number, call.query.wait)
     return respond(await read_turn(call.tenant, call.session, number))
 
 
@@ -171,6 +176,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             "answer is its stream."
         ),
         scope="run",
+        takes=STARTS,
         handle=start_turn,
         query=NoQuery,
         body=NewTurn,
@@ -196,6 +202,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/turns/{turn}",
         text="Read a turn: status, text, output, usage, error, questions.",
         scope="read",
+        takes=("requests", "streams"),
         handle=read_one_turn,
         query=TurnQuery,
         body=NoBody,

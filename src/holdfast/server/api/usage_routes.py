@@ -12,6 +12,7 @@ from starlette.responses import Response
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.messages import Usage
 from holdfast.event_log.text_fold import turn_of_key
+from holdfast.server.access.budgets import READS
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, UsageQuery
 from holdfast.server.api.turn_fold import list_usage
@@ -108,6 +109,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             'agents in tools count for the calling agent, and for the model "".'
         ),
         scope="read",
+        takes=READS,
         handle=read_usage,
         query=UsageQuery,
         body=NoBody,

@@ -11,7 +11,15 @@ from starlette.responses import Response
 
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
-from holdfast.server.access.callers import require, take_stream, take_turn
+from holdfast.server.access.budgets import Takes, check_takes
+from holdfast.server.access.callers import (
+    require,
+    set_takes,
+    take_bytes,
+    take_further_turn,
+    take_stream,
+    take_turn,
+)
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.idempotency import check_key
 from holdfast.server.api.request_reading import (
@@ -24,8 +32,24 @@ from holdfast.server.problem_responses import ProblemError, make_problem
 
 B = TypeVar("B", bound=Struct)
 
-RouteTable: TypeAlias = Mapping[tuple[str, str], Callable[..., Awaitable[Response]]]
-"""What answers a method and a path. The names in the path are its arguments."""
+
+class ProtocolRoute(Struct, frozen=True):
+    """What answers a method and a path.
+
+    Args:
+        handle: answers. The names in the path are its arguments.
+        takes: the budgets that it may take from; see `holdfast.server.access.budgets`.
+    """
+
+    handle: Callable[..., Awaitable[Response]]
+    takes: Takes
+
+    def __post_init__(self) -> None:
+        check_takes(getattr(self.handle, "__name__", ""), self.takes)
+
+
+RouteTable: TypeAlias = Mapping[tuple[str, str], ProtocolRoute]
+"""What answers each method and path."""
 
 _JSON = "application/json"
 
@@ -60,6 +84,8 @@ def enter(
     principal = take_turn(request) if starts else require(request, scope)
     if streams and scope == "answer":
         require(request, "read")  # the stream shows what the turn said before
+    if scope == "answer":
+        take_further_turn(request)
     if streams:
         take_stream(request)
     return Entered(service.for_tenant(principal.tenant), principal.name)
@@ -79,10 +105,13 @@ async def read_json(request: Request, kind: type[B]) -> B:
 async def dispatch(request: Request, routes: RouteTable) -> Response:
     """Answer a request by the route that fits it. Raises ProblemError with 404 if none does."""
     given = split_path(request.scope)
-    for (method, path), handle in routes.items():
+    for (method, path), route in routes.items():
         names = match_path(path.split("/")[1:], given)
         if names is not None and method == request.method:
             request.scope["path_params"] = names
-            return await handle(request, **names)
+            set_takes(request, route.takes)
+            if "bytes" in route.takes:
+                await take_bytes(request, len(await request.body()))
+            return await route.handle(request, **names)
     detail = f"there is nothing for {request.method} at this address"
     raise ProblemError(make_problem(404, "route", detail))

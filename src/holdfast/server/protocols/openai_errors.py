@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 PREFIX = "/v1"
 _PROBLEM = "application/problem+json"
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+INVALID_KEY = "invalid_api_key"
+_CODES = {401: INVALID_KEY, 429: "rate_limit_exceeded"}
 
 
 def to_openai_error(problem: Mapping[str, Any]) -> dict[str, object]:

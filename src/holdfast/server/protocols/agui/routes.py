@@ -23,6 +23,8 @@ from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.event_log.text_fold import turn_of_key
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.encoding import to_json
+from holdfast.server.access.budgets import STARTS
+from holdfast.server.access.callers import set_last_event
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
 from holdfast.server.problem_body import ProblemBody
@@ -47,6 +49,7 @@ from holdfast.server.protocols.agui.run_input import (
 )
 from holdfast.server.protocols.entering import (
     Entered,
+    ProtocolRoute,
     RouteTable,
     check_request,
     dispatch,
@@ -94,12 +97,16 @@ async def answer(request: Request) -> Response:
 
 def _refuse(problem: ProblemBody) -> Response:
     response = respond_problem(problem)
+    headers = {name: value for name, value in response.headers.items() if name == "retry-after"}
+    body = to_json(_make_error(problem))
+    return Response(body, problem.status, headers, media_type="application/json")
+
+
+def _make_error(problem: ProblemBody) -> dict[str, object]:
     place = f"{problem.field}: " if isinstance(problem.field, str) else ""
     fix = f" {problem.fix}." if isinstance(problem.fix, str) else ""
     message = f"{place}{problem.detail}.{fix}".replace("..", ".")
-    event = {"type": "RUN_ERROR", "message": message, "code": problem.kind}
-    headers = {name: value for name, value in response.headers.items() if name == "retry-after"}
-    return Response(to_json(event), problem.status, headers, media_type="application/json")
+    return {"type": "RUN_ERROR", "message": message, "code": problem.kind}
 
 
 async def _run_agent(request: Request, agent: str) -> Response:
@@ -109,6 +116,7 @@ async def _run_agent(request: Request, agent: str) -> Response:
     scopes: dict[type, Scope] = {AguiMessageSent: "run", GiveAnswers: "answer", Attach: "read"}
     starts = isinstance(act, AguiMessageSent)
     entered = enter(request, scopes[type(act)], starts=starts, streams=True)
+    set_last_event(request, lambda problem: b"data: %s\n\n" % to_json(_make_error(problem)))
     await check_request(request, entered)
     entered.tenant.agent(agent)
     shown = await _act(entered, agent, given, act)
@@ -232,7 +240,7 @@ async def _encode(events: AsyncGenerator[AguiEvent]) -> AsyncIterator[bytes]:
 
 
 ROUTES: Final[RouteTable] = {
-    ("POST", "/{agent}"): _run_agent,
+    ("POST", "/{agent}"): ProtocolRoute(_run_agent, STARTS),
 }
 """What answers below `/agui`."""
 

@@ -13,10 +13,18 @@ from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.messages import Message, ToolResult
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.server.access.callers import take_stream, take_turn
+from holdfast.server.access.budgets import READS, STARTS
+from holdfast.server.access.callers import (
+    set_last_event,
+    take_further_turn,
+    take_stream,
+    take_turn,
+    waiting,
+)
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
+from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.chat.chat_arguments import (
     NOT_TAKEN,
@@ -30,6 +38,7 @@ from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjectio
 from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.continuation import find_segment, note_history, was_sent
+from holdfast.server.protocols.openai_errors import to_openai_error
 from holdfast.server.protocols.openai_shapes import DELETED, REQUEST_KEY, SegmentName, read_call_id
 from holdfast.server.protocols.request_arguments import (
     check_output,
@@ -65,8 +74,7 @@ async def complete_chat(call: ChatCall) -> Response:
     request = call.body
     check_supported(request, NOT_TAKEN)
     messages = to_messages(request.messages)
-    if request.stream:
-        take_stream(call.request)
+    take_stream(call.request)
     reading = TurnReading(call.tenant)
     with named_as(_FIELDS):
         if isinstance(request.messages[-1], ToolMessage):
@@ -78,8 +86,10 @@ async def complete_chat(call: ChatCall) -> Response:
         target.name, has_usage=bool(options is not None and options.include_usage)
     )
     if request.stream:
+        set_last_event(call.request, _make_last_event)
         return stream_events(_stream(reading, target, projection))
-    return await _complete(reading, target, projection)
+    with waiting(call.request):
+        return await _complete(reading, target, projection)
 
 
 async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> ChatTarget:
@@ -121,6 +131,7 @@ async def _continue_run(
         raise _refuse_results("the messages before the results are not those that were sent")
     asked = SegmentName(name.session, name.turn, number)
     given = GivenAnswers(asked, values, "messages", call.principal.name)
+    take_further_turn(call.request, is_driven=call.tenant.runner.is_driven(name.session))
     following, after = await give_answers(call.tenant, reading, given)
     return ChatTarget(following, after)
 
@@ -155,6 +166,10 @@ async def _stream(
             yield encode_event(told)
     if projection.finish:
         yield DONE
+
+
+def _make_last_event(problem: ProblemBody) -> bytes:
+    return encode_event(to_openai_error(msgspec.to_builtins(problem)))
 
 
 async def _complete(
@@ -193,6 +208,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/chat/completions",
         text="Complete a chat with an agent.",
         scope="run",
+        takes=STARTS,
         handle=complete_chat,
         query=NoQuery,
         body=ChatRequest,
@@ -205,6 +221,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/models",
         text="List the agents as models.",
         scope="read",
+        takes=READS,
         handle=list_models,
         query=NoQuery,
         body=NoBody,
@@ -215,6 +232,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/models/{model}",
         text="Read one agent as a model.",
         scope="read",
+        takes=READS,
         handle=read_model,
         query=NoQuery,
         body=NoBody,

@@ -250,7 +250,7 @@ class TurnWaits(Struct, frozen=True):
 class StreamCut(Struct, frozen=True):
     """The stream ends here, and the turn goes on unless it was deleted. The reader may come back."""
 
-    reason: Literal["too_slow", "shutting_down", "deleted"]
+    reason: Literal["too_slow", "shutting_down", "deleted", "access_ended"]
 
 
 DisplayItem: TypeAlias = (

@@ -103,6 +103,13 @@ class ResponseProjection:
         elif isinstance(event, SegmentEnded):
             yield from self._end(event)
 
+    def make_error(self, code: str, message: str) -> Json:
+        """Return the event of a stream that ends here, though the response does not."""
+        # No event of the response itself has such a number, so nobody can go on after it.
+        number = (self._step + 1) * STEP + 1
+        names: Json = {"code": code, "message": message, "param": None}
+        return {"type": "error", **names, "sequence_number": number}
+
     def _add(self, kind: str, **fields: object) -> Iterator[Json]:
         """Yield an event that takes one step, unless the reader has it."""
         if self.is_over:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.resilience.system_clock import new_run_id
-from holdfast.server.access.callers import take_stream
+from holdfast.server.access.budgets import READS, STARTS
+from holdfast.server.access.callers import set_last_event, take_stream, waiting
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
+from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
+from holdfast.server.protocols.openai_errors import INVALID_KEY
 from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name
 from holdfast.server.protocols.request_arguments import check_supported, named_as
 from holdfast.server.protocols.responses.input_items import read_input
@@ -52,20 +56,20 @@ async def create_response(call: ResponseCall) -> Response:
     """Answer with a turn, or with the continuation of one that waits."""
     request = call.body
     check_supported(request, NOT_TAKEN)
-    if request.stream:
-        take_stream(call.request)
+    take_stream(call.request)
     reading = TurnReading(call.tenant)
     given = read_input(request.input)
     with named_as(_FIELDS):
         target = await choose_target(call, reading, given)
     if request.stream:
-        return stream_events(_stream(reading, target, None))
+        return _respond_stream(call.request, reading, target, None)
     if request.background:
         return await _respond_now(reading, target)
     projection = ResponseProjection(target.name)
-    async for event in reading.follow(target.name, target.saved, is_streamed=False):
-        for _ in projection.feed(event):
-            pass
+    with waiting(call.request):
+        async for event in reading.follow(target.name, target.saved, is_streamed=False):
+            for _ in projection.feed(event):
+                pass
     if not projection.is_over:
         detail = f"The service stops. The run goes on: read {target.name.to_id(RESPONSE)}."
         raise ProblemError(make_problem(503, "shutting_down", detail))
@@ -78,7 +82,7 @@ async def read_response(call: ReadCall) -> Response:
     target = await _require_target(call, reading)
     if call.query.stream:
         take_stream(call.request)
-        return stream_events(_stream(reading, target, call.query.starting_after))
+        return _respond_stream(call.request, reading, target, call.query.starting_after)
     if call.query.starting_after is not None:
         raise refuse("starting_after", "needs stream=true")
     return await _respond_now(reading, target)
@@ -147,10 +151,21 @@ async def _respond_now(reading: TurnReading, target: ResponseTarget) -> Response
     return respond(projection.response)
 
 
-async def _stream(
-    reading: TurnReading, target: ResponseTarget, after: int | None
-) -> AsyncIterator[bytes]:
+def _respond_stream(
+    request: Request, reading: TurnReading, target: ResponseTarget, after: int | None
+) -> Response:
     projection = ResponseProjection(target.name, after)
+
+    def make_last(problem: ProblemBody) -> bytes:
+        return encode_event(projection.make_error(INVALID_KEY, problem.detail), is_named=True)
+
+    set_last_event(request, make_last)
+    return stream_events(_stream(reading, target, projection))
+
+
+async def _stream(
+    reading: TurnReading, target: ResponseTarget, projection: ResponseProjection
+) -> AsyncIterator[bytes]:
     async for event in reading.follow(target.name, target.saved):
         for told in projection.feed(event):
             yield encode_event(told, is_named=True)
@@ -165,6 +180,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/responses",
         text="Create a response of an agent.",
         scope="run",
+        takes=STARTS,
         handle=create_response,
         query=NoQuery,
         body=ResponseRequest,
@@ -177,6 +193,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/responses/{response}",
         text="Read or stream a response.",
         scope="read",
+        takes=("requests", "streams"),
         handle=read_response,
         query=ResponseQuery,
         body=NoBody,
@@ -187,6 +204,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/responses/{response}/cancel",
         text="Cancel a response.",
         scope="run",
+        takes=READS,
         handle=cancel_response,
         query=NoQuery,
         body=NoBody,
@@ -198,6 +216,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/responses/{response}",
         text="Delete a response.",
         scope="run",
+        takes=READS,
         handle=delete_response,
         query=NoQuery,
         body=NoBody,
@@ -208,6 +227,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/responses/compact",
         text="Is not served.",
         scope="run",
+        takes=READS,
         handle=refuse_compaction,
         query=NoQuery,
         body=NoBody,
@@ -218,6 +238,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/conversations",
         text="Name a conversation.",
         scope="run",
+        takes=READS,
         handle=create_conversation,
         query=NoQuery,
         body=NewConversation,

@@ -22,7 +22,7 @@ from holdfast.hosting.new_acts import new_act
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.server.access.callers import require, take_turn
+from holdfast.server.access.callers import require, take_bytes, take_further_turn, take_turn
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import NoQuery
@@ -139,6 +139,7 @@ async def _continue_previous(
 
 async def _fork_once(call: ResponseCall, session: str, turn: int) -> str:
     """Fork a session; with an idempotency key once, also if the process dies before it goes on."""
+    await take_bytes(call.request, await call.tenant.count_bytes(session))
     key, to = _read_key(call), new_run_id()
     act_id = "" if key is None else f"fork:{key}"
     act = new_act("fork", session, by=call.principal.name, act_id=act_id, to=to)
@@ -221,6 +222,7 @@ async def _answer(
         require(call.request, "answer")
     values = _match_answers(asked.name.session, questions, given)
     answers = GivenAnswers(asked.name, values, "input", call.principal.name)
+    take_further_turn(call.request, is_driven=call.tenant.runner.is_driven(asked.name.session))
     name, saved = await give_answers(call.tenant, reading, answers)
     return ResponseTarget(name, saved)
 

@@ -26,12 +26,16 @@ from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.hosting.bound_agents import plan_of
 from holdfast.hosting.tenant_service import TenantService, unknown_session
 from holdfast.journal.encoding import to_json
+from holdfast.server.access.budgets import READS, STARTS
+from holdfast.server.access.callers import set_last_event
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
+from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.display.display_items import StreamCut
 from holdfast.server.protocols.entering import (
     Entered,
+    ProtocolRoute,
     RouteTable,
     check_request,
     dispatch,
@@ -73,6 +77,7 @@ async def post_chat(request: Request, agent: str) -> Response:
     act = read_chat(body)
     scope: Scope = "run" if isinstance(act, VercelMessageSent) else "answer"
     entered = enter(request, scope, starts=scope == "run", streams=True)
+    set_last_event(request, _make_last_event)
     await check_request(request, entered)
     entered.tenant.agent(agent)
     if isinstance(act, VercelMessageSent):
@@ -90,6 +95,7 @@ async def get_stream(request: Request, agent: str, session: str) -> Response:
     With `?ended=replay`, the last turn is sent also if it has ended.
     """
     tenant = enter(request, "read", streams=True).tenant
+    set_last_event(request, _make_last_event)
     tenant.agent(agent)
     latest = await tenant.reader.find_last_turn(session)
     wants_ended = request.query_params.get("ended") == "replay"
@@ -224,11 +230,15 @@ async def _encode(chunks: AsyncGenerator[Chunk]) -> AsyncIterator[bytes]:
     yield _DONE
 
 
+def _make_last_event(problem: ProblemBody) -> bytes:
+    return b"data: %s\n\n" % to_json({"type": "error", "errorText": problem.detail}) + _DONE
+
+
 ROUTES: Final[RouteTable] = {
-    ("POST", "/{agent}/chat"): post_chat,
-    ("GET", "/{agent}/chat/{session}"): get_chat,
-    ("GET", "/{agent}/chat/{session}/stream"): get_stream,
-    ("POST", "/{agent}/chat/{session}/stop"): post_stop,
+    ("POST", "/{agent}/chat"): ProtocolRoute(post_chat, STARTS),
+    ("GET", "/{agent}/chat/{session}"): ProtocolRoute(get_chat, READS),
+    ("GET", "/{agent}/chat/{session}/stream"): ProtocolRoute(get_stream, ("requests", "streams")),
+    ("POST", "/{agent}/chat/{session}/stop"): ProtocolRoute(post_stop, READS),
 }
 """What answers below `/vercel`."""
 
