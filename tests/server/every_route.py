@@ -360,7 +360,10 @@ def make_clerk() -> Agent[Any, Any]:
 
     model = ScriptedModel(*[answer_message] * 1000)
     return Agent(
-        model, name="clerk", tools=[pay], middleware=[ToolPermission(allow=["locate"], ask=["pay"])]
+        model,
+        name="clerk",
+        tools=[pay],
+        middleware=[ToolPermission(allow=["locate*"], ask=["pay"])],
     )
 
 

@@ -45,7 +45,7 @@ def make_agent(model: object, **keywords: Any) -> Agent:
         model,
         name="clerk",
         tools=[pay, weather, book],
-        middleware=[ToolPermission(allow=["weather", "book", "get_location"], ask=["pay"])],
+        middleware=[ToolPermission(allow=["weather", "book", "get_location*"], ask=["pay"])],
         **keywords,
     )
 
