@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import pytest
 from starlette.applications import Starlette
 from tests.server.live_server import LiveServer, Reply, read_reply, serve
 from tests.server.processes import ServedProcess
 from tests.server.test_access_over_http import Service, bearer_line, serve_service, sign_in
 
 from holdfast import Agent, SqliteJournal, ToolCall, tool
+from holdfast.client import Client, ServiceError
 from holdfast.errors import JournalUnreachableError
 from holdfast.journal.service_store import ApiKey
 from holdfast.journal.service_store_memory import MemoryServiceStore
@@ -365,6 +367,27 @@ async def test_a_summary_is_written_though_nobody_may_read_that_any_more() -> No
             while app.state.access.usage.open_streams:
                 await asyncio.sleep(0.01)
         assert (await tenant.sessions.read("s")).points[-1].kind == "compaction"
+
+
+async def test_a_client_that_follows_is_refused_and_does_not_come_back_for_ever() -> None:
+    slow = Slow()
+    async with serve(slow.app) as server:
+        key, key_id = await slow.make_key()
+        async with Client(f"http://127.0.0.1:{server.port}", api_key=key) as client:
+            await client.sessions.create("S", session="s")
+
+            async def follow() -> None:
+                async for _ in client.follow("s"):
+                    pass
+
+            following = asyncio.create_task(follow())
+            async with asyncio.timeout(10):
+                while not slow.app.state.access.usage.open_streams:
+                    await asyncio.sleep(0.01)
+            await slow.app.state.access.keys.revoke(key_id)
+            with pytest.raises(ServiceError) as refused:
+                await following
+            assert refused.value.details.status == 401
 
 
 async def test_streams_of_two_processes_end_within_five_seconds(url: str, tmp_path: Path) -> None:
