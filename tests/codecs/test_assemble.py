@@ -117,7 +117,13 @@ KINDS: list[tuple[str, list[Delta], ReplyKind, type[HoldfastError] | None]] = [
     ("text", [TextDelta("a"), STOP], ReplyKind.COMPLETE, None),
     ("calls", [CALL, CALLS], ReplyKind.COMPLETE, None),
     ("calls and stop", [CALL, STOP], ReplyKind.COMPLETE, None),
-    ("only the end marker", [TextDelta("a"), StreamEnded()], ReplyKind.COMPLETE, None),
+    (
+        "only the end marker",
+        [TextDelta("a"), StreamEnded()],
+        ReplyKind.UNTERMINATED,
+        UnterminatedError,
+    ),
+    ("only the end marker, no content", [StreamEnded()], ReplyKind.EMPTY, NoTextError),
     ("media", [PartReceived(Media("image/png", data=b"x")), STOP], ReplyKind.COMPLETE, None),
     ("pause", [ReplyFinished(FinishReason.PAUSE, "pause_turn")], ReplyKind.PAUSED, None),
     ("malformed", [ToolCallDelta(0, "a", "f", "{x"), CALLS], ReplyKind.MALFORMED_CALL, None),
@@ -276,6 +282,9 @@ class TestProof:
         assert assemble([CALL], loose).error is None
         assert assemble([], loose).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([ReasoningDelta("a")], loose).reply.kind is ReplyKind.UNTERMINATED
+        assert assemble([TextDelta("a"), StreamEnded()], loose).error is None
+        only_thoughts = assemble([ReasoningDelta("a"), StreamEnded()], loose).reply
+        assert only_thoughts.kind is ReplyKind.ONLY_REASONING
 
     def test_a_cut_call_is_not_accepted_even_then(self) -> None:
         loose = Quirks(ends_without_finish=True)
@@ -291,8 +300,12 @@ class TestArguments:
             assert assemble([NO_ARGUMENTS, proof]).reply.calls[0].arguments == "{}"
 
     @pytest.mark.parametrize("begun", [NO_ARGUMENTS, CUT_CALL])
-    def test_an_end_marker_alone_proves_only_whole_ones(self, begun: Delta) -> None:
-        assert assemble([CALL, StreamEnded()]).error is None
+    def test_an_end_marker_alone_proves_none(self, begun: Delta) -> None:
+        # Further calls may have been lost.
+        assert assemble([CALL, StreamEnded()]).reply.kind is ReplyKind.UNTERMINATED
+        loose = Quirks(ends_without_finish=True)
+        assert assemble([CALL, StreamEnded()], loose).error is None
+        assert assemble([begun, StreamEnded()], loose).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([begun, StreamEnded()]).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([CALLS, begun, StreamEnded()]).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([begun, CALLS, StreamEnded()]).error is None
@@ -358,7 +371,7 @@ def test_no_text_is_lost_and_no_reply_is_accepted_without_proof(
     )
     assert sorted(kept.replace("p", "")) == sorted("".join(said).replace("p", ""))
     if reply.kind is ReplyKind.COMPLETE:
-        proven = any(isinstance(delta, ReplyFinished | StreamEnded) for delta in deltas)
+        proven = any(isinstance(delta, ReplyFinished) for delta in deltas)
         assert proven or quirks.ends_without_finish
         for made in reply.calls:
             assert isinstance(json.loads(made.arguments), dict)

@@ -1,8 +1,9 @@
-"""Every recorded stream, cut: no part of it runs a call that the whole stream does not run.
+"""Every recorded stream, cut: no part of it is accepted, or runs a call that the whole does not run.
 
 A cut is at the end of an event, and for one stream of each shape at every byte. What follows it is
-a clean end of the body, a body that the transport reports as broken, or the wire's end marker, as
-gateways write it after the connection behind them failed. A fixed selection of the cuts is tried;
+a clean end of the body, a body that the transport reports as broken, or an end marker, as gateways
+write it after the connection behind them failed: that of the wire, and those of the others, since
+gateways translate between wires. A fixed selection of the cuts is tried;
 `HOLDFAST_FULL=1` tries all of them.
 """
 
@@ -16,13 +17,13 @@ from dataclasses import replace
 from itertools import accumulate, groupby
 
 import pytest
-from tests.codecs.test_is_complete import _EVENT, CODECS, provider_of
+from tests.codecs.test_is_complete import _EVENT, CODECS, provider_of, said
 from tests.corpus import Row, rows
 
 from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.json_text import read_strict_json
 from holdfast.codecs.wire import Decoder, Quirks
-from holdfast.core.deltas import Delta
+from holdfast.core.deltas import Delta, ReplyFinished, holds_content
 from holdfast.core.messages import ReplyKind
 
 FULL = bool(os.environ.get("HOLDFAST_FULL"))
@@ -96,6 +97,8 @@ class Stream:
         # A marker behind an early finish reason is the end of a whole stream, for all one can tell.
         self.marked = self.succeeds and SPOILED not in row.notes
         self.runs = calls_run(whole)
+        self.all = said(whole.reply)
+        self.is_finished = False
 
     def check(self, cuts: set[int]) -> None:
         """Try the cuts, which are numbers of bytes that arrive."""
@@ -105,26 +108,45 @@ class Stream:
             inside = [at for at in range(1, len(event) + 1) if start + at in cuts]
             if inside:
                 self.cut(event, inside, pickle.dumps((decoder, assembler)), start)
-            for delta in decoder.feed(event):
-                assembler.feed(delta)
+            self.note_finish(decoder.feed(event), assembler)
             start += len(event)
+
+    def note_finish(self, deltas: list[Delta], assembler: Assembler) -> None:
+        """Feed deltas, and note whether the last of them with a meaning is a finish reason."""
+        for delta in deltas:
+            assembler.feed(delta)
+            if isinstance(delta, ReplyFinished):
+                self.is_finished = True
+            elif holds_content([delta]):
+                self.is_finished = False
 
     def cut(self, event: bytes, inside: list[int], state: bytes, start: int) -> None:
         last: object = None
         for at in inside:
             decoder, assembler = pickle.loads(state)
             came = decoder.feed(event[:at])
-            for delta in came:
-                assembler.feed(delta)
+            was_finished = self.is_finished
+            self.note_finish(came, assembler)
             held, proven = decoder.close(), assembler.is_complete
             if at == len(event) and self.marked:
-                marked, other = pickle.loads(state)
-                found = marked.feed(event + b"\n\n" + MARKERS[self.row.dialect]) + marked.close()
-                self.judge(start + at, "marker", assemble(other, found))
+                for marker in MARKERS.values():
+                    marked, other = pickle.loads(state)
+                    found = marked.feed(event + b"\n\n" + marker) + marked.close()
+                    self.mark(start + at, assemble(other, found))
+            self.is_finished = was_finished
             if (came, held) != last:
                 last = (came, held)
                 self.end(start + at, assemble(assembler, held), proven=proven)
             self.seen["cuts"] += 1
+
+    def mark(self, cut: int, assembled: AssembledReply) -> None:
+        self.judge(cut, "marker", assembled)
+        is_whole = said(assembled.reply) == self.all
+        if self.quirks is STRICT and assembled.error is None:
+            assert self.is_finished or is_whole, (self.row.id, cut, assembled.reply)
+        if cut == len(self.row.body):
+            assert is_whole, (self.row.id, cut, assembled.error)
+            assert assembled.error is None, (self.row.id, cut, assembled.error)
 
     def end(self, cut: int, assembled: AssembledReply, *, proven: bool) -> None:
         self.judge(cut, "clean", assembled)
@@ -198,6 +220,19 @@ def test_no_stream_with_an_early_finish_reason_runs_another_call(dialect: str) -
 
 def test_no_stream_without_a_required_finish_reason_runs_another_call() -> None:
     assert sweep("openai_chat", at_events(streams("openai_chat")), LOOSE)["clean: accepted"]
+
+
+@pytest.mark.parametrize("dialect", MARKERS)
+def test_no_whole_stream_is_refused(dialect: str) -> None:
+    count = 0
+    for row in streams(dialect):
+        assembled = read(row)
+        ends = b"[DONE]" in row.body[-40:] or b"message_stop" in row.body[-60:]
+        if ends or b'"type":"response.completed"' in row.body:
+            count += 1
+            assert assembled.reply.kind is not ReplyKind.UNTERMINATED, row.id
+    print(f"\n{dialect}: {count} streams with an end marker")
+    assert count or dialect == "gemini"
 
 
 def shape(row: Row) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from holdfast.calls.sdk_wires import SdkWire, make_wire
 from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
 from holdfast.codecs.wire import Quirks
-from holdfast.core.deltas import Delta, PartReceived, StreamEnded
-from holdfast.core.messages import Opaque
+from holdfast.core.deltas import Delta, PartReceived, ReplyFinished, StreamEnded
+from holdfast.core.messages import FinishReason, Opaque
 
 
 class ObjectFold:
@@ -69,7 +69,7 @@ class ObjectFold:
         if self._reader is not None and not self._is_closed:
             self._reader.close(out)
             if self._all_bare:
-                out.append(StreamEnded())
+                out += (ReplyFinished(FinishReason.UNKNOWN), StreamEnded())
             self._feed_assembler(out)
         self._is_closed = True
         return out

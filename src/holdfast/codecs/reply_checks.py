@@ -17,13 +17,13 @@ The rules are checked in this order; the first that applies gives the kind:
    12  EMPTY           there is no text, no media and no call
    13  COMPLETE        accepted
 
-A reply is complete if the end marker of the wire came or a finish reason (see `Quirks`). Content
-after a finish reason makes the reason invalid until the next one comes. Without a valid finish
-reason, an end marker proves a call only if its arguments are a complete JSON object: some gateways
-send the marker after their own connection failed, and missing arguments may be lost. The same holds
-for a finish reason if the wire has an end marker and it is missing. A provider that sends neither
-is trusted if there is text and every call can be parsed. So truncated text is never accepted as a
-reply, and a truncated call never runs.
+A streamed reply is complete if a finish reason came. Content after a finish reason makes the reason
+invalid until the next one comes. The end marker of the wire proves nothing by itself: gateways send
+it after their own connection failed. If the wire has an end marker and it is missing, the finish
+reason proves a call only if its arguments are a complete JSON object. Some providers end complete
+replies without a finish reason; such a provider (see `Quirks`) is trusted if there is content and
+every call can be parsed. So truncated text is never accepted as a reply, and a truncated call never
+runs.
 """
 
 from __future__ import annotations
@@ -177,15 +177,18 @@ def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bo
     valid = evidence.finish_is_valid(quirks)
     if valid and (missing is None or evidence.finish is _LENGTH):
         return True
+    if not parts and evidence.ended and evidence.finish is None:
+        # Nothing came that could have been cut: the reply is empty.
+        return True
     # There is no valid finish reason, or one without the end marker, and some servers send a finish
     # reason in every chunk. So each call must have complete arguments.
     calls = [part for part in parts if isinstance(part, ToolCall)]
     if not all(call.arguments.strip() and _is_json_object(call.arguments) for call in calls):
         return False
-    if valid or evidence.ended:
+    if valid:
         return True
     never_finishes = quirks.ends_without_finish and evidence.finish is None
-    return never_finishes and _classify_content(parts) is _COMPLETE
+    return never_finishes and (evidence.ended or _classify_content(parts) is _COMPLETE)
 
 
 def _is_json_object(arguments: str) -> bool:

@@ -55,7 +55,8 @@ class Quirks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How one provider's form of a wire differs from the vendor's documentation.
 
     Args:
-        ends_without_finish: a stream that ends with content and no finish reason is complete.
+        ends_without_finish: a stream that ends with content and no finish reason is complete, with or
+            without the end marker. Of any other provider, such a stream was cut.
         ends_without_marker: a stream with a finish reason and no end marker is complete, unless content
             follows the reason or a call has incomplete arguments.
         max_tokens_field: the name of the output limit in the request body.

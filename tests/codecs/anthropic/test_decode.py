@@ -233,6 +233,15 @@ def test_unknown_pieces_are_counted_and_do_no_harm() -> None:
         ("model_context_window_exceeded", FinishReason.LENGTH, ReplyKind.TRUNCATED),
         ("pause_turn", FinishReason.PAUSE, ReplyKind.PAUSED),
         ("refusal", FinishReason.REFUSAL, ReplyKind.REFUSED),
+        ("guardrail_intervened", FinishReason.REFUSAL, ReplyKind.REFUSED),
+        # Gateways pass on the words of other vendors, or an empty one.
+        ("stop", FinishReason.STOP, ReplyKind.COMPLETE),
+        ("tool_calls", FinishReason.TOOL_CALLS, ReplyKind.COMPLETE),
+        ("length", FinishReason.LENGTH, ReplyKind.TRUNCATED),
+        ("MAX_TOKENS", FinishReason.LENGTH, ReplyKind.TRUNCATED),
+        ("content_filter", FinishReason.CONTENT_FILTER, ReplyKind.FILTERED),
+        ("error", FinishReason.ERROR, ReplyKind.ERROR_REPLY),
+        ("", FinishReason.UNKNOWN, ReplyKind.COMPLETE),
         ("a_word_of_tomorrow", FinishReason.UNKNOWN, ReplyKind.COMPLETE),
     ],
 )
@@ -300,6 +309,10 @@ def test_an_error_in_the_stream_is_typed_first_or_in_the_middle() -> None:
         started() + text(0, "Yes"),
         started() + opened(0, type="text", text="") + grown(0, "text_delta", text="Ye"),
         started() + text(0, "Yes") + event("message_delta", delta={"stop_reason": None}),
+        # Gateways send the end marker after their own connection failed.
+        started() + text(0, "Yes") + event("message_stop"),
+        started() + opened(0, type="text", text="") + grown(0, "text_delta", text="Ye") + ended(""),
+        started() + text(0, "Yes") + event("message_delta", delta={"stop_reason": ""}),
     ],
 )
 def test_a_stream_without_its_end_is_not_a_success(body: bytes) -> None:

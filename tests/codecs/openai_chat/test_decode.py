@@ -416,6 +416,7 @@ class TestFinish:
             ("eos", FinishReason.STOP),
             ("tool_calls", FinishReason.TOOL_CALLS),
             ("model_length", FinishReason.LENGTH),
+            ("guardrail_intervened", FinishReason.REFUSAL),
             ("content_filter", FinishReason.CONTENT_FILTER),
             ("insufficient_system_resource", FinishReason.ERROR),
             ("something_new", FinishReason.UNKNOWN),

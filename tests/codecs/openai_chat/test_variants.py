@@ -1,9 +1,11 @@
 """What gateways and servers that speak this wire send beside its document: read, or typed."""
 
 import json
+from typing import Any
 
 import pytest
 from tests.codecs.openai_chat.bodies import DONE, call, chunk, event, read, stream, whole
+from tests.corpus import at_random, byte_by_byte
 
 from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.openai_chat.codec import OpenAIChat
@@ -334,3 +336,66 @@ class TestUsage:
 def test_a_finish_reason_that_comes_twice() -> None:
     reply = read(stream(chunk({"content": "Hi"}, "stop"), chunk({}, "stop", usage=USAGE))).reply
     assert (reply.finish, reply.usage) == (FinishReason.STOP, Usage(5, 3))
+
+
+NO_CONTENT = {"role": "assistant", "content": ""}
+QUIET = chunk(NO_CONTENT, "")
+
+
+class TestEndsWithoutAFinishReason:
+    """A gateway sends the end marker also after its own connection failed."""
+
+    @pytest.mark.parametrize(
+        "begun",
+        [
+            [chunk({"content": "Hi"})],
+            [chunk({"content": "Hi"}, "")],
+            [chunk({"content": "Hi"}), chunk(NO_CONTENT)],
+            # The count of a gateway, which adds up what came.
+            [chunk({"content": "Hi"}), {"choices": [], "usage": USAGE}],
+            [chunk(NO_CONTENT, usage=USAGE), chunk({"content": "Hi"}), chunk(NO_CONTENT)],
+            # This server counts in each chunk.
+            [chunk({"content": "Hi"}, usage=USAGE), chunk(NO_CONTENT, usage=USAGE)],
+            [chunk({"content": "H"}), QUIET, chunk({"content": "i"})],
+            [chunk({"tool_calls": [{**PAY, "index": 0}]})],
+            [chunk({"content": "Hi"}), chunk({"content": " there"}, "stop"), chunk({"content": "!"})],
+        ],
+    )
+    def test_a_marker_alone_proves_nothing(self, begun: list[Any]) -> None:
+        assembled = read(stream(*begun))
+        assert assembled.reply.kind is ReplyKind.UNTERMINATED
+        assert assembled.error is not None
+        assert assembled.error.partial == assembled.reply
+        assert assembled.reply.parts
+
+    @pytest.mark.parametrize(
+        "end",
+        [
+            [QUIET],
+            [QUIET, {"choices": [], "usage": USAGE}],
+            [chunk({}, "")],
+            # OpenRouter and Snowflake end replies of some servers like this.
+            [chunk(NO_CONTENT, usage=USAGE)],
+            [chunk(NO_CONTENT), {"choices": [], "usage": USAGE}],
+            [chunk({}, "moon_phase")],
+            [chunk({}, "end_turn")],
+        ],
+    )
+    def test_an_empty_or_foreign_one_in_a_last_chunk_without_content_is_right(
+        self, end: list[Any]
+    ) -> None:
+        for begun in ({"content": "Hi"}, {"tool_calls": [{**PAY, "index": 0}]}):
+            body = stream(chunk({"role": "assistant"}, None), chunk(begun), *end)
+            assert read(body).reply.kind is ReplyKind.COMPLETE
+            for pieces in (byte_by_byte(body), at_random(body, "quiet")):
+                assert read(pieces).reply.kind is ReplyKind.COMPLETE
+
+    def test_an_empty_one_needs_the_marker(self) -> None:
+        body = stream(chunk({"content": "Hi"}), QUIET, done=False)
+        assert read(body).reply.kind is ReplyKind.UNTERMINATED
+
+    def test_a_row_may_say_that_none_comes(self) -> None:
+        loose = Quirks(ends_without_finish=True)
+        assert read(stream(chunk({"content": "Hi"})), quirks=loose).error is None
+        half = stream(chunk({"tool_calls": [call("pay", '{"sum": 1', index=0)]}))
+        assert read(half, quirks=loose).reply.kind is ReplyKind.UNTERMINATED

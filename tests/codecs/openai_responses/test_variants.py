@@ -10,6 +10,7 @@ from tests.codecs.openai_responses.bodies import (
     call,
     completed,
     created,
+    done,
     event,
     grown,
     message,
@@ -208,3 +209,29 @@ class TestItems:
 )
 def test_usage_absent_partial_and_strange(usage: Any, wanted: Usage) -> None:
     assert read(whole(message("Hello"), usage=usage)).reply.usage == wanted
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        grown("output_text", 0, "Ye", content_index=0),
+        grown("output_text", 0, "Yes", content_index=0) + grown("output_text", 1, "Y"),
+        added(0, **call("")) + grown("function_call_arguments", 0, '{"n":1}'),
+        done(0, **call('{"n":1}')),
+        said("Yes"),
+    ],
+)
+def test_the_name_of_the_last_event_alone_proves_nothing(begun: bytes) -> None:
+    # A gateway sends it after its own connection failed.
+    for ending in ({"output": []}, {}, {"output": None, "usage": {"input_tokens": 1}}):
+        body = created() + begun + event("response.completed", response=ending)
+        assert read(body).reply.kind is ReplyKind.UNTERMINATED
+    for body in (created() + begun + b"data: [DONE]\n\n", created() + begun):
+        assert read(body).reply.kind is ReplyKind.UNTERMINATED
+
+
+def test_an_end_without_a_status_that_lists_the_items_is_whole() -> None:
+    listed = {"output": [message("Yes")]}
+    for begun in (said("Yes"), grown("output_text", 0, "Ye", content_index=0), b""):
+        reply = read(created() + begun + event("response.completed", response=listed)).reply
+        assert (reply.text, reply.kind) == ("Yes", ReplyKind.COMPLETE)

@@ -31,7 +31,7 @@ from holdfast.core.deltas import (
     ToolCallDelta,
     UsageReceived,
 )
-from holdfast.core.messages import Opaque, Reasoning, Text
+from holdfast.core.messages import FinishReason, Opaque, Reasoning, Text
 
 _Object: TypeAlias = dict[str, object]
 
@@ -63,6 +63,7 @@ class AnthropicChunkReader(ReplyReader):
     __slots__ = (
         "_blocks",
         "_container",
+        "_ends_quietly",
         "_filled_calls",
         "_hosted_names",
         "_last_index",
@@ -79,6 +80,8 @@ class AnthropicChunkReader(ReplyReader):
         self._last_index = -1
         self._usage: _Object = {}
         self._container: object = None
+        # The last event of the message had an empty stop reason, as some servers send it.
+        self._ends_quietly = False
         self.plain_kinds: dict[int, str] = {}
         self.ended = False
 
@@ -108,7 +111,9 @@ class AnthropicChunkReader(ReplyReader):
             case "message_start":
                 self._open_message(_dict_or_empty(event.get("message")), out)
             case "message_delta":
-                self._close_message(_dict_or_empty(event.get("delta")), out)
+                ending = _dict_or_empty(event.get("delta"))
+                self._ends_quietly = not self._blocks and ending.get("stop_reason", 0) in ("", None)
+                self._close_message(ending, out)
                 self._add_usage(event.get("usage"), out)
             case "message_stop":
                 self._end_message(out)
@@ -184,6 +189,8 @@ class AnthropicChunkReader(ReplyReader):
     def _end_message(self, out: list[Delta], *, whole: bool = False) -> None:
         self._stop_all_blocks(out)
         self.ended = True
+        if self._ends_quietly:
+            out.append(ReplyFinished(FinishReason.UNKNOWN, ""))
         out.append(StreamEnded(whole))
 
     def _add_usage(self, usage: object, out: list[Delta]) -> None:
@@ -196,6 +203,7 @@ class AnthropicChunkReader(ReplyReader):
         if index in self._blocks:
             self._stop_block(index, out)
         self._last_index = index
+        self._ends_quietly = False
         kind = string_or_empty(block.get("type"))
         own_fields = _READ.get(kind)
         if own_fields is None:

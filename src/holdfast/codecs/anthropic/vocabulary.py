@@ -20,6 +20,16 @@ _FINISH = {
     "pause_turn": FinishReason.PAUSE,
     "compaction": FinishReason.PAUSE,
     "refusal": FinishReason.REFUSAL,
+    "guardrail_intervened": FinishReason.REFUSAL,
+    # Words of other vendors, which gateways pass on.
+    "stop": FinishReason.STOP,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
+    "length": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "content_filtered": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
+    "error": FinishReason.ERROR,
 }
 
 
@@ -29,7 +39,7 @@ def finish_reason(raw: str) -> FinishReason:
     >>> finish_reason("pause_turn").value, finish_reason("moon_phase").value
     ('pause', 'unknown')
     """
-    return _FINISH.get(raw, FinishReason.UNKNOWN)
+    return _FINISH.get(raw) or _FINISH.get(raw.lower(), FinishReason.UNKNOWN)
 
 
 def parse_usage(raw: Mapping[str, object]) -> Usage:

@@ -48,6 +48,7 @@ _FINISH = {
     "STOP": FinishReason.STOP,
     "MAX_TOKENS": FinishReason.LENGTH,
     "CONTINUATION": FinishReason.LENGTH,
+    "GUARDRAIL_INTERVENED": FinishReason.REFUSAL,
     **dict.fromkeys(_FILTERED, FinishReason.CONTENT_FILTER),
     **dict.fromkeys(_FAILED, FinishReason.ERROR),
 }

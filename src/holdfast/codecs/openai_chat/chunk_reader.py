@@ -68,6 +68,8 @@ class OpenAIChatChunkReader(ReplyReader):
         "_message_seen",
         "_metadata",
         "_started",
+        "_tail",
+        "_usage_seen",
         "calls",
         "finished",
         "has_text",
@@ -84,6 +86,8 @@ class OpenAIChatChunkReader(ReplyReader):
         self._started = False
         self._choice_seen = False
         self._delta_seen = False
+        self._tail = _CONTENT
+        self._usage_seen = False
         self._message_seen = False
         self._id = ""
         self._has_transcript = False
@@ -95,7 +99,9 @@ class OpenAIChatChunkReader(ReplyReader):
     def allows_quick_read(self) -> bool:
         """Whether a chunk with only text, reasoning or arguments can be read without this reader."""
         started = self._started and self._message_seen
-        return started and not self.finished and not self.reasoning.has_pending
+        if self.finished or self._tail:
+            return False
+        return started and not self.reasoning.has_pending
 
     def read_object(
         self, chunk: _Object, out: list[Delta], *, failed: bool = False, whole: bool = False
@@ -114,6 +120,7 @@ class OpenAIChatChunkReader(ReplyReader):
         elif isinstance(groq := chunk.get("x_groq"), dict) and groq.get("error"):
             self._report_error({"error": groq["error"]}, out)
         choices = chunk.get("choices")
+        before, had_usage = len(out), self._usage_seen
         if "choices" not in chunk:
             self._saw_unknown = True
         elif choices is None or isinstance(choices, list):
@@ -132,6 +139,10 @@ class OpenAIChatChunkReader(ReplyReader):
         if not _ABOUT.isdisjoint(chunk):
             self._metadata.update((name, chunk[name]) for name in ABOUT if chunk.get(name))
         self._read_usage(chunk, out)
+        if holds_content(out[before:]):
+            self._tail = _CONTENT
+        else:
+            self._note_tail(choices, has_first_usage=self._usage_seen and not had_usage)
 
     def end_reply(self, out: list[Delta], *, whole: bool = False) -> None:
         """End the reply, at the end marker or at the end of a whole body."""
@@ -143,6 +154,8 @@ class OpenAIChatChunkReader(ReplyReader):
             out.append(NoChoices())
         elif self._saw_known and not (self._message_seen or self.finished):
             out.append(NotAReply("message attribute", "missing"))
+        elif self._tail == _CLOSED and not self.finished:
+            out.append(ReplyFinished(FinishReason.UNKNOWN, ""))
         out.append(StreamEnded(whole))
 
     def close(self, out: list[Delta]) -> None:
@@ -169,6 +182,7 @@ class OpenAIChatChunkReader(ReplyReader):
         if usage is None and isinstance(groq := holder.get("x_groq"), dict):
             usage = groq.get("usage")
         if isinstance(usage, dict) and usage:
+            self._usage_seen = True
             out.append(UsageReceived(parse_usage(usage)))
 
     def _read_choice(self, choice: object, whole: bool, only: bool, out: list[Delta]) -> None:
@@ -201,6 +215,15 @@ class OpenAIChatChunkReader(ReplyReader):
         self._read_usage(choice, out)
         if isinstance(finish, str) and finish:
             self._finish(finish, choice.get("native_finish_reason"), out)
+
+    def _note_tail(self, choices: object, *, has_first_usage: bool) -> None:
+        """Note an object without content: it may be the last chunk of a server without finish reasons."""
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if isinstance(first, dict):
+            is_last = has_first_usage or first.get("finish_reason") == ""
+            self._tail = _CLOSED if is_last or self._tail == _CLOSED else _EMPTY
+        elif self._tail and has_first_usage:
+            self._tail = _CLOSED
 
     def _refuse_second_reply(self, chunk: _Object, out: list[Delta]) -> None:
         """Report content after a finish reason if its id and role show that it begins another reply."""
@@ -348,6 +371,9 @@ class OpenAIChatChunkReader(ReplyReader):
 
 
 _FIRST = (None, 0, "0")
+# How the reply ends so far: with content, with a chunk without content, or with such a chunk that has
+# an empty finish reason, or with or after which the token counts came.
+_CONTENT, _EMPTY, _CLOSED = "", "empty", "closed"
 _RARE = frozenset(("audio", "images", "annotations", EXECUTED))
 _KNOWN = _RARE | {"role", "content", "tool_calls", "function_call", "refusal", *REASONING}
 

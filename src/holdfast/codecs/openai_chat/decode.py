@@ -141,7 +141,9 @@ class ChatDecoder:
         except (ValueError, RecursionError):
             return False
         text, reasoning = plain.content, plain.reasoning_content or plain.reasoning
-        if plain.tool_calls is None:
+        if not plain.tool_calls:
+            if not (text or reasoning):
+                return False
             if reasoning:
                 self._reader.reasoning.has_text = True
                 out.append(ReasoningDelta(reasoning))

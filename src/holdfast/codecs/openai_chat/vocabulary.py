@@ -54,6 +54,7 @@ _FINISH = {
     "recitation": FinishReason.CONTENT_FILTER,
     "sensitive": FinishReason.CONTENT_FILTER,
     "refusal": FinishReason.REFUSAL,
+    "guardrail_intervened": FinishReason.REFUSAL,
     "pause_turn": FinishReason.PAUSE,
     "error": FinishReason.ERROR,
     "abort": FinishReason.ERROR,

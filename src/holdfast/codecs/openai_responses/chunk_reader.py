@@ -255,6 +255,7 @@ class ResponsesChunkReader(ReplyReader):
     ) -> None:
         output = response.get("output")
         self._match_output(output if isinstance(output, list) else [], out)
+        is_cut = not (whole or self._is_finished(response))
         self._close_items(out, _CALLS)
         if isinstance(usage := response.get("usage"), dict) and usage:
             out.append(UsageReceived(parse_usage(usage)))
@@ -264,7 +265,9 @@ class ResponsesChunkReader(ReplyReader):
         elif status in COMPLETED or not status:
             calls = not _CALLS.isdisjoint([item.kind for item in self._items.values()])
             reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
-            out.append(ReplyFinished(reason, status))
+            self._leave_calls(out, whole_ones=True)
+            if not is_cut:
+                out.append(ReplyFinished(reason, status))
             # They come after the finish reason, which is then invalid: an incomplete call is not proved.
             self._leave_calls(out)
             out.append(StreamEnded(whole))
@@ -278,9 +281,19 @@ class ResponsesChunkReader(ReplyReader):
         # One body holds one response: a later piece must not be added to a text.
         self.open_tracks.clear()
 
-    def _leave_calls(self, out: list[Delta]) -> None:
+    def _is_finished(self, response: _Object) -> bool:
+        """Whether the response has a status, or lists the items that came.
+
+        The last event by its name alone is what a gateway sends after a failure.
+        """
+        if string_or_empty(response.get("status")) or not self._items:
+            return True
+        are_listed = all(item.ended for item in self._items.values())
+        return are_listed and bool(response.get("output"))
+
+    def _leave_calls(self, out: list[Delta], *, whole_ones: bool = False) -> None:
         for item in self._items.values():
-            if not item.ended and item.kind in _CALLS:
+            if not item.ended and item.kind in _CALLS and (item.has_arguments or not whole_ones):
                 self._reader.leave(item, out)
 
     def _match_output(self, output: list[object], out: list[Delta]) -> None:

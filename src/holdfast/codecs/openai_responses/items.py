@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from holdfast.codecs.call_arguments import arguments_text
-from holdfast.codecs.json_text import dump_json, string_or_empty
+from holdfast.codecs.json_text import dump_json, read_strict_json, string_or_empty
 from holdfast.codecs.openai_responses.hosted import read_item
 from holdfast.codecs.openai_responses.tracks import Section, Track, match_texts
 from holdfast.codecs.openai_responses.vocabulary import WIRE
@@ -54,6 +54,12 @@ class Item(Struct, gc=False):
         """The text of a message that was emitted so far."""
         section = self.sections.get("text")
         return section.text if section is not None else ""
+
+    @property
+    def has_arguments(self) -> bool:
+        """Whether the arguments of a call that came in pieces are a JSON object."""
+        section = self.sections.get("arguments")
+        return section is not None and isinstance(read_strict_json(section.text), dict)
 
 
 class ItemReader:

@@ -16,6 +16,7 @@ _INCOMPLETE = {
     "length": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
     "safety": FinishReason.CONTENT_FILTER,
+    "guardrail_intervened": FinishReason.REFUSAL,
 }
 
 _PROGRESS = (
