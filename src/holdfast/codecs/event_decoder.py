@@ -13,6 +13,7 @@ from holdfast.codecs.body_reader import BodyReader
 from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.error_body import holds_message, unwrap_error_array
 from holdfast.codecs.json_text import UNREADABLE, json_kind
+from holdfast.codecs.split_pairs import PairJoiner
 from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
 from holdfast.core.deltas import CharactersReplaced, Delta, EndMissing, NotAReply
 
@@ -53,7 +54,7 @@ class EventDecoder(ABC, Generic[P]):
         limit: the largest event or whole body, in bytes.
     """
 
-    __slots__ = ("_body", "_is_over", "_mended", "_reader")
+    __slots__ = ("_body", "_is_over", "_joiner", "_mended", "_reader")
 
     def __init__(
         self, content_type: str = "", provider: str = "", limit: int = LARGEST_EVENT
@@ -61,6 +62,7 @@ class EventDecoder(ABC, Generic[P]):
         self._body = BodyReader(limit, content_type)
         self._reader = self._make_reader(provider)
         self._is_over = False
+        self._joiner = PairJoiner()
         # Whether any event was repaired. It stays set: the reader may emit text of that event in a later delta.
         self._mended = False
 
@@ -82,6 +84,8 @@ class EventDecoder(ABC, Generic[P]):
             return out
         if self._body.is_stream:
             self._handle_events(self._body.close(), out)
+            for name, payload in self._joiner.close():
+                self._read_payload(name, payload, out)
             start = len(out)
             self._reader.close(out)
             self._spoil(out, start)
@@ -90,7 +94,7 @@ class EventDecoder(ABC, Generic[P]):
         else:
             value = unwrap_error_array(self._body.read_value())
             if isinstance(value, dict):
-                self._reader.read_whole(value, out)
+                self._reader.read_whole(_wrap_bare_error(value, is_error=False), out)
                 self._spoil(out, 0)
             elif self._body.problem is not None:
                 out.append(self._body.problem)
@@ -113,6 +117,10 @@ class EventDecoder(ABC, Generic[P]):
             out.append(self._body.problem)
 
     def _read_carefully(self, name: bytes, payload: bytes, out: list[Delta]) -> None:
+        for event_name, text in self._joiner.feed(name, payload):
+            self._read_payload(event_name, text, out)
+
+    def _read_payload(self, name: bytes, payload: bytes, out: list[Delta]) -> None:
         value = unwrap_error_array(self._body.json.read(payload))
         if isinstance(value, dict):
             value = _wrap_bare_error(value, is_error=name == b"error")
@@ -126,7 +134,7 @@ class EventDecoder(ABC, Generic[P]):
         elif value is UNREADABLE and b"\n" in payload:
             # The blank lines between the events are missing: each line is one object.
             for line in payload.split(b"\n"):
-                self._read_carefully(b"", line, out)
+                self._read_payload(b"", line, out)
         else:
             kind = "cut or malformed JSON" if value is UNREADABLE else json_kind(value)
             out.append(NotAReply("event object", kind))
@@ -143,7 +151,8 @@ def _wrap_bare_error(value: dict[str, object], *, is_error: bool) -> dict[str, o
     """Wrap an error without its envelope into the documented object; any other event is unchanged."""
     if value.get("error") or value.get("type") == "error":
         return value
-    if is_error or (not _CONTENT_FIELDS & value.keys() and holds_message(value)):
+    has_content = any(value.get(name) for name in _CONTENT_FIELDS)
+    if is_error or (not has_content and holds_message(value)):
         return {"type": "error", "error": value}
     return value
 

@@ -52,7 +52,11 @@ class AnthropicDecoder(EventDecoder[AnthropicChunkReader]):
 
     def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
         reader = self._reader
+        joiner = self._joiner
         for name, payload in events:
+            if joiner.waiting:
+                self._read_carefully(name, payload, out)
+                continue
             try:
                 event = _read_quick(payload)
             except (ValueError, RecursionError):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdfast.codecs.error_body import holds_message
 from holdfast.codecs.gemini.calls import CallReader
 from holdfast.codecs.gemini.history import BESIDE, JOINED
 from holdfast.codecs.gemini.hosted import read_block, read_metadata
@@ -328,11 +329,11 @@ class GeminiChunkReader(ReplyReader):
 
 def _unwrap_chunk(chunk: _Object) -> _Object:
     """Unwrap a reply that a Google service wraps, and turn a plain status object into an error."""
-    if _OURS.isdisjoint(chunk) and "error" not in chunk:
+    if not any(map(chunk.get, _OURS)) and "error" not in chunk:
         inner = chunk.get("response")
         if isinstance(inner, dict):
             return inner
-        if "message" in chunk and ("code" in chunk or "status" in chunk):
+        if holds_message(chunk):
             return {"error": chunk}
     return chunk
 

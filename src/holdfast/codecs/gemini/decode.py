@@ -21,6 +21,7 @@ from holdfast.codecs.event_decoder import wrap_error_text
 from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader
 from holdfast.codecs.gemini.json_documents import DocumentSplitter
 from holdfast.codecs.json_text import UNREADABLE, JsonReader, json_kind, read_json
+from holdfast.codecs.split_pairs import PairJoiner
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import CharactersReplaced, Delta, EndMissing, NotAReply, TextDelta
@@ -78,6 +79,7 @@ class GeminiDecoder:
         "_done",
         "_is_plain",
         "_is_whole",
+        "_joiner",
         "_json",
         "_limit",
         "_mended",
@@ -99,6 +101,7 @@ class GeminiDecoder:
         self._is_plain = "event-stream" not in content_type.lower()
         self._body = bytearray()
         self._json = JsonReader()
+        self._joiner = PairJoiner()
         # Whether any event was repaired. It stays set: arguments that come value by value are emitted at their end.
         self._mended = False
         self._sse: SseDecoder | None = None
@@ -136,10 +139,14 @@ class GeminiDecoder:
             out = self._feed_undecided(b"", last=True)
         if self._sse is not None:
             events = self._sse.close()
+            for name, payload in self._joiner.close():
+                self._read_named(name, payload, out)
             for at, (_, payload) in enumerate(events, 1):
                 self._read_event(payload, out, cut=at == len(events))
             self._close_stream(self._sse.unknown_lines > 0, out)
         elif self._splitter is not None:
+            for _, text in self._joiner.close():
+                self._read_event(text, out)
             self._reader.close(out)
         elif not self._done:
             self._read_whole(bytes(self._body), out)
@@ -159,7 +166,7 @@ class GeminiDecoder:
 
     def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
         for name, payload in events:
-            if self._quick_block is not None:
+            if self._quick_block is not None and not self._joiner.waiting:
                 try:
                     chunk = _read_text_chunk(payload)
                 except (ValueError, RecursionError):
@@ -170,10 +177,14 @@ class GeminiDecoder:
                     if chunk.usageMetadata is not _NO_USAGE:
                         self._reader.late_usage = chunk.usageMetadata
                     continue
-            if name == b"error":
-                self._read_error(payload, out)
-            else:
-                self._read_event(payload, out)
+            for event_name, text in self._joiner.feed(name, payload):
+                self._read_named(event_name, text, out)
+
+    def _read_named(self, name: bytes, payload: bytes, out: list[Delta]) -> None:
+        if name == b"error":
+            self._read_error(payload, out)
+        else:
+            self._read_event(payload, out)
 
     def _read_error(self, payload: bytes, out: list[Delta]) -> None:
         """Read an event that is named an error: an object, with or without its envelope, or text."""
@@ -232,8 +243,11 @@ class GeminiDecoder:
     def _feed_array(self, splitter: DocumentSplitter, data: bytes) -> list[Delta]:
         out: list[Delta] = []
         for document in splitter.feed(data):
-            self._read_event(document, out)
+            for _, text in self._joiner.feed(b"", document):
+                self._read_event(text, out)
         if splitter.ended and not self._done:
+            for _, text in self._joiner.close():
+                self._read_event(text, out)
             self._reader.close(out)
             self._done = True
         elif splitter.buffered_bytes > self._limit:

@@ -384,4 +384,4 @@ def _is_error(chunk: _Object) -> bool:
         return True
     if isinstance(outcome := chunk.get("base_resp"), dict) and outcome.get("status_code"):
         return True
-    return "choices" not in chunk and holds_message(chunk)
+    return chunk.get("choices") is None and holds_message(chunk)

@@ -14,6 +14,7 @@ from holdfast.codecs.event_decoder import wrap_error_text
 from holdfast.codecs.json_text import UNREADABLE, json_kind
 from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
 from holdfast.codecs.openai_chat.quick_reader import decode_chunk, read_whole_reply
+from holdfast.codecs.split_pairs import PairJoiner
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import (
@@ -48,6 +49,7 @@ class ChatDecoder:
         "_done",
         "_has_mended",
         "_has_text",
+        "_joiner",
         "_provider",
         "_reader_or_none",
         "_sse",
@@ -66,6 +68,7 @@ class ChatDecoder:
         self._body = BodyReader(limit, content_type)
         self._sse: SseDecoder | None = None
         self._done = False
+        self._joiner = PairJoiner()
         # Whether the next chunk may be read on the fast path.
         self._can_read_quickly = False
         # Whether a text was read on the fast path.
@@ -103,7 +106,9 @@ class ChatDecoder:
             events = self._body.note_too_large(error)
         for name, payload in events:
             if not self._can_read_quickly or name or not self._read_quickly(payload, out):
-                self._read_event(name, payload, out)
+                for event_name, text in self._joiner.feed(name, payload):
+                    self._read_event(event_name, text, out)
+                self._can_read_quickly = self._can_read_quickly and not self._joiner.waiting
         if self._sse is None:
             self._sse = self._body.sse
         if self._body.problem is not None:
@@ -116,6 +121,8 @@ class ChatDecoder:
         if self._done:
             return out
         events = self._body.close()
+        for name, payload in self._joiner.close():
+            self._read_event(name, payload, out)
         for at, (name, payload) in enumerate(events, 1):
             self._read_event(name, payload, out, cut=at == len(events))
         if self._body.sse is None:

@@ -65,7 +65,11 @@ class ResponsesDecoder(EventDecoder[ResponsesChunkReader]):
 
     def _read_events(self, events: list[SseEvent], out: list[Delta]) -> None:
         open_tracks = self._reader.open_tracks
+        joiner = self._joiner
         for name, payload in events:
+            if joiner.waiting:
+                self._read_carefully(name, payload, out)
+                continue
             try:
                 event = _read_quick(payload)
             except (ValueError, RecursionError):
