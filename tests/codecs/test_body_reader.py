@@ -57,6 +57,8 @@ def test_json_is_json_under_any_type(body: bytes, content_type: str, size: int) 
         (b"<!doctype html>", "HTML page"),
         (b"upstream error", "plain text"),
         (b"dat", "plain text"),
+        (b"\x28\xb5\x2f\xfd\x04", "zstd data, which was not asked for"),
+        (b"\x1f\x8b\x08\x00", "gzip data, which was not asked for"),
         (b'{"a": ', "cut or malformed JSON"),
         (b"[1, 2]", "array"),
         (b"null", "null"),

@@ -1,10 +1,17 @@
 """The decoder base class for typed events: events that are not JSON, and the end of a body."""
 
+import json
+
 import pytest
+from tests.codecs.reading import assemble_deltas, read_deltas
+from tests.codecs.test_is_complete import CODECS
 
 from holdfast.codecs.event_decoder import EventDecoder, wrap_error_text
 from holdfast.codecs.sse import SseEvent
+from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta, NotAReply, TextDelta
+from holdfast.core.errors import ErrorCategory
+from holdfast.core.messages import ReplyKind
 
 
 class Pieces:
@@ -75,3 +82,43 @@ def test_the_words_of_an_error_are_cut_and_never_raise() -> None:
 def test_a_problem_names_what_came() -> None:
     decoder = Decoder()
     assert decoder.feed(b"data: 7\n\n") == [NotAReply("event object", "number")]
+
+
+GATEWAY_ERRORS: list[tuple[dict[str, object], str, ErrorCategory]] = [
+    ({"code": 50603, "msg": "System is busy"}, "System is busy", ErrorCategory.SERVER_ERROR),
+    ({"code": 401, "msg": "bad key", "data": None}, "bad key", ErrorCategory.AUTH_ERROR),
+    ({"code": "1302", "message": "slow down", "data": {}}, "slow down", ErrorCategory.SERVER_ERROR),
+    (
+        {"success": False, "error_msg": "daily quota", "object": None},
+        "quota",
+        ErrorCategory.RATE_LIMIT_TERMINAL,
+    ),
+    (
+        {"status_code": 429, "status_msg": "rate limit"},
+        "rate limit",
+        ErrorCategory.RATE_LIMIT_RETRYABLE,
+    ),
+    ({"detail": "no such model"}, "no such model", ErrorCategory.MODEL_NOT_FOUND),
+    (
+        {"msg": "busy", "choices": None, "content": None, "output": None, "candidates": None},
+        "busy",
+        ErrorCategory.SERVER_ERROR,
+    ),
+]
+
+
+@pytest.mark.parametrize("form", ["whole", "event", "event of a name"])
+@pytest.mark.parametrize("dialect", CODECS)
+@pytest.mark.parametrize(("body", "words", "category"), GATEWAY_ERRORS)
+def test_an_error_of_a_gateway_keeps_its_words(
+    dialect: str, form: str, body: dict[str, object], words: str, category: ErrorCategory
+) -> None:
+    sent = json.dumps(body).encode()
+    if form != "whole":
+        name = b"event: error\n" if form == "event of a name" else b""
+        sent = name + b"data: " + sent + b"\n\n"
+    assembled = assemble_deltas(read_deltas(CODECS[dialect], sent), dialect, Quirks())
+    assert assembled.reply.kind is ReplyKind.ERROR_REPLY
+    assert assembled.error is not None
+    assert words in str(assembled.error)
+    assert assembled.error.info.category is category

@@ -184,6 +184,25 @@ async def test_a_damaged_compressed_body_is_an_error(transport: HttpTransport, r
     assert error.info.code == "payload"
 
 
+@pytest.mark.parametrize("encoding", ["br", "zstd"])
+async def test_a_compression_that_nobody_asked_for_is_named(
+    transport: HttpTransport, raw: Start, encoding: str
+) -> None:
+    async def serve(client: Client) -> None:
+        request = await client.request()
+        assert (
+            encoding.encode()
+            not in request.lower().partition(b"accept-encoding:")[2].split(b"\r\n")[0]
+        )
+        head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: 4\r\n\r\n"
+        await client.send(head.encode() + b"\x28\xb5\x2f\xfd")
+
+    error = await fails(transport, (await raw(serve)).url)
+    assert (error.info.code, error.info.category) == ("encoding", ErrorCategory.CLIENT_ERROR)
+    assert error.info.landed is Landed.UNKNOWN
+    assert f"not asked for: {encoding}" in str(error)
+
+
 @pytest.mark.parametrize(
     "answer", [b"SSH-2.0-OpenSSH_9.2\r\n", b"\x15\x03\x01\x00\x02\x02\x50\r\n\r\n"]
 )

@@ -17,6 +17,7 @@ _WHOLE = (b"{", b"[", b"<")
 _ENOUGH = 6
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
+_COMPRESSED = {b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip"}
 
 
 class BodyReader:
@@ -119,6 +120,9 @@ class BodyReader:
 
 def describe_text(text: bytes) -> str:
     """Name the kind of a text that is not JSON. The text itself is not quoted: it may hold secrets."""
+    for magic, name in _COMPRESSED.items():
+        if text.startswith(magic):
+            return f"{name} data, which was not asked for"
     first = text.lstrip(_BLANK)[:1]
     if not first:
         return "empty body"

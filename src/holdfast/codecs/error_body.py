@@ -160,7 +160,9 @@ def read_error_body(failure: Failure) -> ErrorBody:
     )
 
 
-_ERROR_FIELDS = ("message", "detail", "msg", "error_msg", "errors")
+_ERROR_FIELDS = (
+    *("message", "detail", "msg", "error_msg", "errors", "status_msg", "error_description"),
+)
 
 
 def holds_message(value: Mapping[str, object]) -> bool:

@@ -103,7 +103,8 @@ NAMED: tuple[ErrorRule, ...] = (
     error_rule(
         Category.CONTEXT_WINDOW,
         codes="context_length_exceeded exceed_context_size_error context_window_exceeded "
-        "model_context_window_exceeded input_too_long prompt_too_long tokens_limit_reached",
+        "model_context_window_exceeded input_too_long prompt_too_long tokens_limit_reached "
+        "too_many_prompt_tokens",
     ),
     error_rule(Category.RATE_LIMIT_RETRYABLE, statuses=(429,)),
     error_rule(
@@ -180,7 +181,9 @@ MODEL: tuple[ErrorRule, ...] = (
         statuses=(0, 400, 403, 404, 410, 422),
         text=r"(?:invalid|unknown|no such|unsupported|unrecognized) model\b|not a valid model|model not found|"
         r"models? identifier .{0,20}invalid|try pulling it first|is not found for api version|"
-        r"supported (?:api )?model(?: name)?s are|end of its life",
+        r"supported (?:api )?model(?: name)?s are|end of its life|"
+        # The model has another name here, that of an inference profile.
+        r"on-demand throughput (?:isn.t|is not) supported",
     ),
     error_rule(
         Category.MODEL_NOT_FOUND,

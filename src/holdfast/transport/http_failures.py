@@ -7,6 +7,7 @@ header or key. `landed` is NO only if the request certainly was not sent.
 from __future__ import annotations
 
 import errno
+import re
 
 import aiohttp
 from msgspec import Struct
@@ -45,12 +46,18 @@ _ADVICE: dict[str, tuple[str, str]] = {
         "For a private authority set SSL_CERT_FILE to its certificate",
     ),
     "not_http": ("the response is not HTTP", f"{_CHECK_URL} (http or https, port)"),
+    "encoding": (
+        "the response is compressed in a way that was not asked for",
+        "Turn this compression off in the server or the proxy",
+    ),
     "reset": ("connection reset", "The server or a proxy closed the connection"),
     "disconnected": ("the server closed the connection without a response", "Try again"),
     "payload": ("the body was truncated or damaged in transit", "Try again"),
     "closed": ("the transport was closed while the request ran", "Close it after the last run"),
     "failed": ("the request failed", "The log has the details"),
 }
+# The client's own words; it asks only for what it can read.
+_ENCODING = re.compile(r"decode content-encoding: [\w ]{0,40}\((br|zstd)\)")
 _ERRNO_CODES = {
     errno.ECONNREFUSED: "connection_refused",
     errno.ECONNRESET: "reset",
@@ -117,14 +124,16 @@ def transport_error(
     ):
         return _proxy_error(error, destination)
     problem, advice = _ADVICE[code]
-    permanent = code == "certificate"
+    if code == "encoding":
+        problem = f"{problem}: {_encoding_name(error)}"
+    permanent = code in ("certificate", "encoding")
     return _make_error(
         ErrorInfo(
             category=ErrorCategory.CLIENT_ERROR if permanent else ErrorCategory.TRANSIENT,
             safe=f"{_describe_destination(destination)}: {problem}. {advice}",
             landed=Landed.UNKNOWN if destination.sent else Landed.NO,
             private=_private_detail(error),
-            code="tls" if permanent else code,
+            code="tls" if code == "certificate" else code,
         )
     )
 
@@ -144,7 +153,7 @@ def _error_code(error: Exception, destination: Destination) -> str:
         case aiohttp.ServerDisconnectedError():
             return "disconnected"
         case aiohttp.ClientResponseError():
-            return "not_http"
+            return "encoding" if _encoding_name(error) else "not_http"
         case OSError():
             fallback = "reset" if destination.sent else "unreachable"
             return _ERRNO_CODES.get(error.errno or 0, fallback)
@@ -152,6 +161,12 @@ def _error_code(error: Exception, destination: Destination) -> str:
             return "closed"
         case _:
             return "failed"
+
+
+def _encoding_name(error: Exception) -> str:
+    """Return the name of the compression that the client cannot read; "" for any other error."""
+    name = _ENCODING.search(str(error))
+    return name[1] if name is not None else ""
 
 
 def proxy_login_error(destination: Destination) -> TransportError:

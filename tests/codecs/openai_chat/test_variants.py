@@ -358,7 +358,11 @@ class TestEndsWithoutAFinishReason:
             [chunk({"content": "Hi"}, usage=USAGE), chunk(NO_CONTENT, usage=USAGE)],
             [chunk({"content": "H"}), QUIET, chunk({"content": "i"})],
             [chunk({"tool_calls": [{**PAY, "index": 0}]})],
-            [chunk({"content": "Hi"}), chunk({"content": " there"}, "stop"), chunk({"content": "!"})],
+            [
+                chunk({"content": "Hi"}),
+                chunk({"content": " there"}, "stop"),
+                chunk({"content": "!"}),
+            ],
         ],
     )
     def test_a_marker_alone_proves_nothing(self, begun: list[Any]) -> None:
