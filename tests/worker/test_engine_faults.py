@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from procrastinate.sql import queries
 from tests.nats_server import NatsServer
 from tests.postgres_server import PostgresServer
 
@@ -18,8 +19,10 @@ from holdfast import PostgresJournal
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
+from holdfast.journal.postgres_failures import PostgresAddress
 from holdfast.worker.engines import nats_stream, postgres_connector
 from holdfast.worker.engines.engine_opening import open_engine
+from holdfast.worker.engines.postgres_connector import PatientConnector
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -68,10 +71,10 @@ async def until_put(engine: DispatchEngine, *entries: int) -> None:
 
 @asynccontextmanager
 async def running(
-    engine: DispatchEngine, work: Callable[[int], Awaitable[None]]
+    engine: DispatchEngine, work: Callable[[int], Awaitable[None]], queue: str = "q"
 ) -> AsyncIterator[None]:
     await engine.open()
-    task = asyncio.create_task(engine.run(work, ["q"], JobSlots(4)))
+    task = asyncio.create_task(engine.run(work, [queue], JobSlots(4)))
     try:
         yield
     finally:
@@ -239,6 +242,56 @@ async def test_a_worker_that_others_gave_up_works_again(postgres: PostgresServer
             postgres.rows(url, "DELETE FROM procrastinate_workers")
             await engine.put([Job(3, "q")])
             await work.has_ended(3)
+
+
+async def test_a_slow_worker_is_not_removed_by_another_one(
+    postgres: PostgresServer, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its jobs go to others, but without its row each of its fetches would be an error."""
+    slow, other = Work(), Work()
+    slow.gate.set()
+    late = "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '10 minutes'"
+    is_late = (
+        "SELECT 1 FROM procrastinate_workers WHERE last_heartbeat < now() - interval '1 minute'"
+    )
+    with PostgresJournal(url) as journal:
+        engine = open_engine("postgres", journal, stall=8.0)
+        async with running(engine, slow):
+            await engine.put([Job(2, "q")])
+            await slow.has_ended(2)
+            postgres.rows(url, late)
+            await until(lambda: not postgres.rows(url, is_late))
+            postgres.rows(url, late)  # its next heartbeat comes in two seconds
+            async with running(open_engine("postgres", journal, stall=STALL), other, "z"):
+                await engine.put([Job(3, "z")])
+                await other.has_ended(3)
+                await engine.put([Job(4, "q")])
+                await slow.has_ended(4)
+    assert "foreign key" not in caplog.text
+    assert "its jobs wait" not in caplog.text
+
+
+async def test_a_worker_beats_before_it_fetches_if_its_loop_was_too_busy(
+    postgres: PostgresServer, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetch = queries["fetch_job"]
+    with PostgresJournal(url) as journal:
+        engine = open_engine("postgres", journal, stall=STALL)
+        await engine.open()
+        connector = PatientConnector(PostgresAddress(url), 1, JobSlots(9), STALL)
+        await connector.open_async()
+        try:
+            for entry, worker in ((2, 77), (3, 77)):
+                await engine.put([Job(entry, "q")])
+                row = await connector.execute_query_one_async(
+                    fetch, queues=["n-q"], worker_id=worker
+                )
+                assert row["args"] == {"id": entry}
+                assert row["worker_id"] == worker
+        finally:
+            await connector.close_async()
+            await engine.close()
+    assert not caplog.records
 
 
 async def test_tables_that_were_dropped_are_made_again_by_opening(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,7 @@ from procrastinate.sql import queries
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.postgres_failures import PostgresAddress, is_transient
+from holdfast.worker.engines.procrastinate_statements import BEAT
 
 if TYPE_CHECKING:
     from procrastinate.connector import Notify
@@ -118,11 +120,16 @@ class PatientConnector(PsycopgConnector):
         address: the address of the server.
         size: the largest number of connections, without the one that listens.
         slots: a job is fetched only once it has one of these.
+        stall: seconds without a heartbeat after which others count this worker as dead.
     """
 
-    def __init__(self, address: PostgresAddress, size: int, slots: JobSlots) -> None:
+    def __init__(
+        self, address: PostgresAddress, size: int, slots: JobSlots, stall: float = 20.0
+    ) -> None:
         super().__init__(**_pool_arguments(address, size))
         self._address = address
+        self._stall = stall
+        self._beat_at = -math.inf
         self.slots = slots
         """Whoever has done a job releases its slot."""
         self._ends_at: float | None = None
@@ -164,11 +171,23 @@ class PatientConnector(PsycopgConnector):
             return _NO_JOB
         row = _NO_JOB
         try:
+            await self._beat_before_fetching(arguments["worker_id"])
             row = await self._repeat(execute, query, arguments)
         finally:
             if row["id"] is None:
                 self.slots.release()
         return row
+
+    async def beat(self, worker: int) -> None:
+        """Tell the others that this worker is alive. One that they removed is there again."""
+        began = asyncio.get_running_loop().time()
+        await self.execute_query_async(BEAT, worker=worker)
+        self._beat_at = began
+
+    async def _beat_before_fetching(self, worker: int) -> None:
+        """Beat if the loop was too busy to do so: a job must not begin with a worker that counts as dead."""
+        if asyncio.get_running_loop().time() - self._beat_at > self._stall / 2:
+            await self.beat(worker)
 
     async def _take_slot(self) -> bool:
         """Wait for a free slot; return False if the worker stops meanwhile."""

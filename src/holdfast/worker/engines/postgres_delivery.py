@@ -29,6 +29,7 @@ _SECONDS_BETWEEN_POLLS = 1.0
 """A worker of procrastinate may miss a notification that comes while it fetches."""
 
 _SECONDS_BETWEEN_TRIES = 1.0
+_SECONDS_UNTIL_FORGOTTEN = 3600.0
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -122,7 +123,7 @@ class PostgresDelivery:
             install_signal_handlers=False,
             # The loop of this module beats, and prunes: see above.
             update_heartbeat_interval=1e9,
-            stalled_worker_timeout=self._settings.stall,
+            stalled_worker_timeout=_seconds_until_forgotten(self._settings.stall),
         )
         try:
             await worker.run()  # type: ignore[no-untyped-call]
@@ -160,7 +161,7 @@ class PostgresDelivery:
 
     async def _beat(self, worker: int) -> None:
         execute = self._connector.execute_query_all_async
-        await self._connector.execute_query_async(sql.BEAT, worker=worker)
+        await self._connector.beat(worker)
         rows = await execute(sql.FIND_MINE, worker=worker)
         unhandled = {int(row["id"]) for row in rows} - self._handled - self._connector.ending
         orphans = sorted(unhandled & self._suspects)
@@ -168,4 +169,16 @@ class PostgresDelivery:
         values = {"worker": worker, "stall": self._settings.stall}
         for row in await execute(sql.PUT_STALLED_AGAIN, orphans=orphans, **values):
             _log.warning("engine postgres delivers %s stalled jobs again", row["count"])
-        await self._connector.execute_query_async(sql.FORGET_DEAD_WORKERS, **values)
+        forget = _seconds_until_forgotten(self._settings.stall)
+        await self._connector.execute_query_async(
+            sql.FORGET_DEAD_WORKERS, worker=worker, forget=forget
+        )
+
+
+def _seconds_until_forgotten(stall: float) -> float:
+    """Return the age of the heartbeat of a worker that is removed.
+
+    Its jobs are delivered again much earlier. Without its row, a worker that was only slow could not
+    fetch: each try would be an error of the server.
+    """
+    return max(_SECONDS_UNTIL_FORGOTTEN, 10 * stall)

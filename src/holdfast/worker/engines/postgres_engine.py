@@ -156,7 +156,7 @@ class PostgresEngine:
         from holdfast.worker.engines.postgres_delivery import DeliverySettings, PostgresDelivery
 
         settings = DeliverySettings(tuple(queues), slots.count, self._stall)
-        connector = PatientConnector(self._address, _CONNECTIONS, slots)
+        connector = PatientConnector(self._address, _CONNECTIONS, slots, self._stall)
         delivery = PostgresDelivery(connector, handle, settings)
         task = asyncio.create_task(delivery.run(), name="holdfast-engine")
         try:

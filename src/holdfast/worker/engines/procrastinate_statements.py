@@ -60,7 +60,7 @@ FROM stalled HAVING count(*) > 0
 
 FORGET_DEAD_WORKERS: Final = """
 DELETE FROM procrastinate_workers
-WHERE id <> %(worker)s AND last_heartbeat < now() - make_interval(secs => %(stall)s)
+WHERE id <> %(worker)s AND last_heartbeat < now() - make_interval(secs => %(forget)s)
 """
 """A worker that asks is alive, even if it waited for an answer for long."""
 
