@@ -32,15 +32,11 @@ class PairJoiner:
     [(b'', b'{"text": "Hi "}'), (b'', b'{"text": "\\ud83d\\ude00!"}')]
     """
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "waiting")
 
     def __init__(self) -> None:
         self._event: SseEvent | None = None
-
-    @property
-    def waiting(self) -> bool:
-        """Whether an event is held back."""
-        return self._event is not None
+        self.waiting = False
 
     def feed(self, name: bytes, payload: bytes) -> list[SseEvent]:
         """Return the events that can be read now, in their order."""
@@ -50,14 +46,14 @@ class PairJoiner:
             if joined is not None:
                 events, payload = [(events[0][0], joined[0])], joined[1]
         if b"\\u" in payload and _FIRST_HALF.search(payload) is not None:
-            self._event = (name, payload)
+            self._event, self.waiting = (name, payload), True
         else:
             events.append((name, payload))
         return events
 
     def close(self) -> list[SseEvent]:
         """Return the event that is held back, if there is one."""
-        event, self._event = self._event, None
+        event, self._event, self.waiting = self._event, None, False
         return [] if event is None else [event]
 
 

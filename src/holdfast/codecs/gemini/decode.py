@@ -177,8 +177,8 @@ class GeminiDecoder:
                     if chunk.usageMetadata is not _NO_USAGE:
                         self._reader.late_usage = chunk.usageMetadata
                     continue
-            for event_name, text in self._joiner.feed(name, payload):
-                self._read_named(event_name, text, out)
+            for event in self._joiner.feed(name, payload):
+                self._read_named(*event, out)
 
     def _read_named(self, name: bytes, payload: bytes, out: list[Delta]) -> None:
         if name == b"error":
