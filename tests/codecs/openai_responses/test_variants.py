@@ -223,7 +223,12 @@ def test_usage_absent_partial_and_strange(usage: Any, wanted: Usage) -> None:
 )
 def test_the_name_of_the_last_event_alone_proves_nothing(begun: bytes) -> None:
     # A gateway sends it after its own connection failed.
-    for ending in ({"output": []}, {}, {"output": None, "usage": {"input_tokens": 1}}):
+    endings: list[dict[str, Any]] = [
+        {"output": []},
+        {},
+        {"output": None, "usage": {"input_tokens": 1}},
+    ]
+    for ending in endings:
         body = created() + begun + event("response.completed", response=ending)
         assert read(body).reply.kind is ReplyKind.UNTERMINATED
     for body in (created() + begun + b"data: [DONE]\n\n", created() + begun):
