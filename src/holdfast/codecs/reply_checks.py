@@ -20,10 +20,10 @@ The rules are checked in this order; the first that applies gives the kind:
 A streamed reply is complete if a finish reason came. Content after a finish reason makes the reason
 invalid until the next one comes. The end marker of the wire proves nothing by itself: gateways send
 it after their own connection failed. If the wire has an end marker and it is missing, the finish
-reason proves a call only if its arguments are a complete JSON object. Some providers end complete
-replies without a finish reason; such a provider (see `Quirks`) is trusted if there is content and
-every call can be parsed. So truncated text is never accepted as a reply, and a truncated call never
-runs.
+reason proves a call only if its arguments are a complete JSON object; the same holds for a marker
+after calls that followed a finish reason. Some providers end complete replies without a finish
+reason; such a provider (see `Quirks`) is trusted if there is content and every call can be parsed. So
+truncated text is never accepted as a reply, and a truncated call never runs.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bo
     calls = [part for part in parts if isinstance(part, ToolCall)]
     if not all(call.arguments.strip() and _is_json_object(call.arguments) for call in calls):
         return False
-    if valid:
+    if valid or (calls and evidence.ended and evidence.finish is not None):
         return True
     never_finishes = quirks.ends_without_finish and evidence.finish is None
     return never_finishes and (evidence.ended or _classify_content(parts) is _COMPLETE)
