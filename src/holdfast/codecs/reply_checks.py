@@ -21,9 +21,10 @@ A streamed reply is complete if a finish reason came. Content after a finish rea
 invalid until the next one comes. The end marker of the wire proves nothing by itself: gateways send
 it after their own connection failed. If the wire has an end marker and it is missing, the finish
 reason proves a call only if its arguments are a complete JSON object; the same holds for a marker
-after calls that followed a finish reason. Some providers end complete replies without a finish
-reason; such a provider (see `Quirks`) is trusted if there is content and every call can be parsed. So
-truncated text is never accepted as a reply, and a truncated call never runs.
+after calls that followed a finish reason, and for an empty finish reason. Some providers end complete
+replies without a finish reason; such a provider (see `Quirks`) is trusted if there is content and
+every call can be parsed. So truncated text is never accepted as a reply, and a truncated call never
+runs.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ from holdfast.core.redaction import redact
 # Access to enum members is slow, and these are needed for every reply.
 _ERROR, _FILTER, _REFUSAL = FinishReason.ERROR, FinishReason.CONTENT_FILTER, FinishReason.REFUSAL
 _LENGTH, _PAUSE, _COMPLETE = FinishReason.LENGTH, FinishReason.PAUSE, ReplyKind.COMPLETE
+_UNKNOWN = FinishReason.UNKNOWN
 
 
 class Evidence(Struct):
@@ -175,13 +177,14 @@ def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bo
     if missing is not None and missing.inside_event:
         return False
     valid = evidence.finish_is_valid(quirks)
-    if valid and (missing is None or evidence.finish is _LENGTH):
+    is_empty = evidence.finish is _UNKNOWN and not evidence.raw_finish
+    if valid and not is_empty and (missing is None or evidence.finish is _LENGTH):
         return True
     if not parts and evidence.ended and evidence.finish is None:
         # Nothing came that could have been cut: the reply is empty.
         return True
-    # There is no valid finish reason, or one without the end marker, and some servers send a finish
-    # reason in every chunk. So each call must have complete arguments.
+    # There is no valid finish reason, an empty one, or one without the end marker, and some servers
+    # send a finish reason in every chunk. So each call must have complete arguments.
     calls = [part for part in parts if isinstance(part, ToolCall)]
     if not all(call.arguments.strip() and _is_json_object(call.arguments) for call in calls):
         return False

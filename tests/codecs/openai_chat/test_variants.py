@@ -394,6 +394,12 @@ class TestEndsWithoutAFinishReason:
             for pieces in (byte_by_byte(body), at_random(body, "quiet")):
                 assert read(pieces).reply.kind is ReplyKind.COMPLETE
 
+    @pytest.mark.parametrize("arguments", ["", '{"sum"', "[1]"])
+    def test_an_empty_one_does_not_prove_cut_arguments(self, arguments: str) -> None:
+        begun = chunk({"tool_calls": [call("pay", arguments, index=0)]})
+        for end in (QUIET, chunk({}, usage=USAGE)):
+            assert read(stream(begun, end)).reply.kind is ReplyKind.UNTERMINATED
+
     def test_an_empty_one_needs_the_marker(self) -> None:
         body = stream(chunk({"content": "Hi"}), QUIET, done=False)
         assert read(body).reply.kind is ReplyKind.UNTERMINATED
