@@ -244,7 +244,7 @@ class RefusedError(ResponseError):
 
 
 class UnterminatedError(ResponseError):
-    """The stream ended before its end marker; `.partial` holds what arrived."""
+    """The stream ended before its finish reason or its end marker; `.partial` holds what arrived."""
 
     default_category = ErrorCategory.TRANSIENT
 
