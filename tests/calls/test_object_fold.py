@@ -88,6 +88,18 @@ def without_nulls(value: object) -> object:
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
+def turns_of(found: list[Any]) -> int:
+    """How many messages the events hold: some recordings are those of a whole run with its tools."""
+    starts = [one["message"]["id"] for one in found if one.get("type") == "message_start"]
+    return len(set(starts))
+
+
+def last_text(found: list[Any]) -> str:
+    begins = [at for at, one in enumerate(found) if one.get("type") == "message_start"]
+    deltas = [one.get("delta") or {} for one in found[begins[-1] :]]
+    return "".join(delta.get("text", "") for delta in deltas)
+
+
 def readable(dialect: str, every: int) -> Iterator[tuple[Row, list[Any]]]:
     for row in [row for row in rows(dialect) if row.status == 200][::every]:
         try:
@@ -114,7 +126,11 @@ def test_recorded_replies_are_read_as_from_their_bytes(dialect: str, form: str) 
         except AttributeError:
             # An enum as a number, which the SDK cannot take either.
             continue
-        want, got = by_bytes(codec, row).reply, by_objects(made, streamed=streamed).reply
+        got = by_objects(made, streamed=streamed).reply
+        if turns_of(found) > 1:
+            assert (got.text, got.kind) == (last_text(found), ReplyKind.COMPLETE), row.id
+            continue
+        want = by_bytes(codec, row).reply
         table.add(want.kind.value, got.kind.value)
         if want.kind is not ReplyKind.NOT_A_REPLY:
             assert seen(got) == seen(want), row.id

@@ -35,10 +35,20 @@ def find_request_secrets(exception: BaseException) -> SecretValues:
             read_field(error, "request_info"),
         )
         for request in filter(None, requests):
-            url = read_field(request, "url")
-            headers = normalise_headers(read_field(request, "headers"))
-            secrets |= find_secrets("" if url is None else url_text(url), headers.items())
+            secrets |= _find_secrets(request)
     return secrets
+
+
+def find_response_secrets(response: object) -> SecretValues:
+    """Return the secrets of the request to which an HTTP client's response belongs."""
+    names = ("request", "_request", "request_info", "_request_info")
+    return _find_secrets(first_field(response, *names))
+
+
+def _find_secrets(request: object) -> SecretValues:
+    url = read_field(request, "url")
+    headers = normalise_headers(read_field(request, "headers"))
+    return find_secrets("" if url is None else url_text(url), headers.items())
 
 
 def walk_causes(exception: BaseException) -> Iterator[BaseException]:

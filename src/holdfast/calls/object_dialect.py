@@ -62,8 +62,25 @@ def detect_wire(chunk: Mapping[str, object], fields: Mapping[str, object]) -> st
         return ANTHROPIC
     if isinstance(chunk.get("content"), list):
         return ANTHROPIC
-    # An error has the same form on all wires. An object with only a text is read as Gemini's.
-    return CHAT if chunk.get("error") else GEMINI if isinstance(chunk.get("text"), str) else ""
+    # An error has the same form on all wires. A field `text` alone proves nothing: every HTTP client has it.
+    return CHAT if chunk.get("error") else ""
+
+
+def find_reply_id(chunk: Mapping[str, object], wire: str) -> str:
+    """Return the id of the reply that this chunk begins or belongs to; "" if it does not tell.
+
+    Only the SDKs of google-genai and anthropic give several replies in one stream.
+
+    >>> find_reply_id({"type": "message_start", "message": {"id": "msg_1"}}, "anthropic")
+    'msg_1'
+    """
+    value: object = None
+    if wire == GEMINI:
+        value = chunk.get("responseId") or chunk.get("response_id")
+    elif wire == ANTHROPIC:
+        message = chunk if chunk.get("type") == "message" else chunk.get("message")
+        value = message.get("id") if isinstance(message, Mapping) else None
+    return value if isinstance(value, str) else ""
 
 
 def is_whole_response(chunk: Mapping[str, object], wire: str) -> bool:

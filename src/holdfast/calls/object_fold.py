@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from itertools import islice
 
-from holdfast.calls.object_dialect import detect_wire
+from msgspec.structs import replace
+
+from holdfast.calls.http_responses import HttpBody, HttpReply
+from holdfast.calls.object_dialect import detect_wire, find_reply_id
 from holdfast.calls.object_json import Object, declared_fields, own_values, to_json_object
 from holdfast.calls.response_shapes import convert_response
 from holdfast.calls.sdk_wires import SdkWire, make_wire
@@ -15,7 +18,7 @@ from holdfast.codecs.assemble import AssembledReply, Assembler
 from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
 from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta, PartReceived, ReplyFinished, StreamEnded
-from holdfast.core.messages import FinishReason, Opaque
+from holdfast.core.messages import FinishReason, Opaque, ReplyKind, Usage
 
 
 class ObjectFold:
@@ -26,6 +29,8 @@ class ObjectFold:
 
     Attributes:
         wire: the wire of the objects; "" until it is detected.
+        turns: the number of model turns that began. An SDK that runs tools gives several in one stream.
+        continues_text: whether the last of them continues the text of the one before.
 
     >>> fold = ObjectFold()
     >>> deltas = fold.read_whole({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]})
@@ -37,10 +42,14 @@ class ObjectFold:
         "_all_bare",
         "_assembler",
         "_history_length",
-        "_is_closed",
+        "_http",
         "_is_closed",
         "_quirks",
         "_reader",
+        "_reply_id",
+        "_usage_before",
+        "continues_text",
+        "turns",
         "wire",
     )
 
@@ -51,14 +60,23 @@ class ObjectFold:
         self._all_bare = True
         self._is_closed = False
         self._history_length = 0
+        self._http: HttpBody | None = None
+        self._reply_id = ""
+        self._usage_before = Usage()
+        self.continues_text = False
+        self.turns = 0
         self.wire = ""
 
     def read_chunk(self, source: object) -> list[Delta]:
         """Return the deltas of one chunk or event; none for an object of an unknown wire."""
+        if isinstance(source, HttpReply | bytes):
+            return self._read_http(source)
         return self._read_object(_unwrap_chunk(convert_response(source)), whole=False)
 
     def read_whole(self, source: object) -> list[Delta]:
         """Return the deltas of a whole response, and end the reply."""
+        if isinstance(source, HttpReply):
+            return self._read_http(source) + self.close()
         deltas = self._read_object(source, whole=True)
         self._is_closed = True
         return deltas
@@ -66,7 +84,10 @@ class ObjectFold:
     def close(self) -> list[Delta]:
         """End the stream, and return the remaining deltas."""
         out: list[Delta] = []
-        if self._reader is not None and not self._is_closed:
+        if self._http is not None and not self._is_closed:
+            out = self._http.close()
+            self._feed_http(out)
+        elif self._reader is not None and not self._is_closed:
             self._reader.close(out)
             if self._all_bare:
                 out += (ReplyFinished(FinishReason.UNKNOWN), StreamEnded())
@@ -75,8 +96,27 @@ class ObjectFold:
         return out
 
     def finish(self) -> AssembledReply:
-        """Return the reply so far, with its kind and error."""
-        return (self._assembler or Assembler(self._quirks)).finish()
+        """Return the reply so far, with its kind and error: that of the last turn, with the usage of all."""
+        assembled = (self._assembler or Assembler(self._quirks)).finish()
+        if not self.turns:
+            return assembled
+        usage = self._usage_before + assembled.reply.usage
+        return replace(assembled, reply=replace(assembled.reply, usage=usage))
+
+    def _read_http(self, source: HttpReply | bytes) -> list[Delta]:
+        """Read the head of an HTTP response or a piece of its body; pieces without a head are ignored."""
+        if isinstance(source, HttpReply):
+            self._http = HttpBody(source, self._quirks)
+            source = source.body
+        out = [] if self._http is None else self._http.feed(source)
+        self._feed_http(out)
+        return out
+
+    def _feed_http(self, deltas: list[Delta]) -> None:
+        if self._http is not None and self._assembler is None and self._http.wire:
+            self.wire = self._http.wire
+            self._assembler = Assembler(self._quirks, self.wire)
+        self._feed_assembler(deltas)
 
     def _read_object(self, source: object, *, whole: bool) -> list[Delta]:
         out: list[Delta] = []
@@ -84,10 +124,11 @@ class ObjectFold:
         if value is None:
             return out
         sdk_calls = self._read_sdk_calls(value)
-        if sdk_calls:
-            # The SDK ran the calls of the reply so far, and this is the beginning of the next reply.
-            self._reader = None
+        reply_id = find_reply_id(value, self.wire)
+        if sdk_calls or (reply_id and self._reply_id not in ("", reply_id)):
+            self._end_turn(out, has_results=bool(sdk_calls))
         reader = self._reader or self._open_reader(source, value)
+        self._reply_id = reply_id or self._reply_id or find_reply_id(value, self.wire)
         if reader is None:
             return out
         if self._all_bare:
@@ -100,6 +141,25 @@ class ObjectFold:
         if self.wire == GEMINI:
             out += sdk_calls
         return out
+
+    def _end_turn(self, out: list[Delta], *, has_results: bool) -> None:
+        """Begin the next turn, if the SDK itself went on with the reply so far.
+
+        It ran the calls of a finished reply, or continued one that paused. Anything else stays one
+        reply, so that its reader can refuse two replies in one stream.
+        """
+        if self._reader is None or self._assembler is None:
+            return
+        reply = self._assembler.finish().reply
+        has_paused = reply.kind is ReplyKind.PAUSED
+        if not (has_results or has_paused or (reply.calls and reply.kind not in _UNFINISHED)):
+            return
+        self._reader.close(out)
+        self._feed_assembler(out)
+        self._usage_before += self._assembler.finish().reply.usage
+        self._reader, self._all_bare = None, True
+        self.continues_text = has_paused
+        self.turns += 1
 
     def _open_reader(self, source: object, value: Object) -> SdkWire | None:
         self.wire = detect_wire(value, {}) or detect_wire(value, declared_fields(source))
@@ -134,6 +194,9 @@ class ObjectFold:
         ]
         self._history_length = max(self._history_length, len(parts))
         return list(fresh)
+
+
+_UNFINISHED = (ReplyKind.UNTERMINATED, ReplyKind.ERROR_REPLY, ReplyKind.NOT_A_REPLY)
 
 
 def _parts_since_question(contents: list[object]) -> list[Object]:

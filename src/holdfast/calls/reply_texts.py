@@ -6,6 +6,7 @@ returns the text of a reply that was declined, blocked or cut, or that is an err
 
 from __future__ import annotations
 
+from holdfast.calls.http_responses import HttpReply, read_http_response
 from holdfast.calls.object_fold import ObjectFold
 from holdfast.calls.object_json import to_json_object
 from holdfast.calls.run_results import unwrap_run_result
@@ -37,7 +38,7 @@ def read_texts(response: object, *, output_text_first: bool = False) -> tuple[st
     >>> read_texts({"output": [{"type": "reasoning", "summary": []}, item]})
     ('Hi',)
     """
-    response = unwrap_run_result(response)
+    response = read_http_response(unwrap_run_result(response))
     if isinstance(response, str):
         if response.lstrip().lower().startswith(_HTML):
             # An SDK returns the page of a proxy like this.
@@ -53,7 +54,8 @@ def read_texts(response: object, *, output_text_first: bool = False) -> tuple[st
     error: HoldfastError | None = assembled.error
     if not fold.wire:
         error = UnexpectedTypeError("response object", type(response).__name__)
-    field = (to_json_object(response) or {}).get("output_text")
+    value = None if isinstance(response, HttpReply) else to_json_object(response)
+    field = (value or {}).get("output_text")
     output_text = (field,) if isinstance(field, str) and field.strip() else ()
     items = _reply_texts(assembled.reply)
     first, second = (output_text, items) if output_text_first else (items, output_text)

@@ -22,6 +22,7 @@ from holdfast.calls.call_wording import (
 )
 from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.foreign_fields import redact_exception
+from holdfast.calls.http_responses import read_http_response
 from holdfast.calls.object_fold import ObjectFold
 from holdfast.calls.run_results import unwrap_run_result
 from holdfast.calls.sdk_errors import classify
@@ -75,7 +76,7 @@ class ResponseHandler:
         tools: the names of the tools that you offered; a call of any other tool is then an error.
 
     Attributes:
-        text_buffer: the pieces of text, in order.
+        text_buffer: the pieces of text of the last model turn, in order.
         tool_activity: whether a tool was called.
         last_tool_name: the tool that was called last.
         chunk_count: the number of chunks that were not empty.
@@ -152,8 +153,12 @@ class ResponseHandler:
         if not chunk:
             return None
         self.chunk_count += 1
+        turns = self._fold.turns
         try:
-            result = self._take_deltas(self._fold.read_chunk(chunk))
+            deltas = self._fold.read_chunk(chunk)
+            if self._fold.turns != turns:
+                self._begin_turn()
+            result = self._take_deltas(deltas)
         except Exception as error:
             # The text of the exception itself may hold secrets, so a redacted one is logged.
             text = redact_exception(error)
@@ -259,6 +264,12 @@ class ResponseHandler:
             raise _used_error()
         self._has_begun = True
 
+    def _begin_turn(self) -> None:
+        """Forget the text before the tools that the SDK ran: the answer is that of the last turn."""
+        self._tools.begin_turn()
+        if not self._fold.continues_text:
+            self.text_buffer.clear()
+
     def _take_deltas(self, deltas: list[Delta]) -> ResponseChunk:
         chunk = ResponseChunk("", has_tool_call=False)
         for delta in deltas:
@@ -335,9 +346,9 @@ def _used_error() -> ConfigurationError:
 
 def _read_whole_response(response: object, fold: ObjectFold) -> list[Delta]:
     """Return the deltas of a whole response, or raise if it cannot be used."""
+    response = read_http_response(unwrap_run_result(response))
     if not response:
         raise UnexpectedTypeError("response object", "None")
-    response = unwrap_run_result(response)
     deltas = fold.read_whole(response)
     if not fold.wire:
         raise MissingAttributeError("candidates attribute", type(response).__name__)

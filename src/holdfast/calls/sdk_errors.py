@@ -242,14 +242,23 @@ def _type_name(value: object) -> str:
 def _identify_provider(error: BaseException) -> tuple[str, str]:
     """Return provider and wire, by the URL of the request or else by the package of the class."""
     for url in _request_urls(error):
-        match = _HOST.match(url)
-        if match and (provider := _providers_by_host().get(match[1].lower())):
+        if provider := find_provider_by_url(url):
             return provider
     named = read_field(error, "llm_provider")
     if isinstance(named, str) and (preset := PRESETS.get(named)):
         return preset.name, preset.wire
     package = type(error).__module__.partition(".")[0]
     return _SDKS.get(package, ("", "openai_chat"))
+
+
+def find_provider_by_url(url: str) -> tuple[str, str] | None:
+    """Return the provider and the wire that its preset has for this host, or None.
+
+    >>> find_provider_by_url("https://api.groq.com/openai/v1/chat/completions")
+    ('groq', 'openai_chat')
+    """
+    match = _HOST.match(url)
+    return _providers_by_host().get(match[1].lower()) if match else None
 
 
 def _request_urls(error: BaseException) -> Iterator[str]:

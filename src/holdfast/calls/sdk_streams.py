@@ -1,6 +1,6 @@
 """Opens and closes the stream objects of the SDKs: iterators, and context managers that return one.
 
-A stream is always closed, so that its connection is released. This module never reads from it.
+A stream is always closed, so that its connection is released. This module never looks into a chunk.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from contextlib import (
 from inspect import isawaitable
 
 from holdfast.calls.caught_error import ErrorCatcher
+from holdfast.calls.http_responses import (
+    aiterate_http_response,
+    find_http_response,
+    iterate_http_response,
+)
 from holdfast.core.errors import EmptyResponseError, UnexpectedTypeError
 
 _STREAM = "stream of chunks"
@@ -36,13 +41,21 @@ def open_stream(stream: object) -> Iterator[Iterable[object]]:
         yield (stream,)
         return
     with ExitStack() as stack:
-        if isinstance(stream, AbstractContextManager) and not isinstance(stream, Iterable):
+        response = find_http_response(stream)
+        if isinstance(stream, AbstractContextManager) and (
+            response is None and not isinstance(stream, Iterable)
+        ):
             stream = stack.enter_context(stream)
+            response = find_http_response(stream)
+        if response is not None:
+            stack.callback(_close_stream, response)
+            yield iterate_http_response(response)
+            return
         if not isinstance(stream, Iterable) or isinstance(stream, str | bytes):
             _drop_coroutine(stream)
             raise UnexpectedTypeError(_STREAM, type(stream).__name__)
         stack.callback(_close_stream, stream)
-        yield stream
+        yield _flatten(stream)
 
 
 @asynccontextmanager
@@ -60,15 +73,21 @@ async def aopen_stream(stream: object) -> AsyncIterator[AsyncIterable[object]]:
         yield _yield_response(stream)
         return
     async with AsyncExitStack() as stack:
-        if isinstance(stream, AbstractAsyncContextManager) and not isinstance(
-            stream, AsyncIterable
+        response = find_http_response(stream)
+        if isinstance(stream, AbstractAsyncContextManager) and (
+            response is None and not isinstance(stream, AsyncIterable)
         ):
             stream = await stack.enter_async_context(stream)
+            response = find_http_response(stream)
+        if response is not None:
+            stack.push_async_callback(_aclose_stream, response)
+            yield aiterate_http_response(response)
+            return
         if not isinstance(stream, AsyncIterable):
             # Iterating a blocking stream here would block the event loop.
             raise UnexpectedTypeError(_ASYNC_STREAM, type(stream).__name__)
         stack.push_async_callback(_aclose_stream, stream)
-        yield stream
+        yield _aflatten(stream)
 
 
 def _require_stream(stream: object) -> None:
@@ -81,14 +100,32 @@ def _is_one_response(stream: object) -> bool:
     return isinstance(stream, Mapping) or hasattr(type(stream), "model_dump")
 
 
-async def _yield_response(response: object) -> AsyncIterator[object]:
-    yield response
-
-
 def _drop_coroutine(stream: object) -> None:
     """Close a coroutine that is not awaited, so that Python does not warn."""
     if isawaitable(stream):
         _close_stream(stream)
+
+
+def _flatten(stream: Iterable[object]) -> Iterator[object]:
+    """Yield the chunks; a chunk may be the stream of one model turn, as a tool runner gives them."""
+    for chunk in stream:
+        if isinstance(chunk, Iterator):
+            yield from chunk
+        else:
+            yield chunk
+
+
+async def _aflatten(stream: AsyncIterable[object]) -> AsyncIterator[object]:
+    async for chunk in stream:
+        if isinstance(chunk, AsyncIterator):
+            async for inner in chunk:
+                yield inner
+        else:
+            yield chunk
+
+
+async def _yield_response(response: object) -> AsyncIterator[object]:
+    yield response
 
 
 def _close_stream(stream: object) -> None:

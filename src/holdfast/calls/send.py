@@ -15,6 +15,7 @@ from holdfast.calls.call_result import CallResult
 from holdfast.calls.call_wording import status_text
 from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.foreign_fields import redact_exception
+from holdfast.calls.http_responses import aload_http_body
 from holdfast.calls.response_handler import ResponseHandler
 from holdfast.calls.status_line import SENDING, StatusCallback
 from holdfast.core.argument_checks import check_value
@@ -56,7 +57,10 @@ async def asend_message(call: Callable[..., object], *args: object) -> CallResul
     handler = ResponseHandler()
     with ErrorCatcher() as caught:
         response = call(*args)
-        handler.process_response(await response if isawaitable(response) else response)
+        if isawaitable(response):
+            response = await response
+        await aload_http_body(response)
+        handler.process_response(response)
     return _make_result(handler, caught.error)
 
 

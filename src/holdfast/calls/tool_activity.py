@@ -59,6 +59,10 @@ class ToolActivity:
             return self._read_block(delta.part.data)
         return None
 
+    def begin_turn(self) -> None:
+        """Begin another reply, whose calls are numbered anew."""
+        self._by_index.clear()
+
     def has_succeeded(self, name: str) -> bool:
         """Whether a result of this tool was seen, and it was not an error."""
         return self._results.get(name) == ""

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from holdfast.calls.call_plan import AttemptResult, CallOutcome, CallPlan, plan_attempts
 from holdfast.calls.caught_error import ErrorCatcher
+from holdfast.calls.http_responses import aload_http_body
 from holdfast.calls.parsed_answers import RawText
 from holdfast.calls.session_log import UNKNOWN, current_session, session_scope
 from holdfast.compat.call_config import normalise_call_type
@@ -241,6 +242,7 @@ async def _arun_plan(
                 response = await _call_beside_loop(func, args)
                 if isawaitable(response):
                     response = await response
+                await aload_http_body(response)
             failed = caught.error is not None
             made = AttemptResult(
                 None if failed else response, caught.error, options.monotonic() - began
