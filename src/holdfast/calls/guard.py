@@ -3,7 +3,8 @@
 A failed call raises the exception of the callable, with notes that tell why it was not retried. An
 async callable runs in the event loop. A synchronous one runs in a thread, so that it does not block
 the loop and a timeout returns to the caller; Python cannot stop the thread, which is then abandoned.
-A generator function is rejected, because its work happens after the call and cannot be repeated.
+A stream or a generator is read up to its first piece in the attempt, and then belongs to its reader.
+A `CallResult` without an answer is a failed attempt.
 Turn off the retries of a client library that you wrap, because the two numbers of attempts multiply.
 """
 
@@ -12,12 +13,21 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from msgspec import Struct
 
+from holdfast.calls.call_result import CallResult
 from holdfast.calls.exception_rules import Classify, classify_exception
+from holdfast.calls.opened_streams import (
+    CallInThread,
+    OpenedAsyncStream,
+    OpenedStream,
+    aopen_stream_start,
+    is_async_stream,
+    is_stream,
+)
 from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.errors import ConfigurationError, ErrorInfo, Landed, exception_for
 from holdfast.core.notices import Notice
@@ -62,7 +72,8 @@ class Guard:
         effect: "write" for a call that must not be repeated if it may have taken effect.
         classify: classifies an exception; the default knows the vendors' SDKs, the HTTP clients and
             Python's own exceptions.
-        judge: checks a returned value; if it returns an ErrorInfo or raises, the attempt has failed.
+        judge: checks a returned value; if it returns an ErrorInfo or raises, the attempt has failed. A
+            `CallResult` without an answer has failed in any case.
         env: clock, randomness and notices; the real ones by default.
 
     >>> guard = Guard(Pipeline.of(Retry()))
@@ -72,7 +83,7 @@ class Guard:
     42
     """
 
-    __slots__ = ("_classify", "_env", "_judge", "_operation", "_writes", "pipeline")
+    __slots__ = ("_classify", "_env", "_has_cache", "_judge", "_operation", "_writes", "pipeline")
 
     @check_arguments
     def __init__(
@@ -88,6 +99,7 @@ class Guard:
         self._classify = classify
         self._judge = judge
         self._writes = effect == "write"
+        self._has_cache = any(strategy.name == "cache" for strategy in pipeline.strategies)
         self._env = env or make_execution_context()
         self._operation = pipeline.wrap_operation(self._attempt_call)
 
@@ -96,11 +108,14 @@ class Guard:
     ) -> object:
         """Call the function with these arguments and the strategies of the pipeline.
 
+        A stream that the function returns is read up to its first piece, and returned as an object
+        with the same attributes. The strategies do not see what happens after that.
+
         Raises:
-            ConfigurationError: the function is not callable, or returns a generator.
+            ConfigurationError: the function is not callable, or a cache would keep a stream.
             Exception: the last exception of the function, or the exception of a strategy.
         """
-        check_repeatable(function)
+        check_call(function)
         name = getattr(function, "__qualname__", type(function).__name__)
         outcome = await self._operation(
             CallContext(name, CallArguments(function, args, kwargs), self._env)
@@ -114,7 +129,7 @@ class Guard:
 
     def target(self, name: str, function: Callable[..., object]) -> FallbackTarget:
         """Return a fallback target that calls `function` with the same arguments."""
-        check_repeatable(function)
+        check_call(function)
 
         async def call_fallback(call: CallContext[CallArguments]) -> Outcome[object]:
             return await self._call_function(function, call)
@@ -129,16 +144,21 @@ class Guard:
     ) -> Outcome[object]:
         bound = functools.partial(function, *call.payload.args, **call.payload.kwargs)
         try:
-            value = await run_callable(bound, call.key)
+            value = await _call_and_open(bound, call.key)
             problem = self._judge(value) if self._judge is not None else None
         except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
-            info = classify_exception(error, self._classify, call.execution.clock)
-            return Failed(error, info, may_repeat=self._may_repeat(info))
-        if inspect.isgenerator(value) or inspect.isasyncgen(value):
-            raise _generator_error(call.key)
+            return self._fail(error, call)
+        if isinstance(value, CallResult) and value.error is not None:
+            return self._fail(value.error, call)
         if problem is not None:
             return Failed(exception_for(problem), problem, may_repeat=self._may_repeat(problem))
+        if self._has_cache and isinstance(value, OpenedStream | OpenedAsyncStream):
+            raise _cached_stream_error(call.key)
         return Done(value)
+
+    def _fail(self, error: Exception, call: CallContext[CallArguments]) -> Failed:
+        info = classify_exception(error, self._classify, call.execution.clock)
+        return Failed(error, info, may_repeat=self._may_repeat(info))
 
     def _may_repeat(self, info: ErrorInfo) -> bool:
         return not self._writes or info.landed is Landed.NO
@@ -182,7 +202,7 @@ def resilient(
 ) -> object:
     """A decorator that calls a function with these strategies.
 
-    `@resilient` without arguments is `@resilient(Retry())`. An async function stays async. A
+    `@resilient` without arguments is `@resilient(Retry())`. An async function or generator stays async. A
     synchronous one stays synchronous: it blocks its caller, and cannot be called inside a running
     event loop.
 
@@ -208,7 +228,7 @@ def resilient(
         and (function := strategies[0]) is not None
         and not _is_strategy(function)
     ):
-        check_repeatable(function)
+        check_call(function)
         return resilient(Retry())(cast("Callable[..., object]", function))
     pipeline_strategies = cast("tuple[Strategy | None, ...]", strategies) or (Retry(),)
     guard = Guard(
@@ -216,7 +236,14 @@ def resilient(
     )
 
     def decorate(function: Callable[A, R]) -> Callable[A, R]:
-        check_repeatable(function)
+        check_call(function)
+
+        @functools.wraps(function)
+        async def streaming(*args: A.args, **kwargs: A.kwargs) -> AsyncIterator[object]:
+            stream = await guard.call(function, *args, **kwargs)
+            async with cast("OpenedAsyncStream", stream) as pieces:
+                async for piece in pieces:
+                    yield piece
 
         @functools.wraps(function)
         async def waiting(*args: A.args, **kwargs: A.kwargs) -> object:
@@ -227,6 +254,8 @@ def resilient(
             _refuse_running_loop(function)
             return asyncio.run(guard.call(function, *args, **kwargs))
 
+        if inspect.isasyncgenfunction(_unwrap_partial(function)):
+            return cast("Callable[A, R]", streaming)
         return cast("Callable[A, R]", waiting if is_async(function) else blocking)
 
     return decorate
@@ -283,16 +312,40 @@ async def run_callable(function: Callable[[], object], name: str) -> object:
     return await value if inspect.isawaitable(value) else value
 
 
-def is_async(function: Callable[..., object]) -> bool:
-    """Whether a call returns a coroutine: of a coroutine function, or of an object with an async `__call__`."""
+async def _call_and_open(function: Callable[[], object], name: str) -> object:
+    """Like `run_callable`; a stream is read up to its first piece."""
+    value = function() if is_async(function) else await _call_in_thread(function, name)
+    if inspect.isawaitable(value):
+        value = await value
+        if is_stream(value):
+            value = await _call_in_thread(lambda: value, name)
+    return await aopen_stream_start(value) if is_async_stream(value) else value
+
+
+async def _call_in_thread(function: Callable[[], object], name: str) -> object:
+    call = CallInThread(function)
+    try:
+        return await _threads.run(ThreadCall(name, call))
+    except asyncio.CancelledError:
+        call.abandon()
+        raise
+
+
+def _unwrap_partial(function: object) -> object:
     while isinstance(function, functools.partial):
         function = function.func
+    return function
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether a call returns a coroutine: of a coroutine function, or of an object with an async `__call__`."""
+    function = cast("Callable[..., object]", _unwrap_partial(function))
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(type(function), "__call__", None)  # noqa: B004  # the type of __call__ matters
     )
 
 
-def check_repeatable(function: object) -> None:
+def check_call(function: object) -> None:
     """Raise ConfigurationError unless the function can be called more than once."""
     if inspect.iscoroutine(function):
         function.close()
@@ -302,18 +355,26 @@ def check_repeatable(function: object) -> None:
             fix="Pass the function and its arguments: execute(pipeline, f, x), not f(x)",
         )
     check_value("function", function, Callable)
-    plain: object = function
-    while isinstance(plain, functools.partial):
-        plain = plain.func
+
+
+def check_repeatable(function: object) -> None:
+    """Like `check_call`, but the work must not happen after the call, as in a generator."""
+    check_call(function)
+    plain = _unwrap_partial(function)
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise _generator_error(getattr(plain, "__qualname__", "function"))
+        name = getattr(plain, "__qualname__", "function")
+        raise ConfigurationError(
+            "function",
+            f"{name} returns a generator, whose work happens after the call",
+            fix="Wrap a function that reads the whole response and returns it",
+        )
 
 
-def _generator_error(name: str) -> ConfigurationError:
+def _cached_stream_error(name: str) -> ConfigurationError:
     return ConfigurationError(
-        "function",
-        f"{name} returns a generator, whose work happens after the call",
-        fix="Wrap a function that reads the whole response and returns it",
+        "pipeline",
+        f"has a cache, which cannot keep the stream that {name} returns",
+        fix="Wrap a function that reads the whole response and returns it, or leave the cache out",
     )
 
 

@@ -7,7 +7,7 @@ sends a request, and never returns a body that is not a reply.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from inspect import isawaitable, iscoroutine
 
 from msgspec import Struct
@@ -120,15 +120,20 @@ async def aiterate_http_response(response: object) -> AsyncIterator[object]:
     """Like `iterate_http_response`, for the response of an asynchronous client."""
     yield _read_head(response)
     body = _loaded_body(response)
-    pieces = getattr(response, "aiter_bytes", None)
-    content = getattr(getattr(response, "content", None), "iter_any", None) if body is None else None
     if body is not None:
         yield body
-    elif callable(pieces) or callable(content):
-        async for piece in pieces() if callable(pieces) else content():  # type: ignore[misc]
+    elif (pieces := _find_async_pieces(response)) is not None:
+        async for piece in pieces():
             yield piece
     else:
         yield await _awaited_read(response)
+
+
+def _find_async_pieces(response: object) -> Callable[[], AsyncIterator[bytes]] | None:
+    pieces = getattr(response, "aiter_bytes", None)
+    if pieces is None:
+        pieces = getattr(first_field(response, "content"), "iter_any", None)  # aiohttp
+    return pieces if callable(pieces) else None
 
 
 def _read_head(response: object, body: bytes = b"") -> HttpReply:

@@ -6,6 +6,7 @@ returns the text of a reply that was declined, blocked or cut, or that is an err
 
 from __future__ import annotations
 
+from holdfast.calls.call_result import CallResult
 from holdfast.calls.http_responses import HttpReply, read_http_response
 from holdfast.calls.object_fold import ObjectFold
 from holdfast.calls.object_json import to_json_object
@@ -44,6 +45,10 @@ def read_texts(response: object, *, output_text_first: bool = False) -> tuple[st
             # An SDK returns the page of a proxy like this.
             raise UnexpectedTypeError("response object", "HTML page")
         return _require_text((response,), None)
+    if isinstance(response, CallResult):
+        if response.error is not None:
+            raise response.error
+        return _require_text((response.text,), None)
     if isinstance(response, Reply):
         return _require_text(_reply_texts(response), error_for_reply(response, Evidence()))
     if not response:

@@ -31,6 +31,8 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
         call: makes the call, for example `chat.send_message`.
         args: the arguments of `call`; use `functools.partial` for keyword arguments.
 
+    A result that `call` made by a function of this module is returned unchanged.
+
     >>> answer = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
     >>> str(send_message(lambda: answer))
     'Hi'
@@ -45,6 +47,8 @@ def send_message(call: Callable[..., object], *args: object) -> CallResult:
     handler = ResponseHandler()
     with ErrorCatcher() as caught:
         response = call(*args)
+        if isinstance(response, CallResult):
+            return response
         if isawaitable(response):
             _refuse_awaitable(response)
         handler.process_response(response)
@@ -59,6 +63,8 @@ async def asend_message(call: Callable[..., object], *args: object) -> CallResul
         response = call(*args)
         if isawaitable(response):
             response = await response
+        if isinstance(response, CallResult):
+            return response
         await aload_http_body(response)
         handler.process_response(response)
     return _make_result(handler, caught.error)
