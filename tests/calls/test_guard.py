@@ -179,32 +179,7 @@ async def test_a_partial_and_an_object_that_is_called_are_functions_too() -> Non
     assert await execute(RETRY, functools.partial(Client(), 1)) == 2
 
 
-async def generates() -> Any:
-    yield 1
-
-
 class TestRefused:
-    async def test_a_generator_function(self) -> None:
-        def plain() -> Any:
-            yield 1
-
-        for function in (plain, generates, functools.partial(generates)):
-            with pytest.raises(ConfigurationError, match="returns a generator"):
-                await execute(RETRY, function)
-            with pytest.raises(ConfigurationError, match="returns a generator"):
-                resilient()(function)
-
-    async def test_a_function_that_returns_a_generator(self) -> None:
-        calls = []
-
-        def sneaky() -> Any:
-            calls.append(1)
-            return (number for number in (1, 2))
-
-        with pytest.raises(ConfigurationError, match="returns a generator"):
-            await execute(RETRY, sneaky)
-        assert calls == [1]
-
     async def test_a_coroutine_in_place_of_a_function(self) -> None:
         with pytest.raises(ConfigurationError, match="can run only once"):
             await execute(RETRY, Flaky().coroutine())  # type: ignore[call-overload]

@@ -23,8 +23,8 @@ from holdfast.calls.exception_rules import Classify, classify_exception
 from holdfast.calls.opened_streams import (
     CallInThread,
     OpenedAsyncStream,
-    OpenedStream,
     aopen_stream_start,
+    close_opened,
     is_async_stream,
     is_stream,
 )
@@ -143,16 +143,19 @@ class Guard:
         self, function: Callable[..., object], call: CallContext[CallArguments]
     ) -> Outcome[object]:
         bound = functools.partial(function, *call.payload.args, **call.payload.kwargs)
+        value = None
         try:
             value = await _call_and_open(bound, call.key)
             problem = self._judge(value) if self._judge is not None else None
         except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
+            await close_opened(value)
             return self._fail(error, call)
         if isinstance(value, CallResult) and value.error is not None:
             return self._fail(value.error, call)
         if problem is not None:
+            await close_opened(value)
             return Failed(exception_for(problem), problem, may_repeat=self._may_repeat(problem))
-        if self._has_cache and isinstance(value, OpenedStream | OpenedAsyncStream):
+        if self._has_cache and await close_opened(value):
             raise _cached_stream_error(call.key)
         return Done(value)
 

@@ -126,7 +126,7 @@ class ObjectFold:
         sdk_calls = self._read_sdk_calls(value)
         reply_id = find_reply_id(value, self.wire)
         if sdk_calls or (reply_id and self._reply_id not in ("", reply_id)):
-            self._end_turn(out, has_results=bool(sdk_calls))
+            self._end_turn(has_results=bool(sdk_calls))
         reader = self._reader or self._open_reader(source, value)
         self._reply_id = reply_id or self._reply_id or find_reply_id(value, self.wire)
         if reader is None:
@@ -142,7 +142,7 @@ class ObjectFold:
             out += sdk_calls
         return out
 
-    def _end_turn(self, out: list[Delta], *, has_results: bool) -> None:
+    def _end_turn(self, *, has_results: bool) -> None:
         """Begin the next turn, if the SDK itself went on with the reply so far.
 
         It ran the calls of a finished reply, or continued one that paused. Anything else stays one
@@ -154,8 +154,9 @@ class ObjectFold:
         has_paused = reply.kind is ReplyKind.PAUSED
         if not (has_results or has_paused or (reply.calls and reply.kind not in _UNFINISHED)):
             return
-        self._reader.close(out)
-        self._feed_assembler(out)
+        ending: list[Delta] = []
+        self._reader.close(ending)
+        self._feed_assembler(ending)
         self._usage_before += self._assembler.finish().reply.usage
         self._reader, self._all_bare = None, True
         self.continues_text = has_paused

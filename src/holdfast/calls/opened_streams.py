@@ -150,7 +150,7 @@ class CallInThread:
             return value
         opened = open_stream_start(value)
         if self._is_abandoned.is_set():
-            opened.close()
+            opened.__exit__(None, None, None)
         return opened
 
     def abandon(self) -> None:
@@ -220,6 +220,16 @@ async def aopen_stream_start(source: AsyncSource) -> OpenedAsyncStream:
             raise _empty_error() from None
         raise
     return OpenedAsyncStream(stream, first, manager)
+
+
+async def close_opened(value: object) -> bool:
+    """Close a stream that nobody will read; return whether the value is one."""
+    with ErrorCatcher():
+        if isinstance(value, OpenedAsyncStream):
+            await value.__aexit__(None, None, None)
+        elif isinstance(value, OpenedStream):
+            value.__exit__(None, None, None)
+    return isinstance(value, OpenedStream | OpenedAsyncStream)
 
 
 def _empty_error() -> EmptyResponseError:

@@ -1,6 +1,7 @@
 """The server side of Anthropic's Messages wire.
 
-A refusal of the model is a stop reason with an explanation, without a block. An opaque part of this
+No history is held for the client: a request with a `thread` is refused, as the real API refuses one
+that it cannot hold. A refusal of the model is a stop reason with an explanation, without a block. An opaque part of this
 wire is sent as its block. Any other part that the wire does not support raises ConfigurationError.
 """
 
@@ -25,7 +26,12 @@ from holdfast.core.messages import (
 )
 from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.wires.anthropic_errors import ERRORS, make_error
+from holdfast.testing.emulator.wires.anthropic_errors import (
+    ERRORS,
+    NO_THREAD,
+    NO_THREAD_DETAILS,
+    make_error,
+)
 from holdfast.testing.emulator.wires.anthropic_history import (
     check_history,
     read_history,
@@ -95,6 +101,8 @@ def _check_fields(body: Mapping[str, Any]) -> None:
     for name in ("model", "max_tokens", "messages"):
         if name not in body:
             raise MalformedRequest(f"{name}: Field required")
+    if body.get("thread"):
+        raise MalformedRequest(NO_THREAD)
     if not isinstance(body["model"], str):
         raise MalformedRequest("model: Input should be a valid string")
     limit = body["max_tokens"]
@@ -145,7 +153,8 @@ def error_body(kind: ErrorKind) -> EmulatedError:
 
 def invalid_request(message: str) -> EmulatedError:
     """Make an error response with status 400 and this message."""
-    return make_error(400, "invalid_request_error", message)
+    details = NO_THREAD_DETAILS if message == NO_THREAD else None
+    return make_error(400, "invalid_request_error", message, details=details)
 
 
 def error_event(body: bytes) -> bytes:

@@ -21,12 +21,23 @@ def make_error(
     *,
     retryable: bool = False,
     headers: Mapping[str, str] = {},  # never changed
+    details: Mapping[str, object] | None = None,
 ) -> EmulatedError:
     """Make an error response; `retryable` says whether the same request may succeed later."""
-    body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": _ID}
+    error: dict[str, object] = {"type": kind, "message": message}
+    if details is not None:
+        error["details"] = details
+    body = {"type": "error", "error": error, "request_id": _ID}
     own_headers = {"request-id": _ID, "x-should-retry": "true" if retryable else "false"}
     return EmulatedError(status, body, {**own_headers, **headers})
 
+
+NO_THREAD = "thread: This request cannot be held in a thread"
+"""The message for a request whose history the server would have to keep. The SDK then sends it all."""
+NO_THREAD_DETAILS: Mapping[str, object] = {
+    "error_code": "thread_unsupported_request",
+    "unsupported": ["thread"],
+}
 
 _LIMITS = {
     "retry-after": "1",

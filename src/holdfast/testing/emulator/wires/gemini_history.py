@@ -92,23 +92,24 @@ def check_contents(body: Mapping[str, Any], *, signed: bool) -> None:
     open_calls: list[_Json] = []
     asked = False
     for at, content in enumerate(contents):
-        role, parts = _check_content(content, at)
-        if open_calls and role == "model" and _is_empty_text(parts):
-            continue
+        _check_content(content, at)
+    contents = _join_chunks(contents)
+    for content in contents:
+        parts = content["parts"]
         calls = _get_values(parts, "functionCall")
         responses = _get_values(parts, "functionResponse")
         if open_calls or responses:
             _match_responses(open_calls, responses)
         if calls and not asked:
             raise MalformedRequest(_BEFORE_CALL)
-        open_calls, asked = calls, role == "user"
+        open_calls, asked = calls, content.get("role") != "model"
     if open_calls:
         raise MalformedRequest(_COUNTS)
     if signed:
         _check_signed(contents)
 
 
-def _check_content(content: object, at: int) -> tuple[str, list[_Json]]:
+def _check_content(content: object, at: int) -> None:
     where = f"GenerateContentRequest.contents[{at}]"
     if not isinstance(content, dict):
         raise MalformedRequest(f"Invalid value at 'contents[{at}]' (type.googleapis.com/Content)")
@@ -127,7 +128,18 @@ def _check_content(content: object, at: int) -> tuple[str, list[_Json]]:
                 "initialized field\n"
             )
         _check_part(part, role, f"contents[{at}].parts[{number}]")
-    return "model" if role == "model" else "user", parts
+
+
+def _join_chunks(contents: list[_Json]) -> list[_Json]:
+    """Return the contents with those of one model turn as one: an SDK keeps each chunk of a stream."""
+    joined: list[_Json] = []
+    for content in contents:
+        parts = _parts_of(content)
+        if joined and content.get("role") == "model" == joined[-1].get("role"):
+            joined[-1] = {"role": "model", "parts": [*joined[-1]["parts"], *parts]}
+        else:
+            joined.append({**content, "parts": parts})
+    return joined
 
 
 def _check_part(part: _Json, role: str, where: str) -> None:
@@ -203,11 +215,6 @@ def _parts_of(content: _Json) -> list[_Json]:
     return [parts] if isinstance(parts, dict) else parts
 
 
-def _is_empty_text(parts: list[_Json]) -> bool:
-    """Whether a content is the empty end of a stream, which an SDK keeps as a content of its own."""
-    return all(part.get("text") == "" and len(part) == 1 for part in parts)
-
-
 def _get_values(parts: list[_Json], name: str) -> list[_Json]:
     return [value for part in parts if (value := get_field(part, name)) is not None]
 
@@ -224,10 +231,8 @@ def read_contents(body: Mapping[str, Any]) -> tuple[Message, ...]:
             Message("system", tuple(Text(text) for text in texts if isinstance(text, str)))
         )
     calls: list[ToolCall] = []
-    for content in body["contents"]:
-        if calls and content.get("role") == "model" and _is_empty_text(_parts_of(content)):
-            continue
-        parts = tuple(_read_part(part, calls) for part in _parts_of(content))
+    for content in _join_chunks(body["contents"]):
+        parts = tuple(_read_part(part, calls) for part in content["parts"])
         if content.get("role") == "model":
             calls = [part for part in parts if isinstance(part, ToolCall)]
             found.append(Message("assistant", parts))
