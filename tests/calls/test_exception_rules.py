@@ -164,12 +164,11 @@ async def test_the_decorator_without_brackets_keeps_an_async_function_async() ->
     assert await double(21) == 42
 
 
-def test_the_decorator_without_brackets_refuses_a_generator() -> None:
+def test_the_decorator_without_brackets_takes_a_generator() -> None:
     def numbers() -> Any:
         yield 1
 
-    with pytest.raises(ConfigurationError, match="generator"):
-        resilient(numbers)
+    assert list(resilient(numbers)()) == [1]
 
 
 async def test_each_retry_is_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

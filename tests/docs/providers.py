@@ -64,7 +64,7 @@ def _sdk_calls() -> Emulator:
     overloaded = ErrorResponse("overloaded", {"retry-after-ms": "1"})
     return Emulator(
         lambda request: routine if "JSON" in request.text else "Porto is in Portugal.",
-        faults=[overloaded, None, None, None, None, ErrorResponse("bad_key")],
+        faults=[overloaded, None, None, None, None, None, ErrorResponse("bad_key")],
     )
 
 

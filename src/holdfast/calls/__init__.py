@@ -1,6 +1,6 @@
 """Helpers for calls that you make yourself with a vendor's SDK: read, check and retry them.
 
-This room must never import an SDK or open a connection; it reads objects only by their fields.
+This room must never import an SDK or open a connection; it knows objects only by their fields.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class HttpBody:
     Attributes:
         wire: the wire of the body; "" until it is detected.
 
-    >>> body = HttpBody(HttpReply(status=503))
+    >>> body = HttpBody(HttpReply(status=503), Quirks())
     >>> body.feed(b"<html>"), [delta.error.category.value for delta in body.close()]
     ([], ['transient'])
     """

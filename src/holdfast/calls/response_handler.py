@@ -46,7 +46,7 @@ from holdfast.core.errors import (
     UnexpectedTypeError,
     UnterminatedError,
 )
-from holdfast.core.messages import FinishReason
+from holdfast.core.messages import FinishReason, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -247,7 +247,8 @@ class ResponseHandler:
                 usage=reply.usage,
                 reply=known_reply,
             )
-        partial, info = self._buffered_text() or reply.text, classify(error)
+        partial = self._buffered_text() or reply.text or _partial_text(error)
+        info = classify(error)
         return CallResult(
             kind=kind_of_failure(error),
             user_message=failure_text(error, info, reply.raw_finish, partial),
@@ -334,6 +335,12 @@ class ResponseHandler:
         if empty_error is None:
             return NoTextError(reason)
         return type(empty_error)(reason, info=empty_error.info, partial=empty_error.partial)
+
+
+def _partial_text(error: Exception) -> str:
+    """Return the text that an error of another call holds."""
+    partial = getattr(error, "partial", None)
+    return partial.text if isinstance(partial, Reply) else ""
 
 
 def _used_error() -> ConfigurationError:
