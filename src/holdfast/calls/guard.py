@@ -239,29 +239,34 @@ def resilient(
     )
 
     def decorate(function: Callable[A, R]) -> Callable[A, R]:
-        check_call(function)
-
-        @functools.wraps(function)
-        async def streaming(*args: A.args, **kwargs: A.kwargs) -> AsyncIterator[object]:
-            stream = await guard.call(function, *args, **kwargs)
-            async with cast("OpenedAsyncStream", stream) as pieces:
-                async for piece in pieces:
-                    yield piece
-
-        @functools.wraps(function)
-        async def waiting(*args: A.args, **kwargs: A.kwargs) -> object:
-            return await guard.call(function, *args, **kwargs)
-
-        @functools.wraps(function)
-        def blocking(*args: A.args, **kwargs: A.kwargs) -> object:
-            _refuse_running_loop(function)
-            return asyncio.run(guard.call(function, *args, **kwargs))
-
-        if inspect.isasyncgenfunction(_unwrap_partial(function)):
-            return cast("Callable[A, R]", streaming)
-        return cast("Callable[A, R]", waiting if is_async(function) else blocking)
+        return _wrap_function(guard, function)
 
     return decorate
+
+
+def _wrap_function(guard: Guard, function: Callable[A, R]) -> Callable[A, R]:
+    """Return a function of the same kind that calls this one with a guard."""
+    check_call(function)
+
+    @functools.wraps(function)
+    async def streaming(*args: A.args, **kwargs: A.kwargs) -> AsyncIterator[object]:
+        stream = await guard.call(function, *args, **kwargs)
+        async with cast("OpenedAsyncStream", stream) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    @functools.wraps(function)
+    async def waiting(*args: A.args, **kwargs: A.kwargs) -> object:
+        return await guard.call(function, *args, **kwargs)
+
+    @functools.wraps(function)
+    def blocking(*args: A.args, **kwargs: A.kwargs) -> object:
+        _refuse_running_loop(function)
+        return asyncio.run(guard.call(function, *args, **kwargs))
+
+    if inspect.isasyncgenfunction(_unwrap_partial(function)):
+        return cast("Callable[A, R]", streaming)
+    return cast("Callable[A, R]", waiting if is_async(function) else blocking)
 
 
 def _is_strategy(value: object) -> bool:

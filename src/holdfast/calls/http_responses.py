@@ -8,10 +8,11 @@ sends a request, and never returns a body that is not a reply.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from inspect import isawaitable, iscoroutine
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
 
 from msgspec import Struct
 
+from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.foreign_fields import (
     find_response_secrets,
     first_field,
@@ -42,6 +43,8 @@ _CODECS: Mapping[str, type[OpenAIChat | ResponsesCodec | AnthropicCodec | Gemini
     "gemini": Gemini,
 }
 _DEFAULT = "openai_chat"
+_LONGEST_START = 64 * 1024
+"""Bytes in which an event tells the wire of a stream; otherwise the whole body does at its end."""
 _PATHS = (
     ("/chat/completions", "openai_chat"),
     ("/responses", "openai_responses"),
@@ -80,7 +83,8 @@ def find_http_response(source: object) -> object | None:
     >>> find_http_response({"choices": []}) is None
     True
     """
-    response = own_values(source).get("http_response") or source
+    inner = own_values(source).get("http_response")
+    response = source if inner is None else inner
     if isinstance(response, Mapping) or hasattr(type(response), "model_dump"):
         return None
     headers = first_field(response, "headers", "_headers")
@@ -95,7 +99,15 @@ def read_http_response(source: object) -> object:
         UnexpectedTypeError: the body is not there yet, and reading it would have to be awaited.
     """
     response = find_http_response(source)
-    return source if response is None else _read_head(response, b"".join(_iterate_body(response)))
+    if response is None:
+        return source
+    body = _loaded_body(response)
+    if body is None:
+        try:
+            body = b"".join(_iterate_body(response))
+        finally:
+            _close(response)
+    return _read_head(response, body)
 
 
 async def aload_http_body(source: object) -> None:
@@ -103,9 +115,8 @@ async def aload_http_body(source: object) -> None:
     response = find_http_response(source)
     if response is None or _loaded_body(response) is not None:
         return
-    value = _awaited_read(response)
     try:
-        await value
+        await _awaited_read(response)
     finally:
         await _aclose(response)
 
@@ -198,11 +209,20 @@ async def _awaited_read(response: object) -> bytes:
     return value
 
 
+def _close(response: object) -> None:
+    close = getattr(response, "close", None)
+    if callable(close) and not iscoroutinefunction(close):
+        with ErrorCatcher():
+            close()
+
+
 async def _aclose(response: object) -> None:
-    close = getattr(response, "aclose", None) or getattr(response, "close", None)
-    closing = close() if callable(close) else None
-    if isawaitable(closing):
-        await closing
+    close = getattr(response, "aclose", None)
+    if callable(close):
+        with ErrorCatcher():
+            await close()
+    else:
+        _close(response)
 
 
 class HttpBody:
@@ -240,7 +260,8 @@ class HttpBody:
             # The page of an error may have no end.
             del self._buffer[LARGEST_BODY:]
             return []
-        self.wire = self.wire or _detect_stream_wire(bytes(self._buffer))
+        if not self.wire and len(self._buffer) <= _LONGEST_START:
+            self.wire = _detect_stream_wire(bytes(self._buffer))
         return self._open_decoder() if self.wire else []
 
     def close(self) -> list[Delta]:

@@ -69,7 +69,7 @@ class ObjectFold:
 
     def read_chunk(self, source: object) -> list[Delta]:
         """Return the deltas of one chunk or event; none for an object of an unknown wire."""
-        if isinstance(source, HttpReply | bytes):
+        if isinstance(source, HttpReply) or (isinstance(source, bytes) and self._http is not None):
             return self._read_http(source)
         return self._read_object(_unwrap_chunk(convert_response(source)), whole=False)
 
@@ -104,7 +104,7 @@ class ObjectFold:
         return replace(assembled, reply=replace(assembled.reply, usage=usage))
 
     def _read_http(self, source: HttpReply | bytes) -> list[Delta]:
-        """Read the head of an HTTP response or a piece of its body; pieces without a head are ignored."""
+        """Read the head of an HTTP response, or a piece of its body after it."""
         if isinstance(source, HttpReply):
             self._http = HttpBody(source, self._quirks)
             source = source.body

@@ -57,6 +57,8 @@ class OpenedStream:
         return piece
 
     def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self._stream, name)
 
     def __enter__(self) -> Self:
@@ -108,6 +110,8 @@ class OpenedAsyncStream:
         return piece
 
     def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self._stream, name)
 
     async def __aenter__(self) -> Self:

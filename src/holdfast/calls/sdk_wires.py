@@ -99,8 +99,8 @@ class _GeminiWire:
             source if self._has_wire_names else _to_wire_names(source), "candidates"
         )
         text = wire_object.get("text")
-        if isinstance(text, str) and not wire_object["candidates"]:
-            # An object with only a text, as wrappers and tests create it.
+        if isinstance(text, str) and source.get("candidates") == []:
+            # A wrapper of a response, as tests create it: its text, and an empty list of candidates.
             wire_object = {**wire_object, "candidates": [{"content": {"parts": [{"text": text}]}}]}
         return wire_object
 
