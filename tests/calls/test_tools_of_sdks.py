@@ -57,6 +57,15 @@ def find(name: str) -> str:
 
 Start = Callable[[], Any]
 
+_clients: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_clients() -> Iterator[None]:
+    yield
+    while _clients:
+        _clients.pop().close()
+
 
 def gemini_config(genai: Any, **calling: Any) -> Any:
     types = genai.types
@@ -68,8 +77,7 @@ def chat(provider: Emulator) -> Start:
     genai = pytest.importorskip("google.genai")
     client = gemini_client(genai, provider)
     talk = client.chats.create(model="demo", config=gemini_config(genai))
-    # The client closes itself when nothing refers to it.
-    return lambda _client=client: talk.send_message_stream("go")
+    return lambda: talk.send_message_stream("go")
 
 
 def models(provider: Emulator, **calling: Any) -> Start:
@@ -85,13 +93,16 @@ def ignoring(provider: Emulator) -> Start:
 
 def gemini_client(genai: Any, provider: Emulator) -> Any:
     base = provider.base_url_for("gemini").removesuffix("/v1beta")
-    return genai.Client(api_key="any", http_options=genai.types.HttpOptions(base_url=base))
+    client = genai.Client(api_key="any", http_options=genai.types.HttpOptions(base_url=base))
+    _clients.append(client)
+    return client
 
 
 def runner(provider: Emulator, *, streamed: bool = False) -> Start:
     anthropic = pytest.importorskip("anthropic")
     base = provider.base_url_for("anthropic")
     client = anthropic.Anthropic(base_url=base, api_key="any", max_retries=0)
+    _clients.append(client)
     tools = [anthropic.beta_tool(look), anthropic.beta_tool(find)]
     return lambda: client.beta.messages.tool_runner(
         model="demo",

@@ -31,7 +31,12 @@ from holdfast.testing.emulator import (
     thinking,
 )
 from holdfast.testing.emulator.emulated_request import MalformedRequest
-from holdfast.testing.emulator.wires.anthropic import parse_request, render_chunks, render_whole
+from holdfast.testing.emulator.wires.anthropic import (
+    invalid_request,
+    parse_request,
+    render_chunks,
+    render_whole,
+)
 from holdfast.testing.emulator.wires.emulator_wire import Rendering
 from holdfast.testing.emulator.wires.signatures import sign_text
 
@@ -162,6 +167,15 @@ def test_missing_thoughts_are_refused_while_thinking_is_enabled() -> None:
 def test_a_body_that_is_not_a_request(body: bytes) -> None:
     with pytest.raises(MalformedRequest):
         parse_request("", VERSION, body)
+
+
+def test_a_thread_is_refused_as_one_that_the_server_cannot_hold() -> None:
+    with pytest.raises(MalformedRequest) as refused:
+        parsed(USER, thread={"type": "create"})
+    error: Any = invalid_request(str(refused.value)).body
+    assert error["error"]["details"]["error_code"] == "thread_unsupported_request"
+    plain: Any = invalid_request("max_tokens: Field required").body
+    assert "details" not in plain["error"]
 
 
 def test_a_request_without_a_version_is_refused() -> None:

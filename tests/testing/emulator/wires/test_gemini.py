@@ -98,6 +98,14 @@ def test_a_request_in_neutral_form() -> None:
     assert (request.model, request.stream) == ("gemini-3-pro", False)
 
 
+def test_the_contents_of_one_streamed_turn_are_one_message() -> None:
+    thought, first, second = [{"role": "model", "parts": [part]} for part in CALLING["parts"]]
+    end = {"role": "model", "parts": [{"text": ""}]}
+    request = parsed(USER, thought, first, second, end, ANSWERED)
+    assert [message.role for message in request.messages] == ["user", "assistant", "tool"]
+    assert [call.id for call in request.messages[1].calls] == ["c1", "c2"]
+
+
 def test_both_spellings_of_a_field_are_read() -> None:
     system = {"parts": {"text": "Be brief."}}
     snake = {"function_call": {"name": "weather"}, "thought_signature": sign_text("weather({})")}
