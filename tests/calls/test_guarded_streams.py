@@ -251,6 +251,19 @@ async def test_the_managers_of_streams_are_retried_too(kind: str, *, is_async: b
     assert send_message_streaming(lambda: iter(pieces)).text == "Porto"
 
 
+async def test_a_manager_that_sends_its_request_later_is_refused() -> None:
+    httpx, openai = pytest.importorskip("httpx"), pytest.importorskip("openai")
+    client = openai.OpenAI(base_url="http://127.0.0.1:1", api_key="any", max_retries=0)
+    create = client.chat.completions.with_streaming_response.create
+    with httpx.Client() as session, client:
+        for late in (
+            lambda: session.stream("GET", "http://127.0.0.1:1"),
+            lambda: create(model="demo", messages=MESSAGES),
+        ):
+            with pytest.raises(ConfigurationError, match="returns a context manager"):
+                await execute(RETRY, late)
+
+
 class TestResults:
     """Results of `send_message` behind the strategies."""
 

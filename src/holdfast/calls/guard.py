@@ -26,6 +26,7 @@ from holdfast.calls.opened_streams import (
     aopen_stream_start,
     close_opened,
     is_async_stream,
+    is_lazy_manager,
     is_stream,
 )
 from holdfast.core.argument_checks import check_arguments, check_value
@@ -112,7 +113,8 @@ class Guard:
         with the same attributes. The strategies do not see what happens after that.
 
         Raises:
-            ConfigurationError: the function is not callable, or a cache would keep a stream.
+            ConfigurationError: the function is not callable, returns a context manager that sends
+                the request later, or a cache would keep a stream.
             Exception: the last exception of the function, or the exception of a strategy.
         """
         check_call(function)
@@ -150,6 +152,8 @@ class Guard:
         except Exception as error:  # noqa: BLE001  # REASON: here an exception becomes a value
             await close_opened(value)
             return self._fail(error, call)
+        if is_lazy_manager(value):
+            raise _late_work_error(call.key, "a context manager")
         if isinstance(value, CallResult) and value.error is not None:
             return self._fail(value.error, call)
         if problem is not None:
@@ -371,11 +375,15 @@ def check_repeatable(function: object) -> None:
     plain = _unwrap_partial(function)
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         name = getattr(plain, "__qualname__", "function")
-        raise ConfigurationError(
-            "function",
-            f"{name} returns a generator, whose work happens after the call",
-            fix="Wrap a function that reads the whole response and returns it",
-        )
+        raise _late_work_error(name, "a generator")
+
+
+def _late_work_error(name: str, kind: str) -> ConfigurationError:
+    return ConfigurationError(
+        "function",
+        f"{name} returns {kind}, whose work happens after the call",
+        fix="Wrap a function that reads the whole response and returns it",
+    )
 
 
 def _cached_stream_error(name: str) -> ConfigurationError:

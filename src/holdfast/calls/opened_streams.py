@@ -18,6 +18,15 @@ from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.core.errors import EmptyResponseError
 
 _MANAGER = "StreamManager"
+_LAZY_MANAGERS = frozenset(
+    {
+        "_GeneratorContextManager",
+        "_AsyncGeneratorContextManager",
+        "ResponseContextManager",
+        "AsyncResponseContextManager",
+    }
+)
+"""Managers of contextlib (`httpx.stream` makes one) and of the SDKs' `with_streaming_response`."""
 _SDK_FIELDS = ("response", "completion_stream", "until_done")
 """An iterator with one of these is the stream or the tool runner of an SDK. A cursor of a database has none."""
 
@@ -182,6 +191,11 @@ def is_async_stream(value: object) -> TypeGuard[AsyncSource]:
     if isinstance(value, AbstractAsyncContextManager) and _is_manager(value):
         return True
     return isinstance(value, AsyncIterator) and _has_sdk_field(value)
+
+
+def is_lazy_manager(value: object) -> bool:
+    """Whether this is a context manager that sends its request when it is entered, after the call."""
+    return type(value).__name__ in _LAZY_MANAGERS
 
 
 def _is_manager(value: object) -> bool:
