@@ -27,6 +27,8 @@ FAILED = LastTurn(1, "failed")
 class OneTurn:
     """A journal with one turn, of the request "r"."""
 
+    tenant = "acme"
+
     async def read_by_keys(self, _run: str, _keys: Collection[str]) -> list[SimpleNamespace]:
         return [SimpleNamespace(event=TurnOpened("t1", 0.0, user("Hi."), request="r"))]
 

@@ -321,6 +321,18 @@ def test_a_stream_without_its_end_is_not_a_success(body: bytes) -> None:
     assert assembled.reply.text.startswith("Ye")
 
 
+def test_a_message_that_is_whole_in_its_first_event_has_its_reason_there() -> None:
+    use = {**USE, "input": {"city": "Porto"}}
+    first = started(content=[use], stop_reason="tool_use")
+    reply = read(first + event("message_stop")).reply
+    assert (reply.kind, reply.finish) == (ReplyKind.COMPLETE, FinishReason.TOOL_CALLS)
+    assert [call.name for call in reply.calls] == ["weather"]
+    early = started(stop_reason="end_turn") + text(0, "Yes") + event("message_stop")
+    more = first + text(1, "Ye") + event("message_stop")
+    for body in (early, more, first):
+        assert isinstance(read(body).error, UnterminatedError)
+
+
 def test_truncation_is_an_error_with_the_partial_text() -> None:
     error = read(whole({"type": "text", "text": "Long"}, reason="max_tokens")).error
     assert isinstance(error, TruncatedError)

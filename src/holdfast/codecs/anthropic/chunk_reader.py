@@ -68,6 +68,7 @@ class AnthropicChunkReader(ReplyReader):
         "_hosted_names",
         "_last_index",
         "_usage",
+        "_whole_message",
         "ended",
         "plain_kinds",
     )  # fmt: skip
@@ -82,6 +83,8 @@ class AnthropicChunkReader(ReplyReader):
         self._container: object = None
         # The last event of the message had an empty stop reason, as some servers send it.
         self._ends_quietly = False
+        # The first event, if it had all content of the message, and the reason for its end.
+        self._whole_message: _Object | None = None
         self.plain_kinds: dict[int, str] = {}
         self.ended = False
 
@@ -109,9 +112,13 @@ class AnthropicChunkReader(ReplyReader):
             case "content_block_stop":
                 self._stop_block(self._block_index(event), out)
             case "message_start":
-                self._open_message(_dict_or_empty(event.get("message")), out)
+                message = _dict_or_empty(event.get("message"))
+                self._open_message(message, out)
+                # A call of the server's own code comes as a whole message in its first event.
+                self._whole_message = message if message.get("content") else None
             case "message_delta":
                 ending = _dict_or_empty(event.get("delta"))
+                self._whole_message = None
                 self._ends_quietly = not self._blocks and ending.get("stop_reason", 0) in ("", None)
                 self._close_message(ending, out)
                 self._add_usage(event.get("usage"), out)
@@ -187,6 +194,8 @@ class AnthropicChunkReader(ReplyReader):
             out.append(ReplyFinished(finish_reason(reason), reason))
 
     def _end_message(self, out: list[Delta], *, whole: bool = False) -> None:
+        if self._whole_message is not None:
+            self._close_message(self._whole_message, out)
         self._stop_all_blocks(out)
         self.ended = True
         if self._ends_quietly:
@@ -204,6 +213,7 @@ class AnthropicChunkReader(ReplyReader):
             self._stop_block(index, out)
         self._last_index = index
         self._ends_quietly = False
+        self._whole_message = None
         kind = string_or_empty(block.get("type"))
         own_fields = _READ.get(kind)
         if own_fields is None:
