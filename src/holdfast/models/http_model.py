@@ -349,17 +349,20 @@ class HttpModel:
         assembler: Assembler,
         call: CallContext[ModelRequest],
     ) -> None:
-        publish, ready = call.execution.publish, call.execution.ready
+        execution = call.execution
+        publish, ready = execution.publish, execution.ready
         slow_to_begin = self._timeouts.first_content is not None
         meter = ReplyMeter(self._reply_limits, self._safe_size, assembler)
         try:
-            while data := await response.read():
+            # Looked at before each piece: somebody may begin to read in the middle of a reply.
+            while data := await response.read(gather=not execution.has_live_reader()):
                 meter.note_bytes(len(data))
                 if not (deltas := decoder.feed(data)):
                     continue
                 assembler.feed_all(deltas)
                 if publish is not None:
-                    _publish_visible(deltas, publish)
+                    live = execution.has_live_reader()
+                    _publish_visible(deltas if live else join_texts(deltas), publish)
                 # A server that is slow to begin may send the role of its reply at once.
                 if not slow_to_begin or assembler.has_visible_parts:
                     response.note_content()
@@ -368,6 +371,10 @@ class HttpModel:
                 if assembler.ended:
                     await _drain_response(response)
                     break
+        except CancelledError:
+            # What has arrived and was not read belongs to the partial reply too.
+            assembler.feed_all(decoder.feed(response.read_arrived()))
+            raise
         except TransportError:
             # A body that breaks off after the proof that it is complete counts as ended.
             if not assembler.is_complete:
@@ -421,6 +428,26 @@ def _publish_visible(deltas: list[Delta], publish: Callable[[Notice], None]) -> 
     for delta in deltas:
         if type(delta) in _VISIBLE:
             publish(delta)  # type: ignore[arg-type]  # _VISIBLE holds the union's deltas
+
+
+def join_texts(deltas: list[Delta]) -> list[Delta]:
+    """Join adjacent texts of the same part, for a listener that does not read them as they arrive.
+
+    >>> join_texts([TextDelta("Hel"), TextDelta("lo"), TextDelta("!", 1)])
+    [TextDelta(text='Hello', index=0), TextDelta(text='!', index=1)]
+    """
+    joined: list[Delta] = []
+    pieces: list[str] = []
+    for at, delta in enumerate(deltas):
+        if type(delta) is not TextDelta:
+            joined.append(delta)
+            continue
+        pieces.append(delta.text)
+        following = deltas[at + 1] if at + 1 < len(deltas) else None
+        if type(following) is not TextDelta or following.index != delta.index:
+            joined.append(TextDelta("".join(pieces), delta.index))
+            pieces.clear()
+    return joined
 
 
 async def _drain_response(response: Response) -> None:

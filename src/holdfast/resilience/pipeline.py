@@ -111,7 +111,8 @@ class ExecutionContext(Struct, frozen=True):
     """What the operations of one run share: the clock, randomness, and where notices go.
 
     `publish` and `ready` are None when nobody listens. `ready` waits until the listener has caught
-    up, so that a slow reader slows the socket and does not fill the memory. `keep_partial` is called
+    up, so that a slow reader slows the socket and does not fill the memory. `is_watched` tells whether
+    the listener reads deltas as they arrive; None if it always does. `keep_partial` is called
     with the partial reply when an attempt is cancelled, and `note_retry` with each scheduled retry.
     """
 
@@ -121,6 +122,11 @@ class ExecutionContext(Struct, frozen=True):
     ready: Callable[[], Awaitable[None]] | None = None
     keep_partial: Callable[[Reply], None] | None = None
     note_retry: Callable[[RetryScheduled], None] | None = None
+    is_watched: Callable[[], bool] | None = None
+
+    def has_live_reader(self) -> bool:
+        """Whether somebody reads deltas as they arrive, at this moment."""
+        return self.publish is not None and (self.is_watched is None or self.is_watched())
 
     def emit(self, notice: Notice) -> None:
         """Publish, if somebody listens."""

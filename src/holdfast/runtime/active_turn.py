@@ -191,6 +191,8 @@ class ActiveTurn:
             ready=ready,
             keep_partial=self.partial_reply.save,
             note_retry=note_retry,
+            # An observer reads all deltas.
+            is_watched=None if channel is None or observers else channel.is_watched,
         )
         written = plan.instructions.fixed or ""
         self.hooks = TurnHooks(plan.chain, opened.folds, self._collect_facts(), written)

@@ -363,6 +363,10 @@ class _ChildChannel(Channel):
             return FromAgent(self._key, (self._name, *item.chain), item.item)
         return FromAgent(self._key, (self._name,), item)
 
+    def is_watched(self) -> bool:
+        """Whether the reader of the caller needs deltas as they arrive."""
+        return self._event_sink.is_watched()
+
     async def ready(self) -> None:
         """Wait while the reader of the caller is far behind."""
         await self._event_sink.ready()

@@ -194,4 +194,5 @@ def make_event_sink(env: ExecutionContext, emit: Callable[[Notice], None]) -> Ev
     publish, ready = env.publish, env.ready
     if publish is None or ready is None:
         return None
-    return EventSink(publish, emit, ready, live=ready is not wait_for_nobody)
+    live = ready is not wait_for_nobody
+    return EventSink(publish, emit, ready, env.has_live_reader, live=live)

@@ -60,12 +60,14 @@ class EventSink(Struct, frozen=True):
         publish: publishes one notice.
         emit: publishes a notice of the tool's own code, from any thread.
         ready: waits until a slow reader has caught up.
+        is_watched: tells whether somebody reads deltas as they arrive.
         live: whether the stream has a reader, and not only observers.
     """
 
     publish: Callable[[Notice], None]
     emit: Callable[[Notice], None]
     ready: Callable[[], Awaitable[None]]
+    is_watched: Callable[[], bool]
     live: bool = True
 
 

@@ -1,12 +1,13 @@
 """One request and its response over the client library, and the objects that requests share.
 
 `http_failures` turns every exception of the library into a TransportError. For each piece of a body,
-only two reads of the clock are added.
+only two reads of the clock are added. A reader that gathers is not woken for each piece: the pieces
+wait in the buffer of the library.
 """
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, Future, get_running_loop
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -15,7 +16,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 import aiohttp
-from aiohttp import ClientResponse, ClientSession, ClientTimeout
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, StreamReader
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
 from aiohttp.hdrs import CONTENT_TYPE
@@ -113,12 +115,15 @@ class SharedClient:
         return client_timeout
 
     def _make_session(self) -> ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=self._connections,
+            keepalive_timeout=self._idle,
+            ssl=True if self._tls is None else self._tls,
+        )
+        # The library has no public option for the class of its connections.
+        connector._factory = partial(_GatheringHandler, loop=get_running_loop())  # noqa: SLF001
         session = ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=self._connections,
-                keepalive_timeout=self._idle,
-                ssl=True if self._tls is None else self._tls,
-            ),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": "holdfast"},
             request_class=_WatchedRequest,
@@ -135,6 +140,17 @@ class _WatchedRequest(ClientRequest):
         _used_connections.check_connection(conn)
         _watching.get().start(partial(_abort_connection, conn))
         return super().send(conn)
+
+
+class _GatheringHandler(ResponseHandler):
+    """A connection that wakes a reader that gathers when the buffer is full."""
+
+    def pause_reading(self) -> None:
+        """Stop reading from the socket until the reader has emptied the buffer."""
+        super().pause_reading()
+        waiter = self._payload._eof_waiter if self._payload is not None else None  # noqa: SLF001
+        if waiter is not None:
+            _wake(waiter)
 
 
 class _Headers(Mapping[str, str]):
@@ -245,8 +261,12 @@ class Exchange:
             self._watchdog.drop_connection()
             self._response.close()
 
-    async def read(self) -> bytes:
-        """Return the next piece of the body; b"" at its end."""
+    async def read(self, *, gather: bool = False) -> bytes:
+        """Return the next piece of the body; b"" at its end.
+
+        Args:
+            gather: wait for the end of the body, a full buffer, or the next look at what has arrived.
+        """
         if self._ended:
             return b""
         watch, waits, content = self._watchdog, self._waits, self._response.content
@@ -255,9 +275,11 @@ class Exchange:
         waits.count += 1
         failure: TransportError | None = None
         try:
-            data = await content.readany()
+            if gather and self._body_began:
+                await self._wait_for_more(content)
+            data = self.read_arrived() or await content.readany()
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
-            data = self._read_arrived()
+            data = self.read_arrived()
             if not data:
                 failure = self._abort_request(error)
         except CancelledError as cancelled:
@@ -280,9 +302,36 @@ class Exchange:
             watch.note_piece()
         return data
 
+    def read_arrived(self) -> bytes:
+        """Return the bytes that wait in the buffer, also those that came before the connection broke."""
+        content = self._response.content
+        if content.at_eof():
+            return b""
+        pieces = content._buffer  # noqa: SLF001
+        if len(pieces) > 1:
+            joined = b"".join(pieces)  # the library does some work for each piece
+            pieces.clear()
+            pieces.append(joined)
+        return content._read_nowait(-1) if pieces else b""  # noqa: SLF001
+
     def note_content(self) -> None:
         """Record that the last piece held content."""
         self._watchdog.note_content()
+
+    async def _wait_for_more(self, content: StreamReader) -> None:
+        """Wait until the body has ended or broken, the buffer is full, or bytes are seen at a look."""
+        protocol = content._protocol  # noqa: SLF001
+        is_over = content.is_eof() or content.exception() is not None or not protocol.connected
+        if is_over or protocol._reading_paused:  # noqa: SLF001
+            return
+        waiter: Future[None] = get_running_loop().create_future()
+        content._eof_waiter = waiter  # noqa: SLF001
+        self._watchdog.begin_looks(partial(_look_for_bytes, content, waiter))
+        try:
+            await waiter
+        finally:
+            content._eof_waiter = None  # noqa: SLF001
+            self._watchdog.end_looks()
 
     def _make_request(self, session: ClientSession) -> Awaitable[ClientResponse]:
         """Make the request of the library; it is sent when the returned object is awaited."""
@@ -297,11 +346,6 @@ class Exchange:
             allow_redirects=False,
             timeout=self._client.connect_timeout(self._timeouts),
         )
-
-    def _read_arrived(self) -> bytes:
-        """Return the bytes that came before the connection broke, which the library does not return."""
-        content = self._response.content
-        return content._read_nowait(-1) if content._buffer else b""  # noqa: SLF001
 
     def _end_body(self, failure: TransportError | None) -> bytes:
         if failure is not None:
@@ -344,6 +388,19 @@ class Exchange:
         if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
             return _unsendable_error(self._request, destination)
         return transport_error(error, destination, watch.timeouts)
+
+
+def _look_for_bytes(content: StreamReader, waiter: Future[None]) -> bool:
+    """Wake a reader that gathers if bytes have come; returns whether they have."""
+    has_bytes = bool(content._buffer)  # noqa: SLF001
+    if has_bytes:
+        _wake(waiter)
+    return has_bytes
+
+
+def _wake(waiter: Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _abort_connection(connection: Connection) -> bool:

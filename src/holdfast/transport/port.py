@@ -77,12 +77,20 @@ class Response(Protocol):
         """The headers, with names in lower case; repeated ones are joined by a comma."""
         ...
 
-    async def read(self) -> bytes:
+    async def read(self, *, gather: bool = False) -> bytes:
         """Return the next decompressed piece of the body; b"" at and after its end.
+
+        Args:
+            gather: return a larger piece, for a reader that nobody watches: the rest of the body at its
+                end, and until then what has arrived, at least about four times a second.
 
         Raises:
             TransportError: the body was cut, or a timeout expired.
         """
+        ...
+
+    def read_arrived(self) -> bytes:
+        """Return, without waiting, what has arrived of the body since the last piece; b"" for nothing."""
         ...
 
     def note_content(self) -> None:

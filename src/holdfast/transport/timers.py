@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Handle
 from collections.abc import Callable
-from math import inf
+from math import floor, inf
 
 from holdfast.transport.port import Timeouts
 
 # A timer that is later than this was delayed by a blocked loop, which could not read either.
 _LATE = 0.05
 _GRACE = 0.1
+# A reader that gathers looks four times a second. Looks fall on sixteen points of a second, so that the
+# looks of thousands of requests need no more than sixteen timers a second.
+_LOOK = 0.25
+_LOOKS_GRID = 16
 
 
 class TimerWheel:
@@ -48,6 +52,10 @@ class TimerWheel:
         without work costs less than a new timer for each request.
         """
         self._due.pop(watchdog, None)
+
+    def next_look(self) -> float:
+        """Return the time of the next look of a reader that gathers, in seconds of the loop."""
+        return floor((self.time() + _LOOK) * _LOOKS_GRID) / _LOOKS_GRID
 
     def _wake_at(self, when: float) -> None:
         if self._wakes_at <= when:
@@ -87,6 +95,7 @@ class Watchdog:
         "_grace_due",
         "_limit",
         "_limit_code",
+        "_look",
         "_reader_left_at",
         "_silent_since",
         "_timers",
@@ -104,6 +113,7 @@ class Watchdog:
         self._grace_due = -inf
         self._due = inf
         self._drop: Callable[[], bool] | None = None
+        self._look: Callable[[], bool] | None = None
         self.timeouts = timeouts
         self.expired_limit = ""
 
@@ -144,6 +154,19 @@ class Watchdog:
         """End the wait: a piece came, and its reader processes it."""
         self._reader_left_at = self._timers.time()
 
+    def begin_looks(self, look: Callable[[], bool]) -> None:
+        """Call `look` four times a second, and before a limit expires, while the reader gathers.
+
+        Args:
+            look: wakes the reader if bytes have come, and returns whether they have.
+        """
+        self._look = look
+        self._set_alarm(min(self._due, self._timers.next_look()))
+
+    def end_looks(self) -> None:
+        """Stop calling `look`."""
+        self._look = None
+
     def note_body_start(self) -> None:
         """Record the first piece: from now on, the limit until the first content or between pieces applies."""
         if self.timeouts.first_content is None:
@@ -179,15 +202,16 @@ class Watchdog:
     def check_limits(self) -> None:
         """Close the connection if a limit has expired; otherwise schedule the next check."""
         self._due = inf
+        has_bytes = self._look is not None and self._look()
         now = self._timers.time()
         due = min(
             self._deadline, (now if self._reader_left_at else self._silent_since) + self._limit
         )
         if now < due:
-            self._set_alarm(due)
+            self._set_alarm(due if self._look is None else min(due, self._timers.next_look()))
             return
-        if now - due > _LATE and due > self._grace_due + _GRACE:
-            # Data that arrived meanwhile is in the socket, so it may be read first. Data without
+        if (has_bytes or now - due > _LATE) and due > self._grace_due + _GRACE:
+            # Data that arrived meanwhile was not read yet, so it may be read first. Data without
             # content extends the limit a little, and this must not be repeated.
             self._grace_due = due
             self._set_alarm(now + _GRACE)

@@ -281,6 +281,7 @@ class TurnRunner:
         async with begin() as stream:
             turn.stream = stream
             stream.leave_questions()
+            stream.deliver_live_while(lambda: turn.live is not None and turn.live.readers > 0)
             if turn.is_cancelled:
                 stream.cancel(by=turn.cancelled_by)
             elif turn.is_left:

@@ -170,6 +170,17 @@ class RunStream(Generic[T]):
         self._channel.abandon()
         return await asyncio.shield(self._require_task())
 
+    def deliver_live_while(self, is_live: Callable[[], bool]) -> None:
+        """Deliver text as it arrives only while somebody needs it, which costs less.
+
+        While nobody does, the pieces of a reply are read together, about four times a second and at
+        its end, and fewer and larger deltas are delivered.
+
+        Args:
+            is_live: tells whether somebody needs text as it arrives, at this moment; it must be fast.
+        """
+        self._channel.deliver_live_while(is_live)
+
     def leave_questions(self) -> None:
         """Answer no questions from this stream. It can still be read.
 

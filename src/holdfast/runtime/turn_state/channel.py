@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TypeAlias
 
 from holdfast.core.errors import ConfigurationError
@@ -42,6 +43,7 @@ class Channel:
         "_closed",
         "_failure",
         "_has_dropped",
+        "_is_live",
         "_items",
         "_read_waiters",
         "_reader",
@@ -56,6 +58,7 @@ class Channel:
         self.saved_before = 0
         """The number of records of the session before the first event here."""
         self._items: deque[Item] = deque()
+        self._is_live: Callable[[], bool] | None = None
         self._closed = False
         self._has_dropped = False
         self._failure: BaseException | None = None
@@ -84,6 +87,14 @@ class Channel:
                 "the reader of a run is %d items behind, so notices of hooks and tools are dropped",
                 MOST_UNREAD,
             )
+
+    def deliver_live_while(self, is_live: Callable[[], bool]) -> None:
+        """Say when the reader needs deltas as they arrive; otherwise they may come in larger pieces."""
+        self._is_live = is_live
+
+    def is_watched(self) -> bool:
+        """Whether the reader needs deltas as they arrive, at this moment."""
+        return not self._closed and (self._is_live is None or self._is_live())
 
     async def ready(self) -> None:
         """Wait while the reader is far behind."""
