@@ -60,14 +60,16 @@ class BodyReader:
         if self.problem is not None:
             return []
         if self.sse is None:
-            self._buffer += data
-            if not self._looks_like_stream():
-                if len(self._buffer) > self._limit:
-                    self._buffer.clear()
-                    self.problem = NotAReply("body", f"more than {self._limit} bytes")
-                return []
-            self.sse, data = SseDecoder(self._limit), bytes(self._buffer)
-            self._buffer.clear()
+            if self._buffer or not self._looks_like_stream(data):
+                self._buffer += data
+                if not self._looks_like_stream(self._buffer):
+                    if len(self._buffer) > self._limit:
+                        self._buffer.clear()
+                        self.problem = NotAReply("body", f"more than {self._limit} bytes")
+                    return []
+                data = bytes(self._buffer)
+                self._buffer.clear()
+            self.sse = SseDecoder(self._limit)
         try:
             return self.sse.feed(data)
         except EventTooLargeError as error:
@@ -106,10 +108,10 @@ class BodyReader:
             self.problem = self.problem or NotAReply(RESPONSE_OBJECT, kind)
         return value
 
-    def _looks_like_stream(self) -> bool:
-        if self._buffer[:1] == b"{":
+    def _looks_like_stream(self, body: bytes | bytearray) -> bool:
+        if body[:1] == b"{":
             return False
-        start = bytes(self._buffer[:64]).removeprefix(_BOM).lstrip(_BLANK)
+        start = bytes(body[:64]).removeprefix(_BOM).lstrip(_BLANK)
         if len(start) < _ENOUGH:
             return start[:1] == b":" or any(start.startswith(name + b":") for name in _FIELDS[:4])
         if self._declared_stream and start[:1] not in _WHOLE:

@@ -117,33 +117,35 @@ class SseDecoder:
 
     def _feed_any(self, data: bytes) -> list[SseEvent]:
         data = self._normalise_newlines(data)
-        buffer = self._buffer
-        # Start one byte early: the two LF may be in different pieces.
-        start = max(len(buffer) - 1, 0)
-        buffer += data
-        if not self._past_bom and not self._skip_bom():
+        if not self._past_bom and not (data := self._skip_bom(data)):
             return []
-        if buffer.find(b"\n\n", start if len(buffer) > start else 0) < 0:
+        buffer = self._buffer
+        # A large piece is copied as seldom as possible, which costs as much as reading its events.
+        end = data.rfind(b"\n\n") + 2
+        if end < 2:
+            # The two LF may be in different pieces.
+            end = 1 if buffer[-1:] == data[:1] == b"\n" else 0
+        if not end:
+            buffer += data
             if len(buffer) > self._limit:
                 raise EventTooLargeError(self._limit, [])
             return []
-        text, end = bytes(buffer), buffer.rfind(b"\n\n") + 2
-        if end <= self._limit and (events := _split_data_events(text[:end])) is not None:
-            buffer[:] = text[end:]
+        text = b"".join((buffer, data[:end])) if buffer else data[:end]
+        buffer[:] = data[end:]
+        if len(text) <= self._limit and (events := _split_data_events(text)) is not None:
             return events
-        *blocks, rest = text.split(b"\n\n")
-        buffer[:] = rest
-        return self._parse_blocks(blocks)
+        return self._parse_blocks(text.split(b"\n\n")[:-1])
 
-    def _skip_bom(self) -> bool:
-        """Drop a byte order mark at the start; return False while more bytes are needed to decide."""
-        buffer = self._buffer
-        if len(buffer) < 3 and _BOM.startswith(bytes(buffer)):
-            return False
-        if buffer.startswith(_BOM):
-            del buffer[:3]
+    def _skip_bom(self, data: bytes) -> bytes:
+        """Drop a byte order mark at the start; return nothing while more bytes are needed to decide."""
+        if self._buffer:
+            data = bytes(self._buffer) + data
+            self._buffer.clear()
+        if len(data) < len(_BOM) and _BOM.startswith(data):
+            self._buffer += data
+            return b""
         self._past_bom = True
-        return True
+        return data.removeprefix(_BOM)
 
     def _normalise_newlines(self, data: bytes) -> bytes:
         if self._after_cr and data:
