@@ -81,6 +81,7 @@ class Case(Struct, frozen=True, kw_only=True):
         budgets: what is made of the samples.
         pairs: how many samples of each side; `quick` in a quick run.
         apart: every sample in a process of its own, for what is about memory.
+        same_requests: both sides send the same requests, which a test compares too.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Case(Struct, frozen=True, kw_only=True):
     pairs: int = 40
     quick: int = 9
     apart: bool = False
+    same_requests: bool = True
 
 
 class Timed(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,11 @@ The model's name selects the scenario, `<kind>-<number>`:
     parallel-N    one iteration of N calls, then a short answer
     stream-N      an answer of N text deltas, sent as fast as the socket takes them
     paced-N       the same in ten portions, 20 ms apart
+    drip-N        the same with each text in a write of its own, 10 ms apart, and the end with the last
+    burst-N       the same in one write
 
 A streamed body is framed as common servers do it: one event per delta and one HTTP chunk per event,
-`BATCH` of them in each write. Events carry all the fields that the vendor sends, because
+if nothing else is said `BATCH` of them in each write. Events carry all the fields that the vendor sends, because
 skipping what is not read is part of the work. This module must never keep state about a client.
 """
 
@@ -26,10 +28,16 @@ BATCH = 16
 PORTIONS = 10
 """Portions of a paced stream."""
 
+ENDING = 4
+"""What follows the texts: the finish reason, the usage, the end marker, and the end of the body."""
+
+_PAUSES = {"paced": 0.02, "drip": 0.01}
+
 ANSWER = "It will be sunny in Porto, with a light wind from the north and 24 degrees at noon."
 ARGUMENTS = '{"city": "Porto", "days": 3}'
 TOOL = "weather"
 
+_LONG = frozenset({"stream", "paced", "drip", "burst"})
 _WORDS = ANSWER.split(" ")
 _FINGERPRINT = "fp_9b1f0c7d2e"
 _CREATED = 1_760_000_000
@@ -41,13 +49,14 @@ Pieces = tuple[bytes, ...]
 """A whole HTTP response, cut where the server writes."""
 
 
-def answer(body: bytes) -> tuple[Pieces, bool]:
-    """The response to a request body, and whether its pieces are sent slowly."""
+def answer(body: bytes) -> tuple[Pieces, float]:
+    """The response to a request body, and the seconds between the beginnings of two of its pieces."""
     found = _NAME.search(body)
     model = found[1].decode() if found else "text"
     # A call id stands in every tool message and nowhere else, whatever the spacing of the JSON.
     done = body.count(b'"tool_call_id"') if model.startswith(("tools", "parallel")) else 0
-    return render(model, done, _STREAM.search(body) is not None), model.startswith("paced")
+    pause = _PAUSES.get(model.partition("-")[0], 0.0)
+    return render(model, done, _STREAM.search(body) is not None), pause
 
 
 @cache
@@ -59,12 +68,12 @@ def render(model: str, done: int, streamed: bool) -> Pieces:
         return _calls(model, done, 1, streamed)
     if kind == "parallel" and done < count:
         return _calls(model, done, count, streamed)
-    texts = _texts(count) if kind in {"stream", "paced"} else _texts(len(_WORDS))
+    texts = _texts(count) if kind in _LONG else _texts(len(_WORDS))
     if not streamed:
         return _whole(model, {"role": "assistant", "content": "".join(texts)}, "stop")
     deltas: list[dict[str, object]] = [{"role": "assistant", "content": "", "refusal": None}]
     deltas += [{"content": text} for text in texts]
-    return _events(model, deltas, "stop", PORTIONS if kind == "paced" else 0)
+    return _events(model, deltas, "stop", kind)
 
 
 def _texts(count: int) -> list[str]:
@@ -91,7 +100,7 @@ def _calls(model: str, done: int, count: int, streamed: bool) -> Pieces:
             {"tool_calls": [{"index": index, "function": {"arguments": ARGUMENTS[at : at + 7]}}]}
             for at in range(0, len(ARGUMENTS), 7)
         ]
-    return _events(model, deltas, "tool_calls", 0)
+    return _events(model, deltas, "tool_calls")
 
 
 def _usage() -> dict[str, object]:
@@ -122,13 +131,16 @@ def _whole(model: str, message: dict[str, object], finish: str) -> Pieces:
     return (_head(head) + body,)
 
 
-def _events(model: str, deltas: list[dict[str, object]], finish: str, portions: int) -> Pieces:
+def _events(model: str, deltas: list[dict[str, object]], finish: str, kind: str = "") -> Pieces:
     chunks = [_chunk(_event(model, delta)) for delta in deltas]
     chunks.append(_chunk(_event(model, {}, finish)))
     chunks.append(_chunk(_event(model, None)))
     chunks.append(_chunk(b"data: [DONE]\n\n"))
     chunks.append(b"0\r\n\r\n")
-    size = -(-len(chunks) // portions) if portions else BATCH
+    if kind == "drip":
+        chunks[-ENDING - 1 :] = [b"".join(chunks[-ENDING - 1 :])]
+    sizes = {"paced": -(-len(chunks) // PORTIONS), "drip": 1, "burst": len(chunks)}
+    size = sizes.get(kind, BATCH)
     pieces = [b"".join(chunks[at : at + size]) for at in range(0, len(chunks), size)]
     head = _head("content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n")
     return (head + pieces[0], *pieces[1:])

@@ -16,7 +16,6 @@ from benchmarks.replies import Pieces, answer
 
 HOST = "127.0.0.1"
 BACKLOG = 4096
-PORTION_SECONDS = 0.02
 
 Watch = Callable[[bytes], None]
 
@@ -59,13 +58,13 @@ class Exchange(asyncio.Protocol):
         while len(self._buffer) >= self._needed and (request := self._take()) is not None:
             if self._watch is not None:
                 self._watch(request)
-            pieces, slowly = answer(request)
+            pieces, pause = answer(request)
             if self._transport is None:
                 return
             if len(pieces) == 1:
                 self._transport.write(pieces[0])
             else:
-                task = asyncio.ensure_future(self._send(pieces, PORTION_SECONDS if slowly else 0))
+                task = asyncio.ensure_future(self._send(pieces, pause))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
@@ -88,13 +87,16 @@ class Exchange(asyncio.Protocol):
         return body
 
     async def _send(self, pieces: Pieces, pause: float) -> None:
-        for piece in pieces:
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        for number, piece in enumerate(pieces):
             await self._room.wait()
             if self._transport is None:
                 return
             self._transport.write(piece)
             if pause:
-                await asyncio.sleep(pause)
+                # From the beginning, so that no delay of this machine adds to the next one.
+                await asyncio.sleep(begin + pause * (number + 1) - loop.time())
 
 
 @contextlib.asynccontextmanager

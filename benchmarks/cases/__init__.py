@@ -15,6 +15,7 @@ from benchmarks.cases import (
     response_budgets,
     streamed_deltas,
     tool_iterations,
+    unwatched,
     wire_deltas,
 )
 
@@ -30,6 +31,8 @@ CASES: tuple[Case | Commands | Timed, ...] = (
     long_loop.CASE,
     long_history.CASE,
     many_streams.CASE,
+    unwatched.CASE,
+    unwatched.BURST_CASE,
     idle_session.CASE,
     hooks.ONE,
     hooks.IDLE,

@@ -14,6 +14,7 @@ from benchmarks import built_ins
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.hooks import AFTER, BEFORE, WRAP, Middleware
 
+LONG = ["stream-200", "paced-200", "drip-200", "burst-1000"]
 two_sided = [case for case in CASES if isinstance(case, Case)]
 
 
@@ -46,7 +47,8 @@ async def test_both_sides_send_the_same_and_read_the_same(case: Case, served: Se
     assert ours == floor
     assert floor.text.startswith(ANSWER[:10])
     # A side may have asked before, to have a history.
-    assert our_bodies[-len(floor_bodies) :] == floor_bodies
+    if case.same_requests:
+        assert our_bodies[-len(floor_bodies) :] == floor_bodies
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_the_built_ins_are_as_many_as_the_table_says(
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("scenario", ["text", "tools-1", "parallel-8", "stream-200", "paced-200"])
+@pytest.mark.parametrize("scenario", ["text", "tools-1", "parallel-8", *LONG])
 def test_the_server_frames_its_answer_as_it_announces(scenario: str, streamed: bool) -> None:
     head, _, body = b"".join(render(scenario, 0, streamed)).partition(b"\r\n\r\n")
 
