@@ -22,6 +22,7 @@ from benchmarks.cases import (
 CASES: tuple[Case | Commands | Timed, ...] = (
     one_turn.CASE,
     one_turn.STREAMED,
+    one_turn.DURABLE,
     tool_iterations.CASE,
     parallel_calls.CASE,
     parallel_calls.MARGINAL,

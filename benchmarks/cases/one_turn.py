@@ -1,16 +1,22 @@
 """One turn without tools: one request, one reply, its text and its usage.
 
 `agent.run` receives the reply as a stream, or whole where the provider's row says so, as that of `vllm`
-does. There is a case for both.
+does. There is a case for both, and one for a turn that is saved in a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from benchmarks.case import Budget, Case, Seen, Turn, each
 from benchmarks.floor import KEY, Client, Usage, encode
+
+if TYPE_CHECKING:
+    from holdfast import Journal
 
 QUESTION = "What will the weather be in Porto tomorrow?"
 
@@ -64,10 +70,20 @@ async def streaming(url: str) -> AsyncIterator[Turn]:
 
 
 @asynccontextmanager
-async def _agent(model: str, url: str) -> AsyncIterator[Turn]:
+async def durable(url: str) -> AsyncIterator[Turn]:
+    """`agent.run`, with streamed replies and a journal in a file."""
+    from holdfast import SqliteJournal  # noqa: PLC0415 - not in the floor's process
+
+    with TemporaryDirectory() as folder, SqliteJournal(Path(folder) / "journal.db") as journal:
+        async with _agent("openai:text", url, journal) as turn:
+            yield turn
+
+
+@asynccontextmanager
+async def _agent(model: str, url: str, journal: Journal | None = None) -> AsyncIterator[Turn]:
     from holdfast import Agent  # noqa: PLC0415 - not in the floor's process
 
-    agent = Agent(model, base_url=url, api_key=KEY)
+    agent = Agent(model, base_url=url, api_key=KEY, journal=journal)
 
     async def turn(_: str) -> Seen:
         result = await agent.run(QUESTION)
@@ -92,4 +108,14 @@ STREAMED = Case(
     scenario="text",
     sample=each("text", times=50),
     budgets=(Budget(metric="cpu", what="one turn, no tools, its reply streamed", limit=2.0),),
+)
+
+DURABLE = Case(
+    name="durable-turn",
+    floor=streaming_floor,
+    ours=durable,
+    scenario="text",
+    sample=each("text", times=20),
+    budgets=(Budget(metric="cpu", what="one turn, its reply streamed, saved in a file"),),
+    quick=5,
 )

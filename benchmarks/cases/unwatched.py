@@ -153,7 +153,9 @@ BURST_CASE = Case(
     scenario=BURST,
     sample=each(BURST, times=10),
     budgets=(
-        Budget(metric="cpu", what="`run`: 1,000 tokens at once, against openai's client", limit=1.0),
+        Budget(
+            metric="cpu", what="`run`: 1,000 tokens at once, against openai's client", limit=1.0
+        ),
     ),
     pairs=20,
     same_requests=False,

@@ -174,7 +174,9 @@ async def test_what_has_arrived_belongs_to_the_partial_reply_of_a_turn_that_ends
     assert said == "one two three "
 
 
-async def test_who_subscribes_in_the_middle_gets_what_came_so_far_and_is_live_from_then_on() -> None:
+async def test_who_subscribes_in_the_middle_gets_what_came_so_far_and_is_live_from_then_on() -> (
+    None
+):
     at_three, may_go_on = asyncio.Event(), asyncio.Event()
 
     async def wait_at_three(at: int) -> None:

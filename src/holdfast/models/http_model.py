@@ -9,7 +9,7 @@ asked again without streaming. API keys are in the headers of the endpoint, and 
 from __future__ import annotations
 
 from asyncio import CancelledError, timeout
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
@@ -41,7 +41,7 @@ from holdfast.core.detached_errors import (
 from holdfast.core.errors import HoldfastError, TransportError, exception_for
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
-from holdfast.core.notices import AttemptAbandoned, AttemptStarted, Notice
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted
 from holdfast.core.reply_limits import ReplyLimits
 from holdfast.core.secret_values import NO_SECRETS, SecretValues
 from holdfast.models.addresses import join_address, show_address
@@ -52,6 +52,7 @@ from holdfast.resilience.cache.decision import account_scope
 from holdfast.resilience.pipeline import (
     CallContext,
     Done,
+    ExecutionContext,
     Failed,
     Outcome,
     failed_outcome,
@@ -349,8 +350,7 @@ class HttpModel:
         assembler: Assembler,
         call: CallContext[ModelRequest],
     ) -> None:
-        execution = call.execution
-        publish, ready = execution.publish, execution.ready
+        execution, ready = call.execution, call.execution.ready
         slow_to_begin = self._timeouts.first_content is not None
         meter = ReplyMeter(self._reply_limits, self._safe_size, assembler)
         try:
@@ -359,10 +359,7 @@ class HttpModel:
                 meter.note_bytes(len(data))
                 if not (deltas := decoder.feed(data)):
                     continue
-                assembler.feed_all(deltas)
-                if publish is not None:
-                    live = execution.has_live_reader()
-                    _publish_visible(deltas if live else join_texts(deltas), publish)
+                _take_deltas(deltas, assembler, execution)
                 # A server that is slow to begin may send the role of its reply at once.
                 if not slow_to_begin or assembler.has_visible_parts:
                     response.note_content()
@@ -379,10 +376,7 @@ class HttpModel:
             # A body that breaks off after the proof that it is complete counts as ended.
             if not assembler.is_complete:
                 raise
-        deltas = decoder.close()
-        assembler.feed_all(deltas)
-        if publish is not None:
-            _publish_visible(deltas, publish)
+        _take_deltas(decoder.close(), assembler, execution)
         meter.check_end()
 
     def _make_decoder(self, response: Response, partial: Reply | None) -> Decoder:
@@ -423,9 +417,12 @@ def _find_resume_time(
     return None if wait is None else clock.monotonic() + wait
 
 
-def _publish_visible(deltas: list[Delta], publish: Callable[[Notice], None]) -> None:
-    """Publish the deltas that users see."""
-    for delta in deltas:
+def _take_deltas(deltas: list[Delta], assembler: Assembler, execution: ExecutionContext) -> None:
+    """Add deltas to the reply, and publish those that users see."""
+    assembler.feed_all(deltas)
+    if (publish := execution.publish) is None:
+        return
+    for delta in deltas if execution.has_live_reader() else join_texts(deltas):
         if type(delta) in _VISIBLE:
             publish(delta)  # type: ignore[arg-type]  # _VISIBLE holds the union's deltas
 

@@ -293,13 +293,7 @@ class Exchange:
             self._ended = True  # the body has ended, so the watchdog has nothing to wait for
             return data
         watch.end_wait()
-        if not self._body_began:
-            self._body_began = True
-            watch.note_body_start()
-        elif self._all_is_content and not data.isspace():
-            watch.note_content()
-        else:
-            watch.note_piece()
+        self._note_piece(data)
         return data
 
     def read_arrived(self) -> bytes:
@@ -317,6 +311,15 @@ class Exchange:
     def note_content(self) -> None:
         """Record that the last piece held content."""
         self._watchdog.note_content()
+
+    def _note_piece(self, data: bytes) -> None:
+        if not self._body_began:
+            self._body_began = True
+            self._watchdog.note_body_start()
+        elif self._all_is_content and not data.isspace():
+            self._watchdog.note_content()
+        else:
+            self._watchdog.note_piece()
 
     async def _wait_for_more(self, content: StreamReader) -> None:
         """Wait until the body has ended or broken, the buffer is full, or bytes are seen at a look."""
