@@ -22,8 +22,9 @@ _TEXT = """\
 
 Written by `python -m benchmarks --save`. `floor` is aiohttp and msgspec doing the same requests and
 reading the same fields with the least code; both sides are medians. The comparison is the median
-over pairs of samples taken in turns, with its least and its most. For the deltas of the other wires
-the floor is Chat Completions; for the objects of the vendors' SDKs it is the budget of seed 004. Of
+over pairs of samples taken in turns, with its least and its most. For a paced reply to `run` the floor
+is a bare asyncio protocol that appends what the socket has, and for a burst it is openai's client, which
+asks for a whole reply. For the deltas of the other wires the floor is Chat Completions; for the objects of the vendors' SDKs it is the budget of seed 004. Of
 the twenty built-ins sixteen (idle) and fifteen (working) have hooks; the others are settings.
 
 {versions}

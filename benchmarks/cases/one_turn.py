@@ -16,7 +16,7 @@ from benchmarks.case import Budget, Case, Seen, Turn, each
 from benchmarks.floor import KEY, Client, Usage, encode
 
 if TYPE_CHECKING:
-    from holdfast import Journal
+    from holdfast.journal import Journal
 
 QUESTION = "What will the weather be in Porto tomorrow?"
 

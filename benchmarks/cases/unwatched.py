@@ -61,7 +61,7 @@ async def appending(url: str) -> AsyncIterator[Turn]:
     """A bare protocol on one connection."""
     place = urlsplit(url)
     loop = asyncio.get_running_loop()
-    _, protocol = await loop.create_connection(Appending, place.hostname, place.port)
+    _, protocol = await loop.create_connection(Appending, place.hostname or "", place.port or 80)
 
     async def turn(scenario: str) -> Seen:
         messages = [{"role": "user", "content": QUESTION}]
