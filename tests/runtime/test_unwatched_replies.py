@@ -101,14 +101,20 @@ async def test_a_stream_with_a_reader_is_live() -> None:
     assert not any(transport.gathered)
 
 
-async def test_a_run_with_an_observer_is_live() -> None:
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_run_with_an_observer_is_live(streamed: bool) -> None:
     transport, texts = RecordedTransport(), []
 
     def observe(seen: object) -> None:
         if isinstance(item := getattr(seen, "item", None), TextDelta):
             texts.append(item.text)
 
-    await agent(transport, observers=[observe]).run("go")
+    clerk = agent(transport, observers=[observe])
+    if streamed:
+        async with clerk.stream("go") as run:
+            await run.wait()
+    else:
+        await clerk.run("go")
     assert texts == list(WORDS)
     assert not any(transport.gathered)
 
