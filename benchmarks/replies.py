@@ -11,8 +11,8 @@ The model's name selects the scenario, `<kind>-<number>`:
     burst-N       the same in one write
 
 A streamed body is framed as common servers do it: one event per delta and one HTTP chunk per event,
-if nothing else is said `BATCH` of them in each write. Events carry all the fields that the vendor sends, because
-skipping what is not read is part of the work. This module must never keep state about a client.
+if nothing else is said `BATCH` of them in each write. Events carry all the fields that the vendor
+sends, because skipping what is not read is part of the work. This module must never keep state about a client.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from tests.transport.raw import Client, RawServer, Serve
@@ -29,7 +30,9 @@ def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timers, "_LOOK", 3600.0)
 
 
-def send(transport: HttpTransport, server: RawServer, limits: Timeouts = PATIENT):  # type: ignore[no-untyped-def]
+def send(
+    transport: HttpTransport, server: RawServer, limits: Timeouts = PATIENT
+) -> AbstractAsyncContextManager[Response]:
     return transport.send(HttpRequest("POST", server.url, (), b"{}"), limits)
 
 
