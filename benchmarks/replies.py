@@ -9,6 +9,7 @@ The model's name selects the scenario, `<kind>-<number>`:
     paced-N       the same in ten portions, 20 ms apart
     drip-N        the same with each text in a write of its own, 10 ms apart, and the end with the last
     burst-N       the same in one write
+    sent          the time at which the last write of the reply before was made, on the monotonic clock
 
 A streamed body is framed as common servers do it: one event per delta and one HTTP chunk per event,
 if nothing else is said `BATCH` of them in each write. Events carry all the fields that the vendor
@@ -49,12 +50,19 @@ Pieces = tuple[bytes, ...]
 """A whole HTTP response, cut where the server writes."""
 
 
-def answer(body: bytes) -> tuple[Pieces, float]:
-    """The response to a request body, and the seconds between the beginnings of two of its pieces."""
+def answer(body: bytes, sent_at: float = 0.0) -> tuple[Pieces, float]:
+    """The response to a request body, and the seconds between the beginnings of two of its pieces.
+
+    Args:
+        body: the request.
+        sent_at: when the last write of the reply before was made.
+    """
     found = _NAME.search(body)
     model = found[1].decode() if found else "text"
     # A call id stands in every tool message and nowhere else, whatever the spacing of the JSON.
     done = body.count(b'"tool_call_id"') if model.startswith(("tools", "parallel")) else 0
+    if model == "sent":
+        model = f"sent-{sent_at:.6f}"
     pause = _PAUSES.get(model.partition("-")[0], 0.0)
     return render(model, done, _STREAM.search(body) is not None), pause
 
@@ -63,12 +71,14 @@ def answer(body: bytes) -> tuple[Pieces, float]:
 def render(model: str, done: int, streamed: bool) -> Pieces:
     """The response of the scenario `model` after `done` tool results."""
     kind, _, number = model.partition("-")
-    count = int(number or 0)
+    count = int(number or 0) if kind != "sent" else 0
     if kind == "tools" and done < count:
         return _calls(model, done, 1, streamed)
     if kind == "parallel" and done < count:
         return _calls(model, done, count, streamed)
     texts = _texts(count) if kind in _LONG else _texts(len(_WORDS))
+    if kind == "sent":
+        texts = [number]
     if not streamed:
         return _whole(model, {"role": "assistant", "content": "".join(texts)}, "stop")
     deltas: list[dict[str, object]] = [{"role": "assistant", "content": "", "refusal": None}]

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import ClassVar
 
 from benchmarks.replies import Pieces, answer
 
@@ -22,6 +24,9 @@ Watch = Callable[[bytes], None]
 
 class Exchange(asyncio.Protocol):
     """One connection: requests with a Content-Length in, prepared responses out."""
+
+    sent_at: ClassVar = 0.0
+    """When the last piece of a reply in pieces was written, on any connection."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch
@@ -58,7 +63,7 @@ class Exchange(asyncio.Protocol):
         while len(self._buffer) >= self._needed and (request := self._take()) is not None:
             if self._watch is not None:
                 self._watch(request)
-            pieces, pause = answer(request)
+            pieces, pause = answer(request, Exchange.sent_at)
             if self._transport is None:
                 return
             if len(pieces) == 1:
@@ -94,6 +99,7 @@ class Exchange(asyncio.Protocol):
             if self._transport is None:
                 return
             self._transport.write(piece)
+            Exchange.sent_at = time.monotonic()
             if pause:
                 # From the beginning, so that no delay of this machine adds to the next one.
                 await asyncio.sleep(begin + pause * (number + 1) - loop.time())
