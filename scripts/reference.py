@@ -275,8 +275,8 @@ def fault_setting(field: msgspec.structs.FieldInfo) -> str:
 FIGURES = {
     "one turn, no tools": "a turn without tools, its reply whole",
     "one turn, no tools, its reply streamed": "the same, its reply streamed (the default of most providers)",
+    "one turn, its reply streamed, saved in a file": "a durable turn: the same again, saved in an SQLite file",
     "`run`: 200 tokens of 10 ms, against appending": "`run` with a reply of 200 tokens, 10 ms apart; the minimal code only collects the bytes",
-    "one turn, its reply streamed, saved in a file": "a durable turn: the same as the turn above it, saved in an SQLite file",
     "one tool iteration of 10 in a row": "an iteration with a tool",
     "one streamed delta": "a streamed delta",
     "1,000 streams at once: wall time": "1,000 streams at once: wall time",

@@ -121,7 +121,8 @@ class SharedClient:
             ssl=True if self._tls is None else self._tls,
         )
         # The library has no public option for the class of its connections.
-        connector._factory = partial(_GatheringHandler, loop=get_running_loop())  # noqa: SLF001
+        factory: partial[ResponseHandler] = partial(_GatheringHandler, loop=get_running_loop())
+        connector._factory = factory  # noqa: SLF001
         session = ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
