@@ -7,7 +7,7 @@ wait in the buffer of the library.
 
 from __future__ import annotations
 
-from asyncio import CancelledError, Future, get_running_loop
+from asyncio import AbstractEventLoop, CancelledError, Future, get_running_loop
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -121,8 +121,7 @@ class SharedClient:
             ssl=True if self._tls is None else self._tls,
         )
         # The library has no public option for the class of its connections.
-        factory: partial[ResponseHandler] = partial(_GatheringHandler, loop=get_running_loop())
-        connector._factory = factory  # noqa: SLF001
+        connector._factory = partial(_make_handler, get_running_loop())  # noqa: SLF001
         session = ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -152,6 +151,10 @@ class _GatheringHandler(ResponseHandler):
         waiter = self._payload._eof_waiter if self._payload is not None else None  # noqa: SLF001
         if waiter is not None:
             _wake(waiter)
+
+
+def _make_handler(loop: AbstractEventLoop) -> ResponseHandler:
+    return _GatheringHandler(loop)
 
 
 class _Headers(Mapping[str, str]):
