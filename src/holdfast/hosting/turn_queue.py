@@ -23,7 +23,7 @@ from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.port import Journal
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.runtime.open_runs.queued_turns import (
+from holdfast.runtime.open_runs.turn_entries import (
     find_entry_of_last_turn,
     find_entry_of_turn,
     is_queued_turn,

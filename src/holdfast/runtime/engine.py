@@ -247,7 +247,7 @@ class Engine(Generic[T]):
         require_asyncio()
         check_names("Agent.recover", keywords, RECOVER_NAMES)
         turn = self._check_continued(read_continued_turn("", output, keywords))
-        from holdfast.runtime.open_runs.queued_turns import is_queued_turn
+        from holdfast.runtime.open_runs.turn_entries import is_queued_turn
 
         journal = self.require_journal("recover from")
         timing = RecoveryTime(keywords.get("seconds", DEFAULT_SECONDS))

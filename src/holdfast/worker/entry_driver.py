@@ -25,8 +25,8 @@ from holdfast.journal.inbox.queue_limits import QUOTA_REACHED
 from holdfast.journal.inbox.submitting import SECONDS_OF_A_DAY
 from holdfast.journal.journal_errors import JournalError
 from holdfast.runtime.finalize import Parking
-from holdfast.runtime.open_runs.queued_turns import find_entry_of_turn
 from holdfast.runtime.open_runs.recovery import read_time_to_continue
+from holdfast.runtime.open_runs.turn_entries import find_entry_of_turn
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
 from holdfast.worker.token_quota import TokenQuota
 

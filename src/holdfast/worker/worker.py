@@ -37,7 +37,7 @@ from holdfast.journal.inbox.worker_entries import WorkerInfo, find_seconds_to_li
 from holdfast.journal.journal_errors import JournalError, JournalVersionError
 from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
-from holdfast.runtime.open_runs.queued_turns import find_entry_of_last_turn
+from holdfast.runtime.open_runs.turn_entries import find_entry_of_last_turn
 from holdfast.worker.dispatcher import DirectTurns, Dispatcher
 from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.entry_driver import EntryDriver, is_answered

@@ -28,7 +28,7 @@ class PatternWeight(Struct, frozen=True):
     positions: int
 
 
-class _Group:
+class _GroupWeight:
     """The sums of a group that is being read, and the weight of its last item."""
 
     __slots__ = ("last", "size", "total")
@@ -58,12 +58,12 @@ def weigh_pattern(pattern: str) -> PatternWeight:
     >>> weigh_pattern(r"\w{1,20}")
     PatternWeight(size=2000, positions=20)
     """
-    groups, at = [_Group()], 0
+    groups, at = [_GroupWeight()], 0
     while at < len(pattern):
         mark = pattern[at]
         at += 1
         if mark == "(":
-            groups.append(_Group())
+            groups.append(_GroupWeight())
         elif mark == ")" and len(groups) > 1:
             inner = groups.pop()
             groups[-1].add(inner.size + 1, inner.total + 1)
