@@ -13,6 +13,7 @@ from tests.server.serving import Api, in_path, serve
 from holdfast import Agent, Limits, ModelSettings, ToolPermission, tool
 from holdfast.core.messages import Reply, ToolCall, Usage
 from holdfast.server import create_app
+from holdfast.server.api.request_bodies import SettingsBody
 from holdfast.testing import ScriptedModel
 
 
@@ -135,6 +136,8 @@ async def test_a_wrong_body_names_its_field() -> None:
         ({**good, "limits": {"iterations": 0}}, "limits.iterations"),
         ({**good, "limits": {"many": 1}}, "limits.many"),
         ({**good, "settings": {"extra": {"model": "x"}}}, "settings.extra"),
+        ({**good, "settings": {"cache": "2h"}}, "settings.cache"),
+        ({**good, "settings": {"cache_key": "cachedContents/a"}}, "settings.cache_key"),
         ({**good, "session": "a/t1.i0.tool.0"}, "session"),
         ({**good, "wait": 1e9}, "wait"),
     ]
@@ -308,8 +311,14 @@ async def test_settings_of_a_request_reach_the_model() -> None:
     model = ScriptedModel("Hi.")
     agent = Agent(model, name="payer", settings=ModelSettings(seed=1))
     async with serving(agent) as api:
-        settings = {"temperature": 0.5, "stop": ["x"]}
+        settings = {"temperature": 0.5, "stop": ["x"], "cache": "1h", "cache_key": "payers"}
         body = {"agent": "payer", "message": "Hi.", "settings": settings, "wait": 20}
         assert (await api.post("/turns", body)).json["status"] == "completed"
     sent = model.requests[0].settings
     assert (sent.temperature, sent.stop, sent.seed) == (0.5, ("x",), 1)
+    assert (sent.cache, sent.cache_key) == ("1h", "payers")
+
+
+def test_a_request_may_set_what_an_agent_may_set_but_for_fields_of_the_provider() -> None:
+    assert {*ModelSettings.__struct_fields__} - {*SettingsBody.__struct_fields__} == {"extra"}
+    assert {*SettingsBody.__struct_fields__} <= {*ModelSettings.__struct_fields__}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.hosted_tools import UserLocation, missing_hosted_tool
@@ -46,24 +46,58 @@ class EncodedHead(Struct, frozen=True):
 
 
 class HeadCache:
-    """The heads of the last few requests. The tuple is replaced as a whole, so that threads can share it."""
+    """The heads of the last few requests. The tuple is replaced as a whole, so that threads can share it.
 
-    __slots__ = ("_recent",)
+    Args:
+        wire: the codec's name, for errors.
+        settings: the fields of `ModelSettings` that the codec knows; a request that sets another one is
+            refused before its head is encoded. None knows all.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_recent", "_settings", "_wire")
+
+    def __init__(self, wire: str = "", settings: frozenset[str] | None = None) -> None:
         self._recent: tuple[EncodedHead, ...] = ()
+        self._wire = wire
+        self._settings = settings
 
     def get(
         self, request: ModelRequest, system: tuple[str, ...], encode: Callable[[], bytes]
     ) -> bytes:
-        """Return the bytes of this request's head, from the cache or from `encode`."""
+        """Return the bytes of this request's head, from the cache or from `encode`.
+
+        Raises:
+            ConfigurationError: the codec does not know a setting, or `encode` refuses the request.
+        """
         for head in self._recent:
             if head.fits_request(request, system):
                 return head.encoded
+        if self._settings is not None:
+            refuse_unknown_settings(request.settings, self._settings, self._wire)
         # The messages are removed, so that the cache does not keep a history in memory.
         fresh = EncodedHead(replace(request, messages=(), prefill=""), system, encode())
         self._recent = (fresh, *self._recent[: _CACHED_HEADS - 1])
         return fresh.encoded
+
+
+def refuse_unknown_settings(settings: ModelSettings, known: frozenset[str], wire: str) -> None:
+    """Raise ConfigurationError for a setting that a codec does not know and that is not at its default.
+
+    Args:
+        settings: the settings of a request.
+        known: the names of the fields that the codec declares.
+        wire: the codec's name.
+
+    >>> refuse_unknown_settings(ModelSettings(seed=1), frozenset({"max_tokens"}), "morse")
+    Traceback (most recent call last):
+    holdfast.core.errors.ConfigurationError: settings.seed: has no field on the wire morse. leave it unset
+    """
+    if known.issuperset(settings.__struct_fields__):
+        return
+    for field in fields(settings):
+        if field.name not in known and getattr(settings, field.name) != field.default:
+            problem = f"has no field on the wire {wire}"
+            raise ConfigurationError(f"settings.{field.name}", problem, fix="leave it unset")
 
 
 def to_json(argument: str, value: object) -> bytes:

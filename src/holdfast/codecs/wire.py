@@ -154,14 +154,20 @@ class QuirkyCodec:
 
     Args:
         quirks: how this provider's form of the wire differs from the vendor's; None for no difference.
+
+    A codec declares the fields of `ModelSettings` that its encoder reads, in `settings_read`. It sends
+    them, or refuses what the wire cannot express. Fields in `settings_ignored` have no effect, as the
+    documentation says. Any other field that a request sets is refused.
     """
 
     wire: ClassVar[str]
+    settings_read: ClassVar[frozenset[str]]
+    settings_ignored: ClassVar[frozenset[str]] = frozenset()
     limit_headers: LimitHeaders = LIMITS
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         self.quirks = quirks or Quirks()
-        self._heads = HeadCache()
+        self._heads = HeadCache(self.wire, self.settings_read | self.settings_ignored)
 
     @property
     def name(self) -> str:

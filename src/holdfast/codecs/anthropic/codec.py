@@ -26,6 +26,11 @@ class AnthropicCodec(QuirkyCodec):
     """
 
     wire = WIRE
+    settings_read = frozenset((
+        "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
+        "reasoning_summary", "reasoning_tokens", "stop", "temperature", "tool_choice", "top_p",
+    ))  # fmt: skip
+    settings_ignored = frozenset({"seed"})
     # The usual names come first, because a gateway may add them.
     limit_headers = (
         *LIMITS,

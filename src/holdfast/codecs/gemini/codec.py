@@ -28,6 +28,10 @@ class Gemini(QuirkyCodec):
     """
 
     wire = WIRE
+    settings_read = frozenset((
+        "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
+        "reasoning_summary", "reasoning_tokens", "seed", "stop", "temperature", "tool_choice", "top_p",
+    ))  # fmt: skip
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request as path and body.

@@ -26,6 +26,10 @@ class OpenAIChat(QuirkyCodec):
     """
 
     wire = WIRE
+    settings_read = frozenset((
+        "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
+        "reasoning_summary", "reasoning_tokens", "seed", "stop", "temperature", "tool_choice", "top_p",
+    ))  # fmt: skip
 
     def __init__(self, quirks: Quirks | None = None) -> None:
         super().__init__(quirks)

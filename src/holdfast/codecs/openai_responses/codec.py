@@ -25,6 +25,11 @@ class ResponsesCodec(QuirkyCodec):
     """
 
     wire = WIRE
+    settings_read = frozenset((
+        "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
+        "reasoning_summary", "reasoning_tokens", "stop", "temperature", "tool_choice", "top_p",
+    ))  # fmt: skip
+    settings_ignored = frozenset({"seed"})
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request.

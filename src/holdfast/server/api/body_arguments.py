@@ -59,7 +59,15 @@ def make_keywords(agent: AnyAgent, body: NewTurn, models: Collection[str] = ()) 
 
 
 def make_settings(body: SettingsBody) -> ModelSettings:
-    """Return the settings of the model. Raises ConfigurationError."""
+    """Return the settings of the model.
+
+    Raises:
+        ConfigurationError: a value does not fit, or the cache key is the name of a cached content: it
+            belongs to the account of the provider, and may hold what another tenant wrote.
+    """
+    if body.cache_key is not UNSET and "cachedContents/" in body.cache_key:
+        problem = "must not name a cached content, which only the author of the agent chooses"
+        raise ConfigurationError("settings.cache_key", problem, fix="Use a key of your own")
     return ModelSettings(**_given_fields(body))
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.core.model_request import ReasoningEffort
+from holdfast.core.model_request import CacheTime, ReasoningEffort
 from holdfast.core.questions import Remember
 from holdfast.event_log.stream_items import SessionState
 from holdfast.journal.inbox.entries import EntryState
@@ -116,6 +116,8 @@ class SettingsBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     reasoning_effort: ReasoningEffort | UnsetType = UNSET
     reasoning_tokens: Natural | UnsetType = UNSET
     reasoning_summary: bool | UnsetType = UNSET
+    cache: bool | CacheTime | UnsetType = UNSET
+    cache_key: NonEmpty | UnsetType = UNSET
 
 
 class LimitsBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
