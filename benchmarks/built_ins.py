@@ -79,14 +79,14 @@ async def weather(city: str, days: int) -> str:
     return f"{city}: fair, write to weather@example.org, day {days}"
 
 
-def agent(middlewares: Sequence[AnyMiddleware]) -> Agent[str]:
+def agent(middlewares: Sequence[AnyMiddleware], tool_timeout: float | None = 30.0) -> Agent[str]:
     """An agent of `ITERATIONS` iterations in a turn; a tool has a timeout, whoever sets it."""
     return Agent(
         FromMemory(),
         instructions="Be brief.",
         tools=[weather],
         limits=Limits(iterations=ITERATIONS + 5),
-        tool_timeout=30.0,
+        tool_timeout=tool_timeout,
         middleware=middlewares,
     )
 

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks.case import Case
-from benchmarks.cases import CASES
+from benchmarks.cases import CASES, hooks, one_turn
 from benchmarks.server import serve_apart
 
 RESULTS = Path(__file__).parent / "results" / "instructions.json"
@@ -46,7 +46,11 @@ WORKLOADS = (
     Workload("turn", "one-turn", "text", 200, 1),
     Workload("iteration", "tool-iteration", "tools-10", 24, 10),
     Workload("delta", "delta", "stream-2000", 8, 2000),
+    Workload("in-process iteration", "in-process", "memory", 10, hooks.ITERATIONS),
+    Workload("streamed turn", "streamed-turn", "text", 60, 1),
+    Workload("streamed turn on Responses", "responses-turn", "text", 60, 1),
 )
+COUNTED = (*CASES, hooks.IN_PROCESS, one_turn.RESPONSES)
 
 
 async def run_turns(case: Case, scenario: str, url: str, turns: int) -> None:
@@ -86,23 +90,27 @@ def _count(workload: Workload, url: str, turns: int) -> float:
 def main() -> None:
     """Count, and print each figure beside the saved one."""
     parser = argparse.ArgumentParser(prog="benchmarks.instructions", description=__doc__)
+    names = [workload.what for workload in WORKLOADS]
+    parser.add_argument("--only", choices=names, help="count one of them and print its figure")
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}")
     parser.add_argument("--count", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.count:
         name, scenario, url, turns = options.count
-        (case,) = (one for one in CASES if isinstance(one, Case) and one.name == name)
+        (case,) = (one for one in COUNTED if isinstance(one, Case) and one.name == name)
         asyncio.run(run_turns(case, scenario, url, int(turns)))
         return
     saved = msgspec.json.decode(RESULTS.read_bytes()) if RESULTS.exists() else {}
     counts = {}
     with serve_apart() as url:
         for workload in WORKLOADS:
+            if options.only not in (None, workload.what):
+                continue
             counts[workload.what] = count = round(count_instructions(workload, url))
             before = saved.get(workload.what)
             ratio = f"{count / before:.3f} x the saved {before:,}" if before else "nothing saved"
             print(f"{workload.what}: {count:,} instructions, {ratio}", flush=True)
-    if options.save:
+    if options.save and options.only is None:
         RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(counts)) + b"\n")
 
 

@@ -1,4 +1,7 @@
-"""What the server answers: OpenAI Chat Completions bodies, rendered once per distinct answer.
+"""What the server answers: bodies of Chat Completions, rendered once per distinct answer.
+
+A request of OpenAI's Responses wire, which has `input` in place of `messages`, gets the short answer
+as a stream of that wire.
 
 The model's name selects the scenario, `<kind>-<number>`:
 
@@ -42,8 +45,10 @@ _LONG = frozenset({"stream", "paced", "drip", "burst"})
 _WORDS = ANSWER.split(" ")
 _FINGERPRINT = "fp_9b1f0c7d2e"
 _CREATED = 1_760_000_000
+_MESSAGE = "msg_0f3a9d5c7e1b4a680068f7c2d2a1b0819a8c7d6e5f4a3b2c1d"
 _NAME = re.compile(rb'"model"\s*:\s*"([^"]+)"')
 _STREAM = re.compile(rb'"stream"\s*:\s*true')
+_RESPONSES = re.compile(rb'"input"\s*:\s*\[')
 _encode = msgspec.json.encode
 
 Pieces = tuple[bytes, ...]
@@ -59,6 +64,8 @@ def answer(body: bytes, sent_at: float = 0.0) -> tuple[Pieces, float]:
     """
     found = _NAME.search(body)
     model = found[1].decode() if found else "text"
+    if _RESPONSES.search(body):
+        return render_responses(model), False
     # A call id stands in every tool message and nowhere else, whatever the spacing of the JSON.
     done = body.count(b'"tool_call_id"') if model.startswith(("tools", "parallel")) else 0
     if model == "sent":
@@ -84,6 +91,87 @@ def render(model: str, done: int, streamed: bool) -> Pieces:
     deltas: list[dict[str, object]] = [{"role": "assistant", "content": "", "refusal": None}]
     deltas += [{"content": text} for text in texts]
     return _events(model, deltas, "stop", kind)
+
+
+@cache
+def render_responses(model: str) -> Pieces:
+    """The short answer as OpenAI streams it on the Responses wire."""
+    texts = _texts(len(_WORDS))
+    at: dict[str, object] = {"item_id": _MESSAGE, "output_index": 0, "content_index": 0}
+    part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
+    whole = {**part, "text": "".join(texts)}
+    item = {"id": _MESSAGE, "type": "message", "status": "in_progress", "role": "assistant"}
+    done = {**item, "status": "completed", "content": [whole]}
+    events: list[dict[str, object]] = [
+        {"type": "response.created", "response": _response(model, [])},
+        {"type": "response.in_progress", "response": _response(model, [])},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.content_part.added", **at, "part": part},
+        *(
+            {
+                "type": "response.output_text.delta",
+                **at,
+                "delta": text,
+                "logprobs": [],
+                "obfuscation": "x4Kq9TbWm",
+            }
+            for text in texts
+        ),
+        {"type": "response.output_text.done", **at, "text": whole["text"], "logprobs": []},
+        {"type": "response.content_part.done", **at, "part": whole},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": _response(model, [done])},
+    ]
+    chunks = []
+    for number, event in enumerate(events):
+        name = str(event["type"]).encode()
+        body = _encode({**event, "sequence_number": number})
+        chunks.append(_chunk(b"event: %b\ndata: %b\n\n" % (name, body)))
+    chunks.append(b"0\r\n\r\n")
+    pieces = [b"".join(chunks[at : at + BATCH]) for at in range(0, len(chunks), BATCH)]
+    head = _head("content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n")
+    return (head + pieces[0], *pieces[1:])
+
+
+def _response(model: str, output: list[dict[str, object]]) -> dict[str, object]:
+    usage = {
+        "input_tokens": 120,
+        "input_tokens_details": {"cached_tokens": 64},
+        "output_tokens": 24,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 144,
+    }
+    return {
+        "id": "resp_0f3a9d5c7e1b4a680068f7c2d1e4a0819a9b7c6d5e4f3a2b1c",
+        "object": "response",
+        "created_at": _CREATED,
+        "status": "completed" if output else "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "max_output_tokens": None,
+        "max_tool_calls": None,
+        "model": model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "prompt_cache_key": None,
+        "reasoning": {"effort": None, "summary": None},
+        "safety_identifier": None,
+        "service_tier": "default",
+        "store": False,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}, "verbosity": "medium"},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_logprobs": 0,
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": usage if output else None,
+        "user": None,
+        "metadata": {},
+    }
 
 
 def _texts(count: int) -> list[str]:

@@ -21,12 +21,12 @@ ITERATIONS = 50
 CALLS = 1000
 
 
-def _agent(made: str) -> Side:
+def _agent(made: str, tool_timeout: float | None = 30.0) -> Side:
     @asynccontextmanager
     async def side(_url: str) -> AsyncIterator[Turn]:
         from benchmarks import built_ins  # noqa: PLC0415 - not in the floor's process
 
-        agent = built_ins.agent(getattr(built_ins, made)())
+        agent = built_ins.agent(getattr(built_ins, made)(), tool_timeout)
 
         async def turn(_: str) -> Seen:
             result = await agent.run("What will the weather be?")
@@ -111,3 +111,7 @@ WORKING = _case(
     "twenty working built-ins, per iteration",
     ITERATIONS,
 )
+
+# Only counted: an iteration without the wire and without hooks.
+_PLAIN = _agent("nobody", None)
+IN_PROCESS = _case("in-process", (_PLAIN, _PLAIN), "an iteration of a model in memory", ITERATIONS)

@@ -70,6 +70,13 @@ async def streaming(url: str) -> AsyncIterator[Turn]:
 
 
 @asynccontextmanager
+async def responses(url: str) -> AsyncIterator[Turn]:
+    """`agent.run` on the Responses wire, which streams by default."""
+    async with _agent("openai-responses:text", url) as turn:
+        yield turn
+
+
+@asynccontextmanager
 async def durable(url: str) -> AsyncIterator[Turn]:
     """`agent.run`, with streamed replies and a journal in a file."""
     from holdfast import SqliteJournal  # noqa: PLC0415 - not in the floor's process
@@ -118,4 +125,14 @@ DURABLE = Case(
     sample=each("text", times=20),
     budgets=(Budget(metric="cpu", what="one turn, its reply streamed, saved in a file"),),
     quick=5,
+)
+
+# Only counted: the floor does not speak this wire.
+RESPONSES = Case(
+    name="responses-turn",
+    floor=streaming_floor,
+    ours=responses,
+    scenario="text",
+    sample=each("text", times=50),
+    budgets=(),
 )

@@ -21,17 +21,16 @@ class Track(Struct, gc=False):
 
     @property
     def text(self) -> str:
-        """The pieces, joined."""
-        return "".join(self.pieces)
+        """The pieces, joined. They become one piece, since several later copies are compared with it."""
+        pieces = self.pieces
+        if len(pieces) > 1:
+            pieces[:] = ["".join(pieces)]
+        return pieces[0] if pieces else ""
 
     def remaining(self, text: str) -> str:
         """Return the rest of `text` after the emitted pieces; "" if they are not its beginning."""
-        at = 0
-        for piece in self.pieces:
-            if not text.startswith(piece, at):
-                return ""
-            at += len(piece)
-        return text[at:]
+        emitted = self.text
+        return text[len(emitted) :] if text.startswith(emitted) else ""
 
 
 class Section(Struct):
