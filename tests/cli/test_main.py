@@ -32,15 +32,51 @@ def test_every_command_can_be_parsed_alone_and_together() -> None:
     assert build_parser().parse_args(["demo"]).folder == "."
 
 
-def test_a_command_loads_only_what_it_needs() -> None:
-    code = (
-        "import sys; sys.argv = ['holdfast', 'run', 'run'];"
-        "from holdfast.cli.main import main; status = main();"
-        "assert status == 2, status;"
-        "found = {'holdfast.testing', 'prompt_toolkit', 'rich', 'aiohttp'} & set(sys.modules);"
-        "assert not found, found"
-    )
+HEAVY = {
+    "aiohttp",
+    "asyncpg",
+    "jsonschema",
+    "opentelemetry",
+    "prompt_toolkit",
+    "pydantic",
+    "pydantic_core",
+    "rich",
+    "sqlite3",
+    "starlette",
+    "uvicorn",
+    "holdfast.testing",
+}
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the modules of a new process after this code."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={}
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"HOLDFAST_MODEL": "ollama:m"},
+        stdin=subprocess.DEVNULL,
     )
-    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def test_the_help_of_no_command_loads_the_runtime() -> None:
+    code = (
+        "from holdfast.cli.main import COMMANDS, main\n"
+        "for words in ([], *([name] for name in COMMANDS)):\n"
+        "    try:\n"
+        "        main([*words, '--help'])\n"
+        "    except SystemExit as end:\n"
+        "        assert not end.code\n"
+    )
+    loaded = loaded_by(code)
+    assert "holdfast.cli.schedules_command" in loaded
+    assert not loaded & {*HEAVY, "asyncio", "ssl", "holdfast.agent", "holdfast.runtime.engine"}
+
+
+@pytest.mark.parametrize("words", [["run", "--model", "nobody:m", "Hi"], ["chat"]])
+def test_a_command_loads_only_what_it_needs(words: list[str]) -> None:
+    loaded = loaded_by(f"from holdfast.cli.main import main; main({words!r})")
+    assert "holdfast.agent" in loaded
+    assert not loaded & (HEAVY - {"sqlite3"})

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.terminal import Terminal, conversation, holdfast
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat_command import _ChatLoop
+from holdfast.cli.chat_loop import ChatLoop
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.testing import Emulator, ScriptedModel
 from holdfast.testing.emulator import EmulatedRequest, Pace, call
@@ -122,7 +122,7 @@ async def test_later_questions_stay_open_at_the_end_of_the_input(
     async def read() -> str | None:
         return next(typed)
 
-    await _ChatLoop(conversation(agent), read, keep_open=True).run_until_end()
+    await ChatLoop(conversation(agent), read, keep_open=True).run_until_end()
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.count("? When?") == 1
@@ -145,7 +145,7 @@ async def test_the_result_of_a_turn_that_another_process_finished_is_shown(
                 await agent.resume("ada")
         return line
 
-    await _ChatLoop(conversation(agent), read, keep_open=True).run_until_end()
+    await ChatLoop(conversation(agent), read, keep_open=True).run_until_end()
     assert capsys.readouterr().out == "Booked.\n"
 
 

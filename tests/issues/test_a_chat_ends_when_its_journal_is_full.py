@@ -8,7 +8,7 @@ import pytest
 from tests.cli.terminal import conversation
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat_command import _ChatLoop
+from holdfast.cli.chat_loop import ChatLoop
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event, TurnResumed
 from holdfast.core.messages import ToolCall
@@ -49,7 +49,7 @@ async def test_it_says_so_and_takes_the_next_line(capsys: pytest.CaptureFixture[
         journal.full = line == "one"
         return line
 
-    talk = _ChatLoop(conversation(agent), read, keep_open=True)
+    talk = ChatLoop(conversation(agent), read, keep_open=True)
     async with asyncio.timeout(20):
         await talk.run_until_end()
     shown = capsys.readouterr()

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.terminal import conversation
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat_command import _ChatLoop
+from holdfast.cli.chat_loop import ChatLoop
 from holdfast.core.messages import ToolCall
 from holdfast.testing import ScriptedModel
 
@@ -35,7 +35,7 @@ async def test_there_is_no_turn_to_stop(capsys: pytest.CaptureFixture[str]) -> N
             stopped.append(talk.stop_turn())  # as a prompt asks at Ctrl-C
         return line
 
-    talk = _ChatLoop(conversation(agent), read, keep_open=True)
+    talk = ChatLoop(conversation(agent), read, keep_open=True)
     async with asyncio.timeout(20):
         await talk.run_until_end()
     assert stopped == [False]

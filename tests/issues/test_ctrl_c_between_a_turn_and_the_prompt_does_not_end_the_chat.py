@@ -17,7 +17,7 @@ from prompt_toolkit.output import DummyOutput
 from tests.cli.terminal import conversation
 
 from holdfast import Agent
-from holdfast.cli.chat_command import _ChatLoop
+from holdfast.cli.chat_loop import ChatLoop
 from holdfast.cli.input_lines import LineReader
 from holdfast.cli.prompt import make_prompt_reader
 from holdfast.testing import ScriptedModel
@@ -38,7 +38,7 @@ async def test_the_next_line_is_read(
             keys.send_text(next(came))
             return await prompt()
 
-        talk = _ChatLoop(conversation(Agent(ScriptedModel("One.", "Two."))), read)
+        talk = ChatLoop(conversation(Agent(ScriptedModel("One.", "Two."))), read)
         prompt = make_prompt_reader(LineReader(0), talk.stop_turn, talk.catch_interrupts)
         try:
             async with asyncio.timeout(20):

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.terminal import conversation
 
 from holdfast import Agent, ClarificationQuestion, MemoryJournal, ToolContext, tool
-from holdfast.cli.chat_command import _ChatLoop
+from holdfast.cli.chat_loop import ChatLoop
 from holdfast.core.messages import ToolCall
 from holdfast.testing import ScriptedModel
 
@@ -40,7 +40,7 @@ async def test_the_program_goes_on(capsys: pytest.CaptureFixture[str], first: st
     async def read() -> str | None:
         return next(typed, None)
 
-    talk = _ChatLoop(conversation(agent), read, keep_open=True)
+    talk = ChatLoop(conversation(agent), read, keep_open=True)
     talking = asyncio.ensure_future(talk.run_until_end())
     async with asyncio.timeout(20):
         await begun.wait()

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.terminal import conversation
 
 from holdfast import Agent, MemoryJournal
-from holdfast.cli.chat_command import _ChatLoop
+from holdfast.cli.chat_loop import ChatLoop
 from holdfast.testing import ScriptedModel
 
 
@@ -30,13 +30,13 @@ class _Pipe(io.StringIO):
         return written
 
 
-def _chat(agent: Agent[str], lines: list[str]) -> _ChatLoop:
+def _chat(agent: Agent[str], lines: list[str]) -> ChatLoop:
     typed = iter(lines)
 
     async def read() -> str | None:
         return next(typed, None)
 
-    return _ChatLoop(conversation(agent), read, prompts=False)
+    return ChatLoop(conversation(agent), read, prompts=False)
 
 
 async def test_after_the_answer_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

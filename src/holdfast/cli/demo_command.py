@@ -7,19 +7,17 @@ compared with a count made without the agent.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.agent import Agent
 from holdfast.cli.counts import format_count
-from holdfast.cli.demo_folder import FolderCounts, count_folder, folder_tools, text_files
-from holdfast.cli.demo_report import Timeline, format_table
-from holdfast.cli.demo_script import QUESTION, WORD, choose_reply, format_conclusion
 from holdfast.cli.run_printer import shorten
 from holdfast.core.errors import ConfigurationError, ErrorCategory
-from holdfast.resilience.retry.options import RetryOptions
-from holdfast.runtime.result import Result
-from holdfast.testing.emulator import Emulator
+
+if TYPE_CHECKING:
+    from holdfast.cli.demo_folder import FolderCounts
+    from holdfast.cli.demo_report import Timeline
+    from holdfast.runtime.result import Result
 
 
 def add_arguments(sub: argparse.ArgumentParser) -> None:
@@ -31,6 +29,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the demo; return 0 if the answer is right and the invented password did not leak."""
+    import asyncio
+
     folder = Path(args.folder)
     if not folder.is_dir():
         raise ConfigurationError(
@@ -40,6 +40,13 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _run_demo(folder: Path) -> int:
+    from holdfast.agent import Agent
+    from holdfast.cli.demo_folder import count_folder, folder_tools
+    from holdfast.cli.demo_report import Timeline
+    from holdfast.cli.demo_script import QUESTION, WORD, choose_reply
+    from holdfast.resilience.retry.options import RetryOptions
+    from holdfast.testing.emulator import Emulator
+
     before = count_folder(folder, WORD)
     print(f"An agent looks at {shorten(str(folder), 60)}.")
     print("Its provider is an emulator on this machine that fails by script.\n")
@@ -63,6 +70,8 @@ async def _run_demo(folder: Path) -> int:
 
 
 def _print_summary(timeline: Timeline, result: Result[str]) -> None:
+    from holdfast.cli.demo_report import format_table
+
     print(f"\n{format_table(timeline.build_rows())}\n")
     print(
         f"{format_count(timeline.requests, 'request')} for {result.iterations} model replies, "
@@ -71,6 +80,9 @@ def _print_summary(timeline: Timeline, result: Result[str]) -> None:
 
 
 def _check_answer(answer: str, before: FolderCounts, folder: Path) -> bool:
+    from holdfast.cli.demo_folder import count_folder, text_files
+    from holdfast.cli.demo_script import WORD, format_conclusion
+
     after = count_folder(folder, WORD)
     if not text_files(folder).complete:
         print(

@@ -7,13 +7,11 @@ texts of models and tools are replaced.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.cli import upkeep_words
-from holdfast.cli.journal_checks import export_runs, verify_journal, verify_runs
 from holdfast.cli.run_printer import shorten
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
@@ -80,6 +78,8 @@ _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if `verify` or `export` finds damage."""
+    from holdfast.cli.journal_checks import export_runs, verify_journal, verify_runs
+
     if args.word in upkeep_words.FILES:
         return upkeep_words.FILES[args.word](args)
     access: Access = "change" if args.word == "prune" and not args.dry_run else "read"
@@ -135,6 +135,8 @@ def open_journal_at(address: str, access: Access = "change") -> SqliteJournal | 
 
 
 def _select_runs(journal: SqliteJournal | PostgresJournal, wanted: str | None) -> Sequence[str]:
+    import asyncio
+
     runs = asyncio.run(journal.names())
     if wanted is None:
         return runs
@@ -146,6 +148,8 @@ def _select_runs(journal: SqliteJournal | PostgresJournal, wanted: str | None) -
 
 
 def _read_lines(journal: SqliteJournal | PostgresJournal, run: str) -> Iterable[Line]:
+    import asyncio
+
     return asyncio.run(journal.read_lines(run))
 
 
@@ -155,6 +159,8 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _list_runs(journal: SqliteJournal | PostgresJournal) -> None:
+    import asyncio
+
     for entry in asyncio.run(journal.runs()):
         span = f"{format_time(entry.opened_at)} to {format_time(entry.changed_at)}"
         print(f"{entry.records:7}  {span}  {shorten(entry.run)}")

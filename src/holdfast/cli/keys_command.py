@@ -6,7 +6,6 @@ It works while the service runs. A key is printed once, when it is made, and is 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -89,6 +88,8 @@ _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if a key was not found."""
+    import asyncio
+
     from holdfast.journal.service_store_opening import open_service_store
 
     perform = _DO[args.word]

@@ -35,6 +35,7 @@ COMMANDS = {
     "emulate": "serve a provider that fails by script, for any framework",
 }
 
+_WITH_AGENTS = frozenset({"demo", "run", "chat", "serve", "worker"})
 _INTERRUPTED = 130
 STATUSES = """exit status:
   0    success
@@ -105,6 +106,7 @@ def _run_program() -> int:
 
         on_interrupt(_exit_interrupted)
         args = _parse_arguments(sys.argv[1:])
+        _import_rest(args.command)
         on_interrupt(signal.default_int_handler)
         try:
             return _run_command(args)
@@ -133,6 +135,14 @@ def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
         with suppress(OSError):
             sys.stdout.flush()  # the version stays printed, whatever interrupts the end
         raise
+
+
+def _import_rest(command: str) -> None:
+    """Import what a command needs after its arguments are parsed; its help must not wait for that."""
+    from importlib import import_module
+
+    for name in ("asyncio", "holdfast.agent") if command in _WITH_AGENTS else ("asyncio",):
+        import_module(name)
 
 
 def _run_command(args: argparse.Namespace) -> int:

@@ -12,20 +12,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
-from holdfast.agent import Agent
-from holdfast.agent_file.load_agent import load_agent
-from holdfast.agent_file.toml_source import read_agent_file
 from holdfast.cli.run_printer import shorten
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT, resolve_path
-from holdfast.journal.port import Journal
 from holdfast.journal.url import open_journal, sqlite_path
-from holdfast.resilience.retry.options import RetryOptions
+
+if TYPE_CHECKING:
+    from holdfast.agent import Agent
+    from holdfast.journal.port import Journal
 
 MODEL_VARIABLE = "HOLDFAST_MODEL"
 
@@ -113,6 +112,8 @@ def find_model(args: argparse.Namespace) -> str | None:
 
 def keeps_questions_open(args: argparse.Namespace) -> bool:
     """Whether a question that nobody answers now can be answered by a later program."""
+    from holdfast.agent_file.toml_source import read_agent_file
+
     if args.journal or not args.agent:
         return bool(args.journal)
     return read_agent_file(Path(args.agent)).content.get("on_wait") == "suspend"
@@ -167,6 +168,9 @@ def check_grace(grace: float) -> None:
 
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
+    from holdfast.agent import Agent
+    from holdfast.agent_file.load_agent import load_agent
+
     if args.agent:
         _refuse_model_options(args)
     if not args.journal:
@@ -198,6 +202,9 @@ def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Age
         args: the arguments.
         journal: saves the conversations and their open questions.
     """
+    from holdfast.agent import Agent
+    from holdfast.resilience.retry.options import RetryOptions
+
     model = find_model(args)
     if not model:
         raise ConfigurationError(

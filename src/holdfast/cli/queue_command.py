@@ -7,7 +7,6 @@ tenant. Control characters in names and reasons are printed as escapes.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated
@@ -134,6 +133,8 @@ _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if something could not be done."""
+    import asyncio
+
     from holdfast.journal.inbox.opening_inbox import open_inbox
     from holdfast.journal.url import open_journal
 
@@ -233,6 +234,8 @@ async def _change_scope(inbox: Inbox, scope: str, **changes: bool) -> int:
 
 async def _wait_until_empty(inbox: Inbox, scope: str) -> None:
     """Return once nothing of a scope is queued or runs."""
+    import asyncio
+
     while count := await count_of_scope(inbox, scope, _UNDER_WAY):
         print(f"\r{format_count(count, 'turn')} left ", end="", file=sys.stderr, flush=True)
         await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)

@@ -6,7 +6,6 @@ It changes no record. Control characters in texts of models and tools are printe
 from __future__ import annotations
 
 import argparse
-import asyncio
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -50,6 +49,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the timeline, or the state after one event."""
+    import asyncio
+
     from holdfast.testing.recording import load_recording
 
     recording = asyncio.run(load_recording(args.path, args.run, tenant=args.tenant))

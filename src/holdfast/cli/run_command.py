@@ -7,15 +7,12 @@ whose attempt failed.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.agent import Agent
-from holdfast.cli.input_lines import standard_input
 from holdfast.cli.options import (
     add_conversation_arguments,
     add_model_arguments,
@@ -32,14 +29,15 @@ from holdfast.cli.run_printer import (
     shorten,
     write_lines,
 )
-from holdfast.cli.terminal_questions import format_question
 from holdfast.core.errors import ConfigurationError, HoldfastError, WaitingError
 from holdfast.core.events import Status
 from holdfast.core.questions import Question
 from holdfast.core.redaction import redact
-from holdfast.runtime.result import Result
-from holdfast.runtime.streams.run_stream import RunStream
-from holdfast.tools.json_data import json_data
+
+if TYPE_CHECKING:
+    from holdfast.agent import Agent
+    from holdfast.runtime.result import Result
+    from holdfast.runtime.streams.run_stream import RunStream
 
 WAITS = 3
 """The exit status of a run that waits for an answer."""
@@ -63,6 +61,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the answer to standard output and everything else to standard error."""
+    import asyncio
+
     agent = build_chat_agent(args)
     question = _read_question() if args.question == "-" else args.question
     if not question.strip():
@@ -112,6 +112,8 @@ async def _ask_for_text(
 
 async def _ask_for_value(stream: RunStream[object], *, keeps_open: bool) -> Result[object]:
     """Print the output as JSON, and not the text around it."""
+    from holdfast.tools.json_data import json_data
+
     async with stream as run:
         async for item in run:
             line = describe_item(item)
@@ -126,6 +128,8 @@ async def _ask_for_value(stream: RunStream[object], *, keeps_open: bool) -> Resu
 
 def _dismiss_question(run: RunStream[str] | RunStream[object], question: Question[Any]) -> None:
     """Let a question count as no, because no later program could answer it."""
+    from holdfast.cli.terminal_questions import format_question
+
     asked = shorten(format_question(question)[0], 40)
     note = "nobody can answer it here, which counts as no; --journal keeps it open"
     print(f"  {asked}: {note}", file=sys.stderr, flush=True)
@@ -153,6 +157,9 @@ async def _ask_for_json(
 
 def _describe(result: object) -> dict[str, object]:
     """Return what a program may want to know of a result; nothing of a run that did not begin."""
+    from holdfast.runtime.result import Result
+    from holdfast.tools.json_data import json_data
+
     if not isinstance(result, Result):
         return {}
     return {
@@ -169,6 +176,8 @@ def _print_object(value: object) -> None:
 
 
 def _read_question() -> str:
+    from holdfast.cli.input_lines import standard_input
+
     try:
         return standard_input().buffer.read().decode()
     except UnicodeDecodeError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from holdfast.cli.markdown_stream import MarkdownStream
 from holdfast.core.deltas import (
@@ -33,7 +33,9 @@ from holdfast.core.notices import (
     ToolStarted,
 )
 from holdfast.core.printable import escape_invisible
-from holdfast.runtime.turn_state.channel import Item
+
+if TYPE_CHECKING:
+    from holdfast.runtime.turn_state.channel import Item
 
 LINE_WIDTH = 79
 

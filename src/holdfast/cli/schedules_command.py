@@ -6,7 +6,6 @@ It works while services and workers run. A schedule belongs to a tenant; its nam
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
@@ -89,6 +88,8 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the action."""
+    import asyncio
+
     from holdfast.journal.inbox.opening_inbox import open_schedules
     from holdfast.journal.url import open_journal
 

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 
@@ -18,13 +18,15 @@ from holdfast.cli.options import add_engine, add_grace, check_grace, to_address
 from holdfast.cli.serve_targets import (
     ABOUT_TARGET,
     FIX,
-    AnyAgent,
     default_journal,
     load_targets,
 )
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.hosting.bound_agents import AnyAgent
 
 _PARALLEL_IN_DEMO = 8
 

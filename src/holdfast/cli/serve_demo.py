@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.agent import Agent
 from holdfast.cli.serve_demo_script import choose_reply, make_faults
-from holdfast.cli.serve_targets import AnyAgent
+from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.journal.url import open_journal
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.resilience.retry.options import RetryOptions

@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.cli.listening import listen, make_address
 from holdfast.cli.options import name_options
 from holdfast.cli.program_log import configure_log
-from holdfast.cli.serve_targets import AnyAgent, describe_served
+from holdfast.cli.serve_targets import describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
@@ -40,6 +40,8 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+
+    from holdfast.hosting.bound_agents import AnyAgent
 
 
 SECONDS_TO_CLOSE = 5

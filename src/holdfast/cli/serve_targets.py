@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from holdfast.agent import Agent
-from holdfast.agent_file.load_agent import load_agent
 from holdfast.cli.run_printer import shorten
 from holdfast.core.errors import ConfigurationError
 
-AnyAgent: TypeAlias = Agent[Any, Any]
+if TYPE_CHECKING:
+    from holdfast.hosting.bound_agents import AnyAgent
 
 ABOUT_TARGET = "TOML file of an agent, a folder with such files, or module:agent"
 """The help of a command about its targets."""
@@ -54,15 +53,21 @@ def _load_target(target: str) -> list[AnyAgent]:
 
 
 def _load_file(path: Path) -> AnyAgent:
+    from holdfast.agent_file.load_agent import load_agent
+
     return load_agent(path, partial(_make_agent, path.stem))
 
 
 def _make_agent(default_name: str, **keywords: Any) -> AnyAgent:
+    from holdfast.agent import Agent
+
     return Agent(**{"name": default_name, **keywords})
 
 
 def _load_name(target: str) -> list[AnyAgent]:
     """Import `module:name`; the module may lie in the current folder."""
+    from holdfast.agent import Agent
+
     module, colon, name = target.partition(":")
     if not colon or not module or not name:
         raise ConfigurationError("TARGET", f"there is no file {target!r}", fix=FIX)

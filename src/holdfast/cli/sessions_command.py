@@ -6,7 +6,6 @@ It deletes nothing without asking. Control characters in messages are printed as
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -14,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.counts import format_count
-from holdfast.cli.input_lines import LineReader, standard_input
-from holdfast.cli.journal_command import Access, open_journal_at
 from holdfast.cli.options import name_user
 from holdfast.cli.run_printer import make_printable, shorten, write_lines
 from holdfast.cli.times import format_time
@@ -23,6 +20,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
+    from holdfast.cli.journal_command import Access
     from holdfast.journal.port import Journal
     from holdfast.sessions.session_history import Point
     from holdfast.sessions.sessions import Sessions
@@ -171,6 +169,10 @@ def _parse_positive(text: str) -> int:
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if there was nothing to do or the user declined."""
+    import asyncio
+
+    from holdfast.cli.journal_command import open_journal_at
+
     if args.word == "import":
         args.lines = _read_lines(args.file)  # first: a wrong name must not create a journal
     if args.word == "abandon":
@@ -182,6 +184,7 @@ def main(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _open_sessions(args: argparse.Namespace) -> Iterator[Sessions]:
+    from holdfast.cli.journal_command import open_journal_at
     from holdfast.sessions.sessions import Sessions
 
     with open_journal_at(args.journal, _ACCESS.get(args.word, "change")) as journal:
@@ -255,6 +258,8 @@ async def _rename_session(sessions: Sessions, args: argparse.Namespace) -> int:
 
 
 async def _delete_session(sessions: Sessions, args: argparse.Namespace) -> int:
+    from holdfast.cli.input_lines import LineReader, standard_input
+
     info = await sessions.info(args.session)
     if not args.yes:
         about = f"{shorten(info.session, 40)} ({shorten(info.title, 60)}, {format_count(info.turns, 'turn')})"
@@ -301,6 +306,8 @@ async def _import_session(sessions: Sessions, args: argparse.Namespace) -> int:
 
 
 def _read_lines(file: str) -> list[str]:
+    from holdfast.cli.input_lines import standard_input
+
     data = standard_input().buffer.read() if file == "-" else Path(file).read_bytes()
     # Invalid UTF-8 becomes text with a wrong checksum, so that the import error names the line.
     return data.decode("utf-8", "surrogateescape").split("\n")

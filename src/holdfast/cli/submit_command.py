@@ -7,7 +7,6 @@ however often it is submitted.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from datetime import datetime
@@ -63,6 +62,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Queue the turn; return 1 if it failed, 3 if it waits for an answer."""
+    import asyncio
+
     from holdfast.journal.url import open_journal
 
     not_before = parse_time("--not-before", args.not_before) if args.not_before else 0.0

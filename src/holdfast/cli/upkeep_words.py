@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +73,8 @@ def _parse_bytes(text: str) -> int:
 
 def print_stats(journal: OpenedJournal, _: argparse.Namespace) -> int:
     """Print the numbers of runs and records, the sizes, and the largest runs."""
+    import asyncio
+
     entries = asyncio.run(journal.runs())
     sizes = asyncio.run(journal.sizes())
     open_turns = sum(entry.turn_open for entry in entries)
@@ -108,6 +109,8 @@ def back_up(args: argparse.Namespace) -> int:
 
 def restore(args: argparse.Namespace) -> int:
     """Make a new journal of a backup."""
+    import asyncio
+
     from holdfast.journal.restoring import restore_backup
 
     source = _require_file("backup", args.path)
@@ -139,6 +142,8 @@ def _require_file(argument: str, address: str) -> str:
 
 def prune(journal: OpenedJournal, args: argparse.Namespace) -> int:
     """Delete old sessions, or list them."""
+    import asyncio
+
     from holdfast.journal.retention import Retention
     from holdfast.sessions.sessions import Sessions
 

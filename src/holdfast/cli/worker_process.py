@@ -15,10 +15,11 @@ from msgspec import Struct
 from holdfast.cli.listening import listen, make_address, split_address
 from holdfast.cli.options import name_options
 from holdfast.cli.program_log import configure_log
-from holdfast.cli.serve_targets import AnyAgent, describe_served
+from holdfast.cli.serve_targets import describe_served
 from holdfast.cli.service_manager import notify_ready
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
+from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.worker.quarantine import QuarantineOptions
