@@ -55,8 +55,8 @@ def build_parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
             imported.
     """
     import argparse
-    from importlib.metadata import version
 
+    from holdfast import __version__
     from holdfast.core.import_part import import_part
 
     top = argparse.ArgumentParser(
@@ -65,7 +65,7 @@ def build_parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentPa
         epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"holdfast {version('holdfast')}")
+    top.add_argument("--version", action="version", version=f"holdfast {__version__}")
     subcommands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, about in COMMANDS.items():
         sub = subcommands.add_parser(name, help=about, description=about)

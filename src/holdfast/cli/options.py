@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from holdfast.cli.run_printer import shorten
@@ -168,22 +168,26 @@ def check_grace(grace: float) -> None:
 
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
-    from holdfast.agent import Agent
-    from holdfast.agent_file.load_agent import load_agent
-
     if args.agent:
         _refuse_model_options(args)
     if not args.journal:
         if args.tenant is not None:
             raise ConfigurationError("--tenant", "is given without a journal", fix="Add --journal")
-        return load_agent(args.agent, Agent) if args.agent else build_agent(args)
+        return _load_agent(args) if args.agent else build_agent(args)
     try:
         journal = open_journal(to_address(args.journal)).for_tenant(args.tenant or DEFAULT_TENANT)
     except ConfigurationError as error:
         raise _translate_error(error) from error
     if args.agent:
-        return load_agent(args.agent, partial(Agent, journal=journal, on_wait="suspend"))
+        return _load_agent(args, journal=journal, on_wait="suspend")
     return build_agent(args, journal)
+
+
+def _load_agent(args: argparse.Namespace, **keywords: Any) -> Agent[str]:
+    from holdfast.agent import Agent
+    from holdfast.agent_file.load_agent import load_agent
+
+    return load_agent(args.agent, partial(Agent, **keywords))
 
 
 def _refuse_model_options(args: argparse.Namespace) -> None:
