@@ -93,6 +93,8 @@ class Chain(Struct, frozen=True, kw_only=True):
     live: tuple[Hook, ...]
     watches_replies: bool
     """Whether a hook or a fold may end the turn after a reply, before the tools of the reply."""
+    has_hooks: bool
+    """Whether there is any hook; folds are not counted."""
     _of_tools: dict[str, ToolHooks] = {}
 
     def hooks_for_tool(self, name: str) -> ToolHooks:
@@ -160,6 +162,7 @@ def compile_chain(middlewares: Sequence[AnyMiddleware]) -> Chain:
         middlewares=found,
         fold_table=fold_table,
         watches_replies=watches_replies,
+        has_hooks=any(hooks.values()),
         _of_tools={},
         **hooks,
     )

@@ -53,7 +53,7 @@ from holdfast.runtime.hooks.between_effects import is_repeatable
 from holdfast.runtime.model_call import call_model, clean_failure, log_detail, make_unexpected
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
 from holdfast.runtime.usage_meter import UsageMeter
-from holdfast.tools.checked_call import CheckedCall, Invocation
+from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 from holdfast.tools.context import ToolContext
 from holdfast.tools.registry import UNKNOWN_TOOL, shorten_name
 from holdfast.tools.tool_failures import ToolError, error_text
@@ -71,18 +71,28 @@ def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     """Run one tool, with the hooks around it. A failure becomes a text for the model."""
-    call = HookedCall(run, effect, partial(_use_tool, run))
+    call = HookedCall(run, effect, partial(_use_tool, run)) if run.hooks.chain.has_hooks else None
+    outcome: Outcome[ToolResult]
     if run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect):
         event = _make_in_doubt(run, effect)
-        return await call.call_after_tool(event, Done(event.result, attempts=0))
-    outcome = await call.run_tool()
+        outcome = Done(event.result, attempts=0)
+        return event if call is None else await call.call_after_tool(event, outcome)
+    outcome = await (_use_unhooked(run, effect) if call is None else call.run_tool())
     event = _finish_tool(run, effect, outcome)
-    event = await call.call_after_tool(event, outcome)
+    if call is not None:
+        event = await call.call_after_tool(event, outcome)
     if run.plan.output is None:
         return event
     from holdfast.runtime.output_check import finish_output_call  # only for typed output
 
     return finish_output_call(run, event, outcome)
+
+
+def _use_unhooked(run: ActiveTurn, effect: RunTool) -> Awaitable[Outcome[ToolResult]]:
+    """Check the call and run its tool; no hook can replace, deny or stop it."""
+    registry, call = run.plan.registry, effect.call
+    checked = check_call(registry, call, unfinished=effect.unfinished, by_code=effect.by_code)
+    return _use_tool(run, effect, checked)
 
 
 def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:

@@ -17,6 +17,7 @@ from holdfast.core.events import (
     ModelReplied,
     OutputChecked,
     Status,
+    ToolFinished,
     ToolsBegun,
     TurnClosed,
     TurnStopped,
@@ -111,6 +112,8 @@ def marker_after(run: ActiveTurn, event: Event) -> ToolsBegun | TurnClosed | Non
 
     There is none when a hook may act between the two.
     """
+    if type(event) is ToolFinished:
+        return None
     if type(event) is ModelReplied and run.machine.allows_tools(event.reply.calls):
         if has_hooks_before_tools(run):
             return None
