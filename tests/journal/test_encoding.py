@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
-from holdfast.core.events import Event, FailedTarget, ToolsBegun, TurnResumed
+from holdfast.core.events import Event, FailedTarget, ModelReplied, ToolsBegun, TurnResumed
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
     FinishReason,
@@ -30,6 +30,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ModelSettings
 from holdfast.core.turn_options import TurnOptions
+from holdfast.journal import readable_events
 from holdfast.journal.encoding import (
     SCHEMA,
     TYPES,
@@ -224,3 +225,40 @@ def test_an_event_that_does_not_fit_its_type_is_reported(event: object) -> None:
 def test_a_key_inside_and_outside_a_record_cannot_differ() -> None:
     line = decode(changed(event={**json.loads(changed())["event"], "key": "t9", "at": 99.0}))
     assert (record_of(line).event.key, math.floor(record_of(line).event.at)) == ("t1", 1)
+
+
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["\ud800", b"bytes", 1j, FinishReason.STOP])
+)
+_JUNK = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner)
+        | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3)
+    ),
+)
+
+
+@given(extra=st.dictionaries(st.text(max_size=3), _JUNK, max_size=3))
+def test_fields_of_a_wire_that_are_taken_as_they_are_come_back_the_same(
+    extra: dict[str, Any],
+) -> None:
+    parts = (Text("Hi", extra=extra), ToolCall("1", "f", "{}", wire="w", extra=extra))
+    event = ModelReplied(key="t1.i0.model", at=1.0, reply=Reply(parts), attempts=1)
+    if readable_events._is_plain_reply(event):
+        assert readable_events._survives(event)
+        found = record_of(decode(encode(to_line("run", 0, Record(event))))).event
+        assert isinstance(found, ModelReplied)
+        assert found.reply.parts == parts
+
+
+def test_fields_of_a_wire_are_not_encoded_twice() -> None:
+    extra = {"wire": "w", "item": {"id": "1", "ok": True, "parts": [{"n": 1, "x": None}]}}
+    event = ModelReplied(key="t1.i0.model", at=1.0, reply=Reply((Text("Hi", extra=extra),)))
+    assert readable_events._is_plain_reply(event)

@@ -49,6 +49,7 @@ _DEEPEST: Final = 40
 _MOST_TEXT: Final = 4_000
 _MOST_ITEMS: Final = 1_000
 _MOST_TOKENS: Final = 2**53
+_DEEPEST_PLAIN: Final = 8
 
 
 def make_readable(event: Event) -> Event:
@@ -119,13 +120,28 @@ def _are_plain_parts(parts: Any) -> bool:
         if kind is ToolCall:
             if not type(part.id) is type(part.name) is type(part.arguments) is str:
                 return False
-            if part.wire is not None:
+            if part.wire is not None and type(part.wire) is not str:
                 return False
         elif kind is not Text or type(part.text) is not str:
             return False
-        if part.extra is not None:
+        # On some wires, every part has fields that are sent back.
+        if part.extra is not None and not _is_plain_json(part.extra, _DEEPEST_PLAIN):
             return False
     return True
+
+
+def _is_plain_json(value: Any, depth: int) -> bool:
+    """Whether a value is what a decoder makes of JSON, nested at most so deep."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(abs(value) < _MOST_TOKENS)
+    if kind is dict and depth:
+        return all(
+            type(name) is str and _is_plain_json(inner, depth - 1) for name, inner in value.items()
+        )
+    return kind is list and depth > 0 and all(_is_plain_json(inner, depth - 1) for inner in value)
 
 
 def _is_plain_usage(usage: Any) -> bool:
