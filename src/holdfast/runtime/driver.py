@@ -31,9 +31,7 @@ async def drive_turn(run: ActiveTurn) -> None:
         async with limit:
             with PausableTimeout(limit) as run.questions.turn_timeout:
                 while True:
-                    effects = run.machine.pending_effects()
-                    if effects and (has_suspended(run) or not hooks_idle(run)):
-                        effects = await _find_next_effects(run)
+                    effects = await _find_next_effects(run)
                     if not effects:
                         return
                     if isinstance(effects[0], RunTool):
@@ -78,7 +76,4 @@ async def _run_tools(run: ActiveTurn, effects: tuple[Effect, ...]) -> None:
     """Run the tools of one reply concurrently, at most `parallel_tools` at once."""
     if not run.machine.has_begun_tools:
         await run.log.commit(make_marker(run, effects))
-    if len(effects) == 1:
-        await _run_effect(run, effects[0])
-    else:
-        await run_parallel(partial(_run_effect, run), effects, run.plan.parallel_tools)
+    await run_parallel(partial(_run_effect, run), effects, run.plan.parallel_tools)
