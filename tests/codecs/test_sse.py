@@ -197,3 +197,28 @@ def test_a_line_of_the_field_error_is_an_event_of_that_name() -> None:
     decoder = SseDecoder()
     assert decoder.feed(b"data: 1\n\nerror: boom\n\n") == [(b"", b"1"), (b"error", b"boom")]
     assert decoder.unknown_lines == 0
+
+
+NAMED = b"event: a\ndata: {}\n\n"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"",
+        b"event: b\ndata: 1\ndata: 2\n\n",
+        b"event: b\n\nevent: c\ndata: 3\n\n",
+        b": kept alive\n\n",
+        b"data: 4\n\n",
+        b"data: 5\nevent: b\n\n",
+        b"event: b\ndata:6\n\n",
+        b"\n\n\n",
+        b"id: 7\nevent: b\n\n",
+        b"data: 8\n\ndata: 9\n\n",
+    ],
+)
+def test_events_with_names_are_read_at_once_as_byte_by_byte(odd: bytes) -> None:
+    body = NAMED + NAMED + odd + NAMED
+    slow, quick = SseDecoder(), SseDecoder()
+    expected = [event for at in range(len(body)) for event in slow.feed(body[at : at + 1])]
+    assert quick.feed(NAMED) + quick.feed(body) == [(b"a", b"{}"), *expected]

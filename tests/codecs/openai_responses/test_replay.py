@@ -11,6 +11,7 @@ from tests.corpus import ROOT, Row, Table, at_random, byte_by_byte, rows
 from tests.linear import is_linear
 
 from holdfast.codecs.assemble import AssembledReply
+from holdfast.codecs.openai_responses import decode
 from holdfast.codecs.openai_responses.history import encode_items
 from holdfast.core.messages import FinishReason, Reasoning, Refusal, Reply, ReplyKind
 
@@ -88,6 +89,46 @@ def test_random_pieces_read_the_same() -> None:
     for row in rows(DIALECT):
         same = read(at_random(row.body, row.id)).reply == read(row.body).reply
         assert same, row.id
+
+
+def test_events_of_the_usual_form_read_as_with_all_their_fields(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    streams = [row for row in rows(DIALECT) if row.framing == "sse"]
+    usual = [read(row.body) for row in streams]
+
+    monkeypatch.setattr(decode, "_read_quick", _refuse)
+    for row, quick in zip(streams, usual, strict=True):
+        slow = read(row.body)
+        assert (quick.reply, repr(quick.error)) == (slow.reply, repr(slow.error)), row.id
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'event: error\ndata: {"type":"response.content_part.done","message":"overloaded"}\n\n',
+        (
+            b'data: {"type":"response.completed","response":{"id":"r","model":"m","status":"completed",'
+            b'"output":[],"usage":{},"error":{"message":"overloaded"}}}\n\n'
+        ),
+        b'data: {"type":"response.created","response":{"id":"r2","model":"m"}}\n\n',
+    ],
+)
+def test_an_event_of_the_usual_form_is_still_an_error(
+    odd: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = next(row for row in rows(DIALECT) if row.framing == "sse" and reading(row.body))
+    head, mark, _ = row.body.partition(b"response.output_item.done")
+    assert mark
+    body = head[: head.rindex(b"\n\n") + 2] + odd
+    quick = read(body)
+    assert quick.error is not None
+    monkeypatch.setattr(decode, "_read_quick", _refuse)
+    assert type(read(body).error) is type(quick.error)
+
+
+def _refuse(_: bytes) -> None:
+    raise ValueError
 
 
 def test_single_bytes_read_the_same() -> None:
