@@ -49,6 +49,7 @@ from holdfast import (
     Usage,
     tool,
 )
+from holdfast.core.run_fold import make_change, price_nothing
 from holdfast.journal import Effect, Journal, Record, opening
 from holdfast.journal.encoding import encode, to_line
 from holdfast.journal.rows import encode_append
@@ -86,7 +87,9 @@ def alone(connection: sqlite3.Connection, run: str) -> list[float]:
     took = []
     for number in range(APPENDS):
         start = time.perf_counter()
-        append = Append("", event(number), [encode_append("", run, event(number), None)])
+        change = make_change(event(number), None, price_nothing)
+        rows = [encode_append("", run, event(number), None)]
+        append = Append("", event(number), rows, change)
         connection.execute("BEGIN IMMEDIATE")
         append(connection)
         connection.execute("COMMIT")

@@ -12,13 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import astuple
 
 from holdfast import ModelReplied, Reply, Status, Text, Usage, user
 from holdfast.core.messages import Media
 from holdfast.events import TurnClosed, TurnOpened
 from holdfast.journal import Record, SqliteJournal
 from holdfast.journal.log_file import CLOSED
-from holdfast.journal.rows import compute_checksum, encode_row, number_checksum
+from holdfast.journal.rows import compute_checksum, count_bytes, encode_row, number_checksum
+from holdfast.journal.run_summary import fold_run
+from holdfast.journal.sqlite_changes import RUN_COLUMNS
 from holdfast.journal.sqlite_schema import SCHEMA, VERSION
 
 SAID = "It will be sunny in Porto, with a light wind from the north. " * 2
@@ -29,8 +32,8 @@ LONG = "long-with-pictures"
 
 _NUMBER = "4711"  # stands in the texts for the number of a session
 _INSERT_RUNS = (
-    "INSERT INTO runs (id, tenant, name, records, opened_at, changed_at, turn_open, agent, nested)"
-    " VALUES (?, '', ?, ?, ?, ?, 0, '', 0)"
+    f"INSERT INTO runs (id, bytes, {RUN_COLUMNS})"  # REASON: names of our own
+    f" VALUES (?, ?, '', ?, 0, ?, ?, ?, '', {', '.join('?' * 12)})"
 )
 _INSERT_RECORDS = (
     "INSERT INTO records (run, seq, key, digest, type, at, schema, event, checksum)"
@@ -74,9 +77,16 @@ def make_large_store(path: Path, sessions: int) -> None:
 
 def _insert_sessions(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
     count = TURNS * 3
+    turns = [make_turn(turn, 0.0, SAID) for turn in range(1, TURNS + 1)]
+    records = [Record(event) for turn in turns for event in turn]
+    columns = astuple(fold_run(records))
+    size = count_bytes([encode_row("", "", 0, record) for record in records])
     connection.executemany(
         _INSERT_RUNS,
-        ((n + 1, f"s{n:07}", count, n * 10.0 + 1, n * 10.0 + TURNS) for n in numbers),
+        (
+            (n + 1, size, f"s{n:07}", count, n * 10.0 + 1, n * 10.0 + TURNS, *columns)
+            for n in numbers
+        ),
     )
     connection.executemany(_INSERT_RECORDS, _make_rows(numbers))
 

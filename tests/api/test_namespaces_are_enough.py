@@ -28,6 +28,7 @@ MEASURED_INSIDE = {
     "benchmarks/journal.py": "measures the encoding and the statements of a journal one by one",
     "benchmarks/large_inbox.py": "measures the transactions of the inbox one by one",
     "benchmarks/large_journal.py": "opens sessions of the pool without running a turn",
+    "benchmarks/session_list.py": "asks for pages without HTTP",
     "benchmarks/large_store.py": "inserts the rows of a journal without the journal",
     "benchmarks/large_waits.py": "measures each piece of work of the journal's thread",
     "benchmarks/outage/policies.py": "replays the decisions of a retry in simulated time",
@@ -40,6 +41,7 @@ MEASURED_INSIDE = {
 INNER = {
     "SessionState": "the words of a status are a Literal; its name here is found in core first",
     "PostgresLease": "what PostgresJournal.claim gives is used as a Lease",
+    "SessionRow": "Sessions.list gives SessionInfo",
     "PostgresLink": "a service opens the link of its journal",
     "ErrorStreak": "the state of ErrorTracking is its own",
     "Inquiry": "the state of ToolPermission is its own",

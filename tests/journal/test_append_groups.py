@@ -13,6 +13,7 @@ from holdfast import Status
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.core.messages import user
+from holdfast.core.run_fold import make_change, price_nothing
 from holdfast.journal import opening
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.journal.rows import encode_append
@@ -38,7 +39,9 @@ def closed(turn: int, at: float = 1.0) -> TurnClosed:
 
 
 def make(run: str, *events: Event) -> Append:
-    return Append("", events[0], [encode_append("", run, event, None) for event in events])
+    rows = [encode_append("", run, event, None) for event in events]
+    change = make_change(events[0], events[1] if len(events) > 1 else None, price_nothing)
+    return Append("", events[0], rows, change)
 
 
 def insert(connection: sqlite3.Connection, *appends: Append) -> AppendGroup:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import ConflictError
+from holdfast.core.run_fold import make_change, price_nothing
 from holdfast.journal import hidden_runs, opening
 from holdfast.journal.rows import encode_append
 from holdfast.journal.run_heads import WriterConnection
@@ -28,7 +29,8 @@ def connection(tmp_path: Path) -> Iterator[WriterConnection]:
 
 def append(connection: sqlite3.Connection, turn: int, run: str = "ada") -> None:
     event = make_turn_opened(turn)
-    Append("", event, [encode_append("", run, event, None)])(connection)
+    change = make_change(event, None, price_nothing)
+    Append("", event, [encode_append("", run, event, None)], change)(connection)
 
 
 def read(connection: sqlite3.Connection) -> list[tuple[int, int, str]]:

@@ -7,6 +7,7 @@ model calls and reading tools, awaits writing tools for a while, and hands back 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.options import (
@@ -51,6 +52,12 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="serve these tenants alone, such as acme,zoo; they are then served by such workers alone",
     )
+    sub.add_argument(
+        "--prices",
+        type=Path,
+        metavar="FILE",
+        help="TOML file with the prices of a million tokens by model, to save what turns cost",
+    )
     add_grace(sub)
     for name, about in _DEATHS.items():
         sub.add_argument(name, type=int, default=2, metavar="N", help=f"{about}; default: 2")
@@ -71,6 +78,7 @@ def main(args: argparse.Namespace) -> int:
     agents = load_targets(args.targets)
     if len({id(agent) for agent in agents}) != len(agents):
         raise ConfigurationError("TARGET", "names an agent twice", fix=FIX)
+    from holdfast.cli.price_file import read_prices
     from holdfast.cli.worker_process import WorkerOptions, run_worker
     from holdfast.worker.quarantine import QuarantineOptions
 
@@ -87,6 +95,7 @@ def main(args: argparse.Namespace) -> int:
         grace=args.grace,
         health=args.health,
         quarantine=quarantine,
+        prices=read_prices(args.prices) if args.prices else {},
     )
     run_worker(agents, options)
     return 0

@@ -21,7 +21,9 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
+from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.telemetry.token_prices import TokenPrices
 from holdfast.worker.quarantine import QuarantineOptions
 from holdfast.worker.worker import EntryWorker
 
@@ -41,6 +43,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
         grace: how long its end waits for writing tools, in seconds.
         health: where it answers whether it is well, as HOST:PORT; None for nowhere.
         quarantine: when a turn is driven alone, and when it is parked.
+        prices: the prices of tokens, by model.
     """
 
     journal: str
@@ -50,6 +53,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     grace: float
     health: str | None
     quarantine: QuarantineOptions = QuarantineOptions()
+    prices: dict[str, TokenPrices] = {}
 
 
 def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
@@ -61,7 +65,8 @@ def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
     """
     listener = None if options.health is None else _open_health(options.health)
     with name_options(_OPTIONS):
-        service = ServiceTenants(agents, options.journal)
+        prices = ServiceOptions(prices=options.prices)
+        service = ServiceTenants(agents, options.journal, options=prices)
         lifetime = ServiceLifetime(service, options.grace)
         worker = EntryWorker(
             service,

@@ -137,6 +137,10 @@ def is_nested_run(run_id: str) -> bool:
     return _WITHIN.search(run_id) is not None
 
 
+TITLES = "/:title"
+"""The end of the name of a run that has the titles of a session."""
+
+
 def find_root_run_id(run_id: str) -> str:
     """Return the run id of the session in which a run is nested, or the run id itself.
 

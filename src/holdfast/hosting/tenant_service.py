@@ -33,6 +33,7 @@ from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.port import CountsBytes, Journal, SharedJournal
+from holdfast.journal.session_rows import PricedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.finalize import Parking
@@ -71,6 +72,8 @@ class TenantService:
         """The agents whose text is told once its reply is accepted, where it cannot be withdrawn."""
         self.prices = PriceList(options.prices)
         self.journal = to_index(journal)
+        if self.prices and isinstance(self.journal, PricedJournal):
+            self.journal.use_prices(self.prices.price)
         self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
         self.watch = SessionWatch()
         self.runner = TurnRunner(self.watch)

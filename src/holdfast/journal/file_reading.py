@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal import opening
 from holdfast.journal.file_check import check_identity, check_schema
 from holdfast.journal.file_lock import take_lock
@@ -58,6 +59,7 @@ class FileReader:
         self.path = path
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, "holdfast-reader")
+        self.pricing: Pricing = price_nothing
 
     on_answer: Callable[[], None] | None = None
     """Nothing changes through this object."""

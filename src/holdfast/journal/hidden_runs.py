@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from holdfast.core.acts import Act
-from holdfast.core.effects import is_nested_run
+from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.journal_names import DELETED, UNFINISHED
 from holdfast.journal.media_store import delete_one_medium
 from holdfast.journal.pieces import PIECE
@@ -21,7 +21,14 @@ from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, count_bytes
 from holdfast.journal.run_summary import summarize_run
 from holdfast.journal.sqlite_acts import check_new_act, delete_acts, insert_act
-from holdfast.journal.sqlite_changes import check_new, get_id, insert_requests, insert_row
+from holdfast.journal.sqlite_changes import (
+    RUN_COLUMNS,
+    check_new,
+    get_id,
+    insert_requests,
+    insert_row,
+    make_run_values,
+)
 from holdfast.journal.sqlite_queries import select_head
 
 SHORT_RUN = 100
@@ -33,7 +40,10 @@ _COUNT_DELETION = (
     "UPDATE identity SET deletions = deletions + ?,"
     " last_id = MAX(last_id, COALESCE((SELECT MAX(id) FROM records), 0))"
 )
-_HIDE = "UPDATE runs SET tenant = ?, name = 'r' || id, agent = '', turn_open = 0 WHERE id = ?"
+_HIDE = (
+    "UPDATE runs SET tenant = ?, name = 'r' || id, agent = '', turn_open = 0, status = 'idle',"
+    " title = '', questions = '', cost = NULL WHERE id = ?"
+)
 _FIND = "SELECT id FROM runs WHERE tenant IN (?, ?)"
 # From the end, so that the numbers of what is left have no gap.
 _DELETE_ROWS = (
@@ -46,10 +56,7 @@ _BEGIN = (
     " (tenant, name, nested, bytes, records, opened_at, changed_at, turn_open, agent)"
     " VALUES (?, hex(randomblob(16)), 1, 0, 0, 0, 0, 0, '')"
 )
-_SHOW = (
-    "UPDATE runs SET tenant = ?, name = ?, nested = ?, records = ?, opened_at = ?, changed_at = ?,"
-    " turn_open = ?, agent = ? WHERE id = ?"
-)
+_SHOW = f"UPDATE runs SET ({RUN_COLUMNS}) = ({', '.join('?' * 19)}) WHERE id = ?"  # noqa: S608  # REASON: names of our own
 
 
 def hide_runs(
@@ -136,12 +143,13 @@ def show_runs(
     runs: Mapping[str, tuple[int, Sequence[Record]]],
     connection: sqlite3.Connection,
     act: Act | None = None,
+    pricing: Pricing = price_nothing,
 ) -> None:
     """Show runs that were inserted. Raises ConflictError if one of them exists."""
     check_new(tenant, runs, connection)
     check_new_act(tenant, act, connection)
     insert_act(tenant, act, connection)
     for run, (number, records) in runs.items():
-        summary = summarize_run(records)
-        connection.execute(_SHOW, (tenant, run, is_nested_run(run), *summary, number))
+        values = make_run_values(tenant, run, summarize_run(records, pricing))
+        connection.execute(_SHOW, (*values, number))
         insert_requests(tenant, number, records, connection)

@@ -76,6 +76,11 @@ def has_media(text: str) -> bool:
     return _MARK in text
 
 
+def drop_media(text: str) -> str:
+    """Return a JSON text that can be decoded without the bytes that its references name."""
+    return _REFERENCE.sub('"data":""', text)
+
+
 def put_media_back(text: str, connection: sqlite3.Connection) -> str:
     """Replace the references in a JSON text by the bytes; a missing one stays as it is."""
     return restore_media(text, partial(_load_bytes, connection))

@@ -5,6 +5,7 @@ It neither copies nor encodes events, so it costs almost nothing.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
@@ -13,12 +14,14 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.core.run_fold import Pricing, RunFold, price_nothing
 from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox_schema import WAKING_EVENTS
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.run_summary import select_recent
+from holdfast.journal.session_rows import SessionFilter, SessionRow, make_row, select_sessions
 
 _Saved: TypeAlias = tuple[Event, Effect | str | None]
 """An event with the effect that it ends, or with the digest of that effect."""
@@ -29,13 +32,53 @@ class _Tenants:
 
     Attributes:
         journals: the journals.
+        pricing: what tokens cost.
         note_answer: is told tenant and run of a record that lets a waiting turn go on, and the status
             with which the turn has ended, or ""; as the trigger of a database does.
     """
 
     def __init__(self) -> None:
         self.journals: dict[str, MemoryJournal] = {}
+        self.pricing: Pricing = price_nothing
         self.note_answer: Callable[[str, str, str], None] | None = None
+
+
+class _Fold:
+    """The row of a run in a list, as far as it was computed.
+
+    Args:
+        saved: the records of the run.
+        pricing: what tokens cost.
+    """
+
+    __slots__ = ("_count", "_entry", "_fold", "_lock", "saved")
+
+    def __init__(self, saved: dict[str, _Saved], pricing: Pricing) -> None:
+        self.saved = saved
+        self._fold = RunFold(pricing)
+        self._count = 0
+        self._entry = RunEntry("", 0, float("inf"), -float("inf"))
+        self._lock = threading.Lock()
+
+    def make_row(self, run: str) -> SessionRow:
+        """Return the row, with the records that came meanwhile."""
+        with self._lock:
+            if len(self.saved) > self._count:
+                for event, _ in list(self.saved.values())[self._count :]:
+                    self._add(run, event)
+            return make_row(self._entry, self._fold.state)
+
+    def _add(self, run: str, event: Event) -> None:
+        self._count += 1
+        self._fold.add(event)
+        self._entry = RunEntry(
+            run,
+            self._count,
+            min(self._entry.opened_at, event.at),
+            max(self._entry.changed_at, event.at),
+            self._fold.state.turn_open,
+            event.agent if isinstance(event, TurnOpened) else self._entry.agent,
+        )
 
 
 class MemoryJournal:
@@ -46,7 +89,16 @@ class MemoryJournal:
     []
     """
 
-    __slots__ = ("__weakref__", "_acts", "_requests", "_runs", "_sizes", "_tenants", "tenant")
+    __slots__ = (
+        "__weakref__",
+        "_acts",
+        "_folds",
+        "_requests",
+        "_runs",
+        "_sizes",
+        "_tenants",
+        "tenant",
+    )
 
     def __init__(self) -> None:
         self._start(DEFAULT_TENANT, _Tenants())
@@ -54,6 +106,7 @@ class MemoryJournal:
     def _start(self, tenant: str, tenants: _Tenants) -> None:
         self.tenant = tenant
         self._runs: dict[str, dict[str, _Saved]] = {}
+        self._folds: dict[str, _Fold] = {}
         self._requests: dict[str, tuple[str, str]] = {}
         self._acts: dict[str, Act] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
@@ -133,6 +186,24 @@ class MemoryJournal:
         """Return the runs that changed last, without those of subagents; the latest first."""
         return select_recent(await self.runs(), limit, before)
 
+    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+        """Return the sessions of a page; see `SessionIndex`."""
+        rows = {run: self._make_row(run, saved) for run, saved in list(self._runs.items())}
+        return select_sessions(
+            rows.values(), wanted, lambda run: rows[run].title if run in rows else None
+        )
+
+    def _make_row(self, run: str, saved: dict[str, _Saved]) -> SessionRow:
+        """Fold what came since the last list."""
+        fold = self._folds.get(run)
+        if fold is None or fold.saved is not saved:  # it was deleted and made again meanwhile
+            fold = self._folds[run] = _Fold(saved, self._tenants.pricing)
+        return fold.make_row(run)
+
+    def use_prices(self, pricing: Pricing) -> None:
+        """Count the cost of turns, of all tenants, at these prices from now on."""
+        self._tenants.pricing = pricing
+
     async def keys(self, run: str) -> Sequence[str]:
         """Return the keys of a run, in order of the records."""
         return list(self._runs.get(run, {}))
@@ -200,7 +271,10 @@ class MemoryJournal:
         for request, (run, _) in list(self._requests.items()):
             if run in runs:
                 del self._requests[request]
-        return sum(len(self._runs.pop(run, {})) for run in runs)
+        count = sum(len(self._runs.pop(run, {})) for run in runs)
+        for run in runs:
+            self._folds.pop(run, None)
+        return count
 
     async def save_act(self, act: Act) -> None:
         """Save an act. Raises RequestExistsError if its id is taken."""
@@ -239,7 +313,9 @@ def _make_entry(run: str, events: list[Event]) -> RunEntry:
     times = [event.at for event in events]
     ends = (event for event in reversed(events) if isinstance(event, TurnOpened | TurnClosed))
     last = next(ends, None)
-    opened = last if isinstance(last, TurnOpened) else next(ends, None)
+    opened = last
+    while opened is not None and not isinstance(opened, TurnOpened):
+        opened = next(ends, None)
     return RunEntry(
         run,
         len(events),

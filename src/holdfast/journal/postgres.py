@@ -23,6 +23,7 @@ from holdfast.core.effects import Effect, is_nested_run
 from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import Event
 from holdfast.core.import_part import install_command
+from holdfast.core.run_fold import Pricing
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.dropped_journals import close_now, end_when_dropped
 from holdfast.journal.encoding import Line
@@ -37,6 +38,7 @@ from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.postgres_leases import PostgresLease
 from holdfast.journal.rows import SEQ, Row, RowReader
 from holdfast.journal.run_summary import select_recent
+from holdfast.journal.session_rows import SessionFilter, SessionRow
 from holdfast.journal.tenants import TenantViews
 
 if TYPE_CHECKING:
@@ -160,7 +162,14 @@ class PostgresJournal:
     ) -> None:
         from holdfast.journal.postgres_inserts import Outcome, make_insert
 
-        insert = make_insert(self._run_values(run), event, effect, marker, lease=lease, act=act)
+        insert = make_insert(
+            self._run_values(run),
+            (event, marker),
+            effect,
+            lease=lease,
+            act=act,
+            pricing=self._server.pricing,
+        )
         outcome = Outcome.UNSAVED
         if lease is not None:
             begins = not lease.token
@@ -246,6 +255,17 @@ class PostgresJournal:
         values = {"tenant": self.tenant, "limit": limit, "at": at, "run": run}
         entries = _to_entries(await self._fetch_rows(sql.RECENT_RUNS, values))
         return select_recent(entries, limit, before)
+
+    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+        """Return the sessions of a page, with one statement; see `SessionIndex`."""
+        from holdfast.journal import postgres_sessions
+
+        statement, values = postgres_sessions.make_list(self.tenant, wanted)
+        return postgres_sessions.to_rows(await self._fetch_rows(statement, values))
+
+    def use_prices(self, pricing: Pricing) -> None:
+        """Save the cost of turns, of all tenants, at these prices from now on."""
+        self._server.pricing = pricing
 
     async def sizes(self) -> Mapping[str, int]:
         """Return the bytes of the events and of the snapshot of each run."""
@@ -348,7 +368,7 @@ class PostgresJournal:
         from holdfast.journal.postgres_queries import make_restore
 
         wanted = {run: records for run, records in runs.items() if records}
-        work = make_restore(self.tenant, wanted, act)
+        work = make_restore(self.tenant, wanted, act, self._server.pricing)
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def load_snapshot(self, run: str) -> bytes | None:

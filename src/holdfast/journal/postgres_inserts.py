@@ -11,6 +11,7 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.core.run_fold import Pricing, RunChange, make_change, price_nothing
 from holdfast.journal.journal_names import check_name, check_text
 from holdfast.journal.media_store import extract_media
 from holdfast.journal.postgres_acts import make_act_values
@@ -38,7 +39,7 @@ class Insert(Struct, frozen=True):
         run: the run.
         rows: the rows of its records.
         names: the values by which statements name the run.
-        open: whether a turn is open after it; None if the event does not change that.
+        change: what it changes in the row of the run.
         agent: the agent of the turn, if the event opens one.
         request: the request of that turn; "" without one.
         lease: the lease; None without one. A lease that has no token begins with this append.
@@ -50,7 +51,7 @@ class Insert(Struct, frozen=True):
     run: str
     rows: Sequence[EncodedRow]
     names: Mapping[str, object]
-    open: bool | None
+    change: RunChange
     agent: str | None
     request: str
     lease: LeaseState | None
@@ -60,8 +61,8 @@ class Insert(Struct, frozen=True):
 
     @property
     def is_alone(self) -> bool:
-        """Whether it needs a transaction of its own, since it writes to more tables."""
-        return bool(self.media) or self.act is not None
+        """Whether it needs a transaction of its own, since it needs several statements."""
+        return bool(self.media) or self.act is not None or self.change.is_rewind
 
     @property
     def bytes(self) -> int:
@@ -78,26 +79,27 @@ class Insert(Struct, frozen=True):
 
 def make_insert(
     names: Mapping[str, object],
-    event: Event,
+    events: tuple[Event, Event | None],
     effect: Effect | None,
-    marker: Event | None,
     *,
     lease: LeaseState | None,
     act: Act | None = None,
+    pricing: Pricing = price_nothing,
 ) -> Insert:
     """Encode an append.
 
     Args:
         names: the values by which statements name the run.
-        event: the event.
-        effect: the effect that it ends, if it ends one.
-        marker: the event that follows it, if there is one.
+        events: the event, and the marker that follows it, if there is one.
+        effect: the effect that the event ends, if it ends one.
         lease: the lease under which it is saved.
         act: the act that writes it.
+        pricing: what tokens cost.
 
     Raises:
         ConfigurationError: the event cannot be saved.
     """
+    event, marker = events
     media: dict[str, bytes] = {}
     rows = [_encode_row(names, event, effect, media)]
     if marker is not None:
@@ -108,7 +110,7 @@ def make_insert(
         run=str(names["run"]),
         rows=rows,
         names=names,
-        open=True if opened else False if closes else None,
+        change=make_change(event, marker, pricing),
         agent=check_text(opened.agent, "name") if opened else None,
         request=check_name("request", opened.request) if opened and opened.request else "",
         lease=lease,
@@ -129,17 +131,11 @@ def _encode_row(
 
 def make_insert_values(insert: Insert) -> dict[str, object]:
     """Make the values of the statements that save one append."""
-    times = [row.line.at for row in insert.rows]
     lease = insert.lease
     return {
         **insert.names,
         **_make_columns(insert.rows),
-        "count": len(times),
-        "bytes": insert.bytes,
-        "first": min(times),
-        "last": max(times),
-        "open": insert.open,
-        "agent": insert.agent,
+        **dict(zip(_CHANGE_VALUES, _list_changes(insert), strict=True)),
         "request": insert.request,
         "run_id": lease.run_id if lease is not None else 0,
         "token": lease.token if lease is not None else 0,
@@ -160,12 +156,12 @@ def make_group_values(inserts: Sequence[Insert]) -> dict[str, object]:
         "tokens": to_array([lease.token or None for lease in leases]),
         "versions": to_array([lease.records for lease in leases]),
         "owners": to_array([lease.owner if not lease.token else None for lease in leases]),
-        "counts": to_array([len(insert.rows) for insert in inserts]),
-        "sizes": to_array([insert.bytes for insert in inserts]),
-        "firsts": to_array([min(row.line.at for row in insert.rows) for insert in inserts]),
-        "lasts": to_array([max(row.line.at for row in insert.rows) for insert in inserts]),
-        "opens": to_array([insert.open for insert in inserts]),
-        "agents": to_array([insert.agent for insert in inserts]),
+        **{
+            f"{name}s": "{}" if values == (_DEFAULTS[name],) * len(inserts) else to_array(values)
+            for name, values in zip(
+                _CHANGE_VALUES, zip(*map(_list_changes, inserts), strict=True), strict=True
+            )
+        },
         "requests": to_array([insert.request for insert in inserts]),
         "ends": to_array([insert.ends for insert in inserts]),
         "tenants": to_array([names["tenant"] for names in new]),
@@ -173,6 +169,29 @@ def make_group_values(inserts: Sequence[Insert]) -> dict[str, object]:
         "runs": to_array([names["run"] for names in new]),
         "nested": to_array([names["nested"] for names in new]),
     }
+
+
+_CHANGE_VALUES = (
+    *("count", "size", "first", "last", "new_agent", "new_turn", "open", "new_status", "new_title"),
+    *("new_messages", "new_doubt", "new_asked", "new_answered"),
+    *("new_input", "new_cached", "new_output", "new_cost"),
+)
+"""The names of the values that say what an append changes in the row of its run."""
+
+
+_DEFAULTS: Mapping[str, object] = {
+    **dict.fromkeys(_CHANGE_VALUES),
+    **dict.fromkeys(("new_messages", "new_input", "new_cached", "new_output"), 0),
+    **dict.fromkeys(("new_asked", "new_answered"), ""),
+    "new_doubt": False,
+}
+"""What a change has if it does not change a column; `count` and `size` always have a value."""
+
+
+def _list_changes(insert: Insert) -> tuple[object, ...]:
+    """Return the values of `_CHANGE_VALUES`."""
+    times = [row.line.at for row in insert.rows]
+    return (len(times), insert.bytes, min(times), max(times), insert.agent, *insert.change[:-2])
 
 
 def make_owner_values(inserts: Sequence[Insert]) -> dict[str, object]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import asdict
+
 from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
+from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.journal_names import check_name, digest_name
 from holdfast.journal.media_store import extract_media
@@ -41,7 +44,10 @@ def _make_pattern(word: str) -> str:
 
 
 def make_restore(
-    tenant: str, runs: Mapping[str, Sequence[Record]], act: Act | None = None
+    tenant: str,
+    runs: Mapping[str, Sequence[Record]],
+    act: Act | None = None,
+    pricing: Pricing = price_nothing,
 ) -> Work[None]:
     """Make the work that adds whole runs in one transaction. The work raises ConflictError.
 
@@ -49,12 +55,13 @@ def make_restore(
         tenant: the tenant of the runs.
         runs: the runs by name, each with at least one record.
         act: the act that adds them.
+        pricing: what tokens cost.
 
     Raises:
         ConfigurationError: a record cannot be stored.
     """
     # Encoded here and not in the work, which runs in the thread of the journal, perhaps twice.
-    wanted = [_encode_run(tenant, run, records) for run, records in runs.items()]
+    wanted = [_encode_run(tenant, run, records, pricing) for run, records in runs.items()]
     done = make_act_values(tenant, act) if act is not None else None
 
     tries = 0
@@ -94,8 +101,8 @@ class _RunValues(NamedTuple):
     requests: list[dict[str, object]]
 
 
-def _encode_run(tenant: str, run: str, records: Sequence[Record]) -> _RunValues:
-    summary = summarize_run(records)
+def _encode_run(tenant: str, run: str, records: Sequence[Record], pricing: Pricing) -> _RunValues:
+    summary = summarize_run(records, pricing)
     values: dict[str, object] = {
         "tenant": tenant,
         "name": digest_name(run),
@@ -104,7 +111,7 @@ def _encode_run(tenant: str, run: str, records: Sequence[Record]) -> _RunValues:
         "records": summary.records,
         "opened_at": summary.opened_at,
         "changed_at": summary.changed_at,
-        "open": summary.turn_open,
+        **asdict(summary.state),
         "agent": summary.agent.replace("\x00", ""),
     }
     media: dict[str, bytes] = {}

@@ -12,9 +12,13 @@ from holdfast.journal.inbox_schema import POSTGRES_TABLES as INBOX_TABLES
 from holdfast.journal.service_statements import POSTGRES_TABLES
 
 # `name` is the SHA-256 of `run`: an index takes no text of any length. `journal.rows` computes
-# `checksum`. `bytes` is the length of its events with their media, so that a tenant is
-# measured without reading them. `nested` says whether it is the run of a subagent. `listed_at` is `changed_at` without the
-# records inside an open turn, so that these change no column of an index. A request is the idempotency key of a turn's caller.
+# `checksum`. `bytes` is the length of its events with their media, so that a tenant is measured without
+# reading them. `nested` says whether it is the run of a subagent. From `title` on, the columns say what a
+# list of sessions shows of the turns of a run; see `core.run_fold`. `listed_at` is `changed_at`, and
+# `listed_cost` is `cost`, without the records inside an open turn that does not wait, so that these
+# change no column of an index. The last index has the costs in classes, nine of each power of ten: the
+# latest runs of each class are found without the others. A request is the idempotency key of a turn's
+# caller.
 SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE holdfast_journal (version integer NOT NULL)",
     "INSERT INTO holdfast_journal (version) VALUES (1)",
@@ -32,17 +36,39 @@ SCHEMA: tuple[LiteralString, ...] = (
         " turn_open boolean NOT NULL DEFAULT false,"
         " agent text NOT NULL DEFAULT '',"
         " nested boolean NOT NULL,"
+        " title text NOT NULL DEFAULT '',"
+        " turns integer NOT NULL DEFAULT 0,"
+        " messages integer NOT NULL DEFAULT 0,"
+        " turn integer NOT NULL DEFAULT 0,"
+        " status text COLLATE \"C\" NOT NULL DEFAULT 'idle',"
+        " in_doubt boolean NOT NULL DEFAULT false,"
+        " questions text NOT NULL DEFAULT '',"
+        " input bigint NOT NULL DEFAULT 0,"
+        " cached_input bigint NOT NULL DEFAULT 0,"
+        " output bigint NOT NULL DEFAULT 0,"
+        " cost double precision,"
         " listed_at double precision,"
+        " listed_cost double precision,"
         " token bigint,"
         " owner bytea,"
         " expires timestamptz,"
         " UNIQUE (tenant, name)"
         ") WITH (fillfactor = 80)"
     ),
-    "CREATE INDEX holdfast_runs_open ON holdfast_runs (tenant) WHERE turn_open",
+    "CREATE INDEX holdfast_runs_open ON holdfast_runs (tenant, status) WHERE turn_open",
     (
         "CREATE INDEX holdfast_runs_recent ON holdfast_runs (tenant, listed_at DESC)"
-        " WHERE NOT turn_open AND NOT nested AND listed_at IS NOT NULL"
+        " WHERE status <> 'open' AND NOT nested AND listed_at IS NOT NULL"
+    ),
+    (
+        "CREATE INDEX holdfast_runs_by_state"
+        " ON holdfast_runs (tenant, status, left(agent, 200), listed_at DESC, listed_cost)"
+        " WHERE status <> 'open' AND NOT nested AND listed_at IS NOT NULL"
+    ),
+    (
+        "CREATE INDEX holdfast_runs_by_cost ON holdfast_runs (tenant, (CASE WHEN listed_cost > 0"
+        " THEN floor(log(listed_cost) * 9) ELSE -10000 END), listed_at DESC)"
+        " WHERE status <> 'open' AND NOT nested AND listed_at IS NOT NULL AND listed_cost IS NOT NULL"
     ),
     ('CREATE INDEX holdfast_runs_by_name ON holdfast_runs (tenant, (left(run, 200)) COLLATE "C")'),
     (

@@ -14,6 +14,7 @@ from typing import TypeVar
 from psycopg import errors
 
 from holdfast.core.errors import SessionBusyError
+from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal import postgres_statements as sql
 from holdfast.journal.handoff import Handoff
 from holdfast.journal.journal_errors import (
@@ -40,6 +41,7 @@ from holdfast.journal.postgres_pool import Connection, ConnectionPolicy, Pool, W
 from holdfast.journal.postgres_reads import ReadGroups
 from holdfast.journal.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
 from holdfast.journal.rows import Row
+from holdfast.journal.run_summary import HISTORY_TYPES, recount_turns
 
 T = TypeVar("T")
 
@@ -58,6 +60,7 @@ class PostgresServer:
         self, address: PostgresAddress, size: int, policy: ConnectionPolicy, lease: float
     ) -> None:
         self.address = address
+        self.pricing: Pricing = price_nothing
         self.lease_seconds = lease
         self.statement_seconds = policy.timeout
         self._pool = Pool(address, size, policy)
@@ -148,6 +151,8 @@ class PostgresServer:
                     if saved:
                         await insert_act(connection, insert.act)
                         await save_media(connection, insert.names, insert.media)
+                        if insert.change.is_rewind:
+                            await _recount_turns(connection, insert.names)
             if saved:
                 return True
         except errors.UniqueViolation as error:
@@ -274,6 +279,16 @@ def _make_lease_values(leases: Sequence[LeaseState]) -> dict[str, object]:
         "ids": to_array([lease.run_id for lease in leases]),
         "tokens": to_array([lease.token for lease in leases]),
     }
+
+
+async def _recount_turns(connection: Connection, names: Mapping[str, object]) -> None:
+    """Count the turns of a run again, after a rewind in the same transaction."""
+    values = {**names, "types": list(HISTORY_TYPES)}
+    rows = await _fetch_all(connection, sql.HISTORY, values)
+    texts = ((str(key), str(tag), None if text is None else str(text)) for key, tag, text in rows)
+    title, turns, messages = recount_turns(texts)
+    values = {**names, "title": title, "turns": turns, "messages": messages}
+    await _execute(connection, sql.SET_TURNS, values)
 
 
 async def _delete_run(connection: Connection, names: Mapping[str, object]) -> int:

@@ -9,17 +9,72 @@ from __future__ import annotations
 
 from typing import Final
 
-_RUN_CHANGES: Final = """\
-    records = r.records + %(count)s,
-    bytes = r.bytes + %(bytes)s,
-    opened_at = LEAST(r.opened_at, %(first)s),
-    changed_at = GREATEST(r.changed_at, %(last)s),
-    listed_at = CASE WHEN COALESCE(%(open)s::boolean, r.turn_open) THEN r.listed_at
-      ELSE GREATEST(r.changed_at, %(last)s) END,
-    turn_open = COALESCE(%(open)s::boolean, r.turn_open),
-    agent = COALESCE(%(agent)s::text, r.agent),
+_CHANGE_TYPES: Final = {
+    "count": "bigint",
+    "size": "bigint",
+    "first": "float8",
+    "last": "float8",
+    "open": "boolean",
+    "new_agent": "text",
+    "new_turn": "bigint",
+    "new_status": "text",
+    "new_title": "text",
+    "new_messages": "bigint",
+    "new_doubt": "boolean",
+    "new_asked": "text",
+    "new_answered": "text",
+    "new_input": "bigint",
+    "new_cached": "bigint",
+    "new_output": "bigint",
+    "new_cost": "float8",
+}
+"""What an append says about its run, and the types of the columns; see `core.run_fold.RunChange`."""
+
+_QUESTIONS: Final = """\
+CASE WHEN {open} IS NOT NULL THEN '' WHEN {new_answered} = '' THEN r.questions
+      ELSE replace(r.questions, {new_answered}, '') END || {new_asked}"""
+_STATUS: Final = f"""\
+COALESCE({{new_status}}, CASE WHEN NOT r.turn_open OR {{new_asked}} || {{new_answered}} = ''
+      THEN r.status WHEN {_QUESTIONS} = '' THEN 'open' ELSE 'waiting' END)"""
+_COST: Final = "CASE WHEN {new_turn} IS NULL THEN r.cost ELSE 0 END + {new_cost}"
+
+_CHANGES: Final = f"""\
+    records = r.records + {{count}},
+    bytes = r.bytes + {{size}},
+    opened_at = LEAST(r.opened_at, {{first}}),
+    changed_at = GREATEST(r.changed_at, {{last}}),
+    listed_at = CASE WHEN {_STATUS} = 'open' THEN r.listed_at
+      ELSE GREATEST(r.changed_at, {{last}}) END,
+    listed_cost = CASE WHEN {_STATUS} = 'open' THEN r.listed_cost ELSE {_COST} END,
+    turn_open = COALESCE({{open}}, r.turn_open),
+    agent = COALESCE({{new_agent}}, r.agent),
+    title = CASE WHEN r.turns = 0 THEN COALESCE({{new_title}}, r.title) ELSE r.title END,
+    turns = r.turns + ({{new_turn}} IS NOT NULL)::integer,
+    messages = r.messages + {{new_messages}},
+    turn = COALESCE({{new_turn}}, r.turn),
+    status = {_STATUS},
+    in_doubt = {{new_doubt}} OR ({{new_turn}} IS NULL AND r.in_doubt),
+    questions = {_QUESTIONS},
+    input = CASE WHEN {{new_turn}} IS NULL THEN r.input ELSE 0 END + {{new_input}},
+    cached_input = CASE WHEN {{new_turn}} IS NULL THEN r.cached_input ELSE 0 END + {{new_cached}},
+    output = CASE WHEN {{new_turn}} IS NULL THEN r.output ELSE 0 END + {{new_output}},
+    cost = {_COST},
 """
+_VALUES: Final = {name: f"%({name})s::{kind}" for name, kind in _CHANGE_TYPES.items()}
+_COLUMNS: Final = {name: f"w.{name}" for name in _CHANGE_TYPES}
+_RUN_CHANGES: Final = _CHANGES.format_map(_VALUES)
 """What an append changes in the row of its run, whoever holds the lease."""
+
+_FIRST_COLUMNS: Final = """\
+records, bytes, opened_at, changed_at, listed_at, turn_open, agent, title, turns, messages, turn,
+    status, in_doubt, questions, input, cached_input, output, cost, listed_cost"""
+_FIRST: Final = """\
+{count}, {size}, {first}, {last}, {last}, COALESCE({open}, false), COALESCE({new_agent}, ''),
+    COALESCE({new_title}, ''), ({new_turn} IS NOT NULL)::integer, {new_messages},
+    COALESCE({new_turn}, 0), COALESCE({new_status}, 'idle'), {new_doubt}, {new_asked}, {new_input},
+    {new_cached}, {new_output}, CASE WHEN {new_turn} IS NOT NULL THEN {new_cost} END,
+    CASE WHEN {new_turn} IS NOT NULL THEN {new_cost} END"""
+"""The row of a run that has no records yet."""
 
 _INSERT_RECORDS: Final = """\
 request AS (
@@ -40,9 +95,8 @@ RETURNING seq
 APPEND: Final = f"""
 WITH head AS (
   INSERT INTO holdfast_runs AS r
-    (tenant, name, run, nested, records, bytes, opened_at, changed_at, listed_at, turn_open, agent)
-  VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(count)s, %(bytes)s, %(first)s, %(last)s, %(last)s,
-    COALESCE(%(open)s::boolean, false), COALESCE(%(agent)s::text, ''))
+    (tenant, name, run, nested, {_FIRST_COLUMNS})
+  VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, {_FIRST.format_map(_VALUES)})
   ON CONFLICT (tenant, name) DO UPDATE SET
 {_RUN_CHANGES}    token = NULL, owner = NULL, expires = NULL
   WHERE r.expires IS NULL OR r.expires <= clock_timestamp()
@@ -62,21 +116,33 @@ WITH head AS (
 {_INSERT_RECORDS}"""  # noqa: S608  # REASON: of constants only
 """One record or several under a lease, which this renews or ends; nothing when another driver has taken over."""
 
-SAVE_GROUP: Final = """
+_CHANGE_ARRAYS: Final = ", ".join(f"%({name}s)s::{kind}[]" for name, kind in _CHANGE_TYPES.items())
+_CHANGE_NAMES: Final = ", ".join(_CHANGE_TYPES)
+_DEFAULTS: Final = {
+    **dict.fromkeys(("new_messages", "new_input", "new_cached", "new_output"), "0"),
+    **dict.fromkeys(("new_asked", "new_answered"), "''"),
+    "new_doubt": "false",
+}
+_CHANGE_COLUMNS: Final = ", ".join(
+    f"COALESCE({name}, {_DEFAULTS[name]}) AS {name}" if name in _DEFAULTS else name
+    for name in _CHANGE_TYPES
+)
+"""An array is empty if all its values are the default: `unnest` makes nulls of them."""
+
+SAVE_GROUP: Final = f"""
 WITH wanted AS (
-  SELECT * FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[], %(versions)s::bigint[],
-    %(owners)s::bytea[], %(counts)s::bigint[], %(sizes)s::bigint[], %(firsts)s::float8[], %(lasts)s::float8[],
-    %(opens)s::boolean[], %(agents)s::text[], %(requests)s::text[], %(ends)s::boolean[],
+  SELECT run_id, token, version, owner, {_CHANGE_COLUMNS}, request, ends, tenant, name, run, nested, n
+  FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[], %(versions)s::bigint[],
+    %(owners)s::bytea[], {_CHANGE_ARRAYS}, %(requests)s::text[], %(ends)s::boolean[],
     %(tenants)s::text[], %(names)s::bytea[], %(runs)s::text[], %(nested)s::boolean[])
-    WITH ORDINALITY AS w (run_id, token, version, owner, count, size, first, last, open, agent, request,
+    WITH ORDINALITY AS w (run_id, token, version, owner, {_CHANGE_NAMES}, request,
       ends, tenant, name, run, nested, n)),
 made AS (
-  INSERT INTO holdfast_runs AS r (tenant, name, run, nested, records, bytes, opened_at, changed_at,
-    listed_at, turn_open, agent, token, owner, expires)
-  SELECT tenant, name, run, nested, count, size, first, last, last, COALESCE(open, false),
-    COALESCE(agent, ''), nextval('holdfast_tokens'), owner,
-    clock_timestamp() + make_interval(secs => %(lease)s)
-  FROM wanted WHERE run_id = 0
+  INSERT INTO holdfast_runs AS r (tenant, name, run, nested, {_FIRST_COLUMNS},
+    token, owner, expires)
+  SELECT tenant, name, run, nested, {_FIRST.format_map(_COLUMNS)},
+    nextval('holdfast_tokens'), owner, clock_timestamp() + make_interval(secs => %(lease)s)
+  FROM wanted AS w WHERE run_id = 0
   ON CONFLICT (tenant, name) DO NOTHING
   RETURNING id, r.tenant, r.owner, r.token),
 locked AS (
@@ -88,15 +154,7 @@ locked AS (
   FOR UPDATE OF r SKIP LOCKED),
 changed AS (
   UPDATE holdfast_runs AS r SET
-    records = r.records + count,
-    bytes = r.bytes + size,
-    opened_at = LEAST(r.opened_at, first),
-    changed_at = GREATEST(r.changed_at, last),
-    listed_at = CASE WHEN COALESCE(open, r.turn_open) THEN r.listed_at
-      ELSE GREATEST(r.changed_at, last) END,
-    turn_open = COALESCE(open, r.turn_open),
-    agent = COALESCE(w.agent, r.agent),
-    token = CASE WHEN NOT ends THEN COALESCE(w.token, nextval('holdfast_tokens')) END,
+{_CHANGES.format_map(_COLUMNS)}    token = CASE WHEN NOT ends THEN COALESCE(w.token, nextval('holdfast_tokens')) END,
     owner = CASE WHEN NOT ends THEN COALESCE(w.owner, r.owner) END,
     expires = CASE WHEN NOT ends THEN clock_timestamp() + make_interval(secs => %(lease)s) END
   FROM locked AS w
@@ -122,7 +180,7 @@ request AS (
   SELECT tenant, request, id, key FROM head JOIN record ON run_id = id AND seq = before + 1
   WHERE request <> '')
 SELECT n, token, id FROM head
-"""
+"""  # noqa: S608  # REASON: of constants only
 """Appends of many runs: under leases, which they renew or end, or those that begin a lease.
 
 It returns the numbers of those that were saved. A lease begins only if the run is as its driver knows
@@ -211,15 +269,16 @@ RECENT_RUNS: Final = """
 (SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)
 FROM holdfast_runs
-WHERE tenant = %(tenant)s AND NOT turn_open AND NOT nested AND listed_at IS NOT NULL
+WHERE tenant = %(tenant)s AND status <> 'open' AND NOT nested AND listed_at IS NOT NULL
   AND listed_at <= %(at)s AND NOT (listed_at = %(at)s AND run COLLATE "C" <= %(run)s)
 ORDER BY listed_at DESC, run COLLATE "C" LIMIT %(limit)s)
 UNION ALL
 (SELECT run, records, opened_at, changed_at, turn_open, agent,
   COALESCE(expires > clock_timestamp(), false)
-FROM holdfast_runs WHERE tenant = %(tenant)s AND turn_open AND NOT nested)
+FROM holdfast_runs
+WHERE tenant = %(tenant)s AND turn_open AND status = 'open' AND NOT nested)
 """
-"""The runs without an open turn that changed last, and all with one."""
+"""The runs that wait or have ended and changed last, and all others with an open turn."""
 
 DELETE_RUN: Final = """
 DELETE FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s RETURNING id, records
@@ -290,6 +349,18 @@ SELECT run, key FROM holdfast_requests AS r JOIN holdfast_runs ON run_id = id
 WHERE r.tenant = %(tenant)s AND request = %(request)s
 """
 
+HISTORY: Final = """
+SELECT key, type, CASE WHEN type = ANY(%(types)s) THEN event END
+FROM holdfast_records WHERE run_id = (
+  SELECT id FROM holdfast_runs WHERE tenant = %(tenant)s AND name = %(name)s)
+ORDER BY seq
+"""
+
+SET_TURNS: Final = """
+UPDATE holdfast_runs SET title = %(title)s, turns = %(turns)s, messages = %(messages)s
+WHERE tenant = %(tenant)s AND name = %(name)s
+"""
+
 KEYS_GROUP: Final = """
 SELECT n, key
 FROM unnest(%(tenants)s::text[], %(names)s::bytea[]) WITH ORDINALITY AS wanted (tenant, name, n)
@@ -322,12 +393,20 @@ ORDER BY at DESC, run COLLATE "C", seq DESC
 
 RESTORE_RUN: Final = """
 INSERT INTO holdfast_runs AS r
-  (tenant, name, run, nested, records, bytes, opened_at, changed_at, listed_at, turn_open, agent)
+  (tenant, name, run, nested, records, bytes, opened_at, changed_at, listed_at, agent, title, turns,
+  messages, turn, status, turn_open, in_doubt, questions, input, cached_input, output, cost,
+  listed_cost)
 VALUES (%(tenant)s, %(name)s, %(run)s, %(nested)s, %(records)s, %(bytes)s, %(opened_at)s, %(changed_at)s,
-  %(changed_at)s, %(open)s, %(agent)s)
+  %(changed_at)s, %(agent)s, %(title)s, %(turns)s, %(messages)s, %(turn)s, %(status)s,
+  %(turn_open)s, %(in_doubt)s, %(questions)s, %(input)s, %(cached_input)s, %(output)s, %(cost)s,
+  %(cost)s)
 ON CONFLICT (tenant, name) DO UPDATE SET
   records = excluded.records, bytes = excluded.bytes, opened_at = excluded.opened_at, changed_at = excluded.changed_at,
-  listed_at = excluded.listed_at, turn_open = excluded.turn_open, agent = excluded.agent
+  listed_at = excluded.listed_at, agent = excluded.agent, title = excluded.title,
+  turns = excluded.turns, messages = excluded.messages, turn = excluded.turn,
+  status = excluded.status, turn_open = excluded.turn_open, in_doubt = excluded.in_doubt,
+  questions = excluded.questions, input = excluded.input, cached_input = excluded.cached_input,
+  output = excluded.output, cost = excluded.cost, listed_cost = excluded.listed_cost
 WHERE r.records = 0
 RETURNING id
 """

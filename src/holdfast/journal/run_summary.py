@@ -6,39 +6,94 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from holdfast.core.effects import is_nested_run
-from holdfast.core.events import TurnClosed, TurnOpened
+from holdfast.core.events import SessionRewound, TurnOpened
+from holdfast.core.run_fold import (
+    Pricing,
+    RunFold,
+    RunState,
+    TurnHistory,
+    make_title,
+    price_nothing,
+)
+from holdfast.journal.encoding import decoder_of
+from holdfast.journal.media_store import drop_media
 from holdfast.journal.port import Record, RunEntry
+
+_OPENED = str(TurnOpened.__struct_config__.tag)
+_REWOUND = str(SessionRewound.__struct_config__.tag)
+HISTORY_TYPES = (_OPENED, _REWOUND)
+"""The types of events that `recount_turns` reads."""
 
 
 class RunSummary(NamedTuple):
-    """What the table of runs says about a run; see `RunEntry`."""
+    """What the table of runs says about a run; see `RunEntry` and `RunState`."""
 
     records: int
     opened_at: float
     changed_at: float
-    turn_open: bool
     agent: str
+    state: RunState
 
 
-def summarize_run(records: Sequence[Record]) -> RunSummary:
+def summarize_run(records: Sequence[Record], pricing: Pricing = price_nothing) -> RunSummary:
     """Summarize a run.
 
     Args:
         records: all records of the run, at least one.
+        pricing: what tokens cost.
     """
     times = [record.event.at for record in records]
-    turns = [
-        record.event for record in records if isinstance(record.event, TurnOpened | TurnClosed)
-    ]
-    agents = [event.agent for event in turns if isinstance(event, TurnOpened)]
+    opened = [record.event for record in records if isinstance(record.event, TurnOpened)]
     return RunSummary(
         len(records),
         min(times),
         max(times),
-        bool(turns) and isinstance(turns[-1], TurnOpened),
-        agents[-1] if agents else "",
+        opened[-1].agent if opened else "",
+        fold_run(records, pricing),
     )
+
+
+def fold_run(records: Iterable[Record], pricing: Pricing = price_nothing) -> RunState:
+    """Return what the row of a run says about its turns.
+
+    Args:
+        records: all records of the run.
+        pricing: what tokens cost.
+    """
+    fold = RunFold(pricing)
+    for record in records:
+        fold.add(record.event)
+    return fold.state
+
+
+def recount_turns(rows: Iterable[tuple[str, str, str | None]]) -> tuple[str, int, int]:
+    """Return title, turns and messages of the turns of a run that count, after a rewind.
+
+    Args:
+        rows: key and type of each record, in order, and the event of those of `HISTORY_TYPES`.
+    """
+    history = TurnHistory()
+    for key, tag, text in rows:
+        title, to = None, None
+        if tag in HISTORY_TYPES and text is not None:
+            event = _decode_history(tag, text)
+            if isinstance(event, TurnOpened):
+                title = "" if event.message is None else make_title(event.message)
+            elif isinstance(event, SessionRewound):
+                to = event.to
+        history.add(key, title, to)
+    return history.count()
+
+
+def _decode_history(tag: str, text: str) -> object:
+    blank = '{"key":"","at":0' + ("," if text[1:2] != "}" else "")
+    try:
+        return decoder_of(tag).decode(blank + drop_media(text)[1:])
+    except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError):
+        return None  # a damaged record: reading it raises the error
 
 
 def select_recent(

@@ -22,12 +22,14 @@ from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
+from holdfast.core.run_fold import Pricing, make_change
 from holdfast.journal import (
     file_space,
     hidden_runs,
     sqlite_acts,
     sqlite_changes,
     sqlite_queries,
+    sqlite_sessions,
 )
 from holdfast.journal.dropped_journals import close_now, end_when_dropped
 from holdfast.journal.encoding import Line, check_time, corrupt_record
@@ -50,6 +52,7 @@ from holdfast.journal.rows import (
     encode_row,
 )
 from holdfast.journal.run_summary import select_recent
+from holdfast.journal.session_rows import SessionFilter, SessionRow
 from holdfast.journal.sqlite_appends import Append
 from holdfast.journal.sqlite_queries import RunHead
 from holdfast.journal.tenants import TenantViews
@@ -144,7 +147,10 @@ class SqliteJournal:
             rows.append(encode_append(self.tenant, run, marker, None))
             if marker.key == event.key:
                 raise conflict_error(run, marker.key)
-        await self._writer.submit(WriterJob(Append(self.tenant, event, rows, act), writes=True))
+        change = make_change(event, marker, self._writer.pricing)
+        await self._writer.submit(
+            WriterJob(Append(self.tenant, event, rows, change, act), writes=True)
+        )
         if self._writer.on_answer is not None and (
             isinstance(event, WAKING_EVENTS) or isinstance(marker, WAKING_EVENTS)
         ):
@@ -267,6 +273,15 @@ class SqliteJournal:
                 return
             await asyncio.sleep(_PAUSE)
 
+    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+        """Return the sessions of a page, with one statement; see `SessionIndex`."""
+        select = partial(sqlite_sessions.select_sessions, self.tenant, wanted)
+        return [sqlite_sessions.to_row(row, self.path) for row in await self._read(select)]
+
+    def use_prices(self, pricing: Pricing) -> None:
+        """Save the cost of turns, of all tenants, at these prices from now on."""
+        self._writer.pricing = pricing
+
     async def sizes(self) -> Mapping[str, int]:
         """Return the bytes of the events, the media and the snapshot of each run. No turn waits."""
         return await self._read_beside(partial(file_space.select_sizes, self.tenant))
@@ -358,7 +373,8 @@ class SqliteJournal:
             await self._restore_in_pieces(runs, act)
             return
         rows = {run: (records, self._encode_run(run, records)) for run, records in runs.items()}
-        insert = partial(sqlite_changes.insert_runs, self.tenant, rows, act=act)
+        pricing = self._writer.pricing
+        insert = partial(sqlite_changes.insert_runs, self.tenant, rows, act=act, pricing=pricing)
         await self._writer.submit(WriterJob(insert, writes=True))
 
     def _encode_run(self, run: str, records: Sequence[Record]) -> list[EncodedRow]:
@@ -379,7 +395,8 @@ class SqliteJournal:
                     insert = partial(hidden_runs.insert_piece, number, rows)
                     count = await self._writer.submit(WriterJob(insert, writes=True))
                     rows = rows[count:]
-            show = partial(hidden_runs.show_runs, self.tenant, inserted, act=act)
+            pricing = self._writer.pricing
+            show = partial(hidden_runs.show_runs, self.tenant, inserted, act=act, pricing=pricing)
             await self._writer.submit(WriterJob(show, writes=True))
         except BaseException:
             # If the loop ends before, the next process that opens the file deletes what is left.

@@ -11,25 +11,52 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.core.acts import Act
-from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.core.events import Event, TurnOpened
+from holdfast.core.run_fold import RunChange, RunState, join_changes
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.media_store import LEAST, move_media_out
 from holdfast.journal.rows import EncodedRow, count_bytes, number_checksum
 from holdfast.journal.run_heads import KnownHead, to_writer_connection
+from holdfast.journal.run_summary import HISTORY_TYPES, RunSummary, recount_turns
 from holdfast.journal.sqlite_acts import check_new_act, insert_act
-from holdfast.journal.sqlite_changes import INSERT, INSERT_REQUEST, INSERT_RUN, get_id
+from holdfast.journal.sqlite_changes import (
+    INSERT,
+    INSERT_REQUEST,
+    INSERT_RUN,
+    get_id,
+    make_run_values,
+)
 
 _UPDATE_RUN = (
     "UPDATE runs SET records = records + ?, bytes = bytes + ?, opened_at = MIN(opened_at, ?),"
-    " changed_at = MAX(changed_at, ?) WHERE id = ?"
+    " changed_at = MAX(changed_at, ?), messages = messages + ?, input = input + ?,"
+    " cached_input = cached_input + ?, output = output + ?, cost = cost + ? WHERE id = ?"
 )
-# Separate, because a changed `turn_open` is also written to an index.
-_OPEN_TURN = "UPDATE runs SET turn_open = 1 WHERE id = ? AND NOT turn_open"
-_CLOSE_TURN = "UPDATE runs SET turn_open = 0 WHERE id = ? AND turn_open"
-_SET_AGENT = "UPDATE runs SET agent = ?1 WHERE id = ?2 AND agent <> ?1"
-_CLOSED = str(TurnClosed.__struct_config__.tag)
+# Separate, because the state of a turn is also written to indexes.
+_OPEN_TURN = "UPDATE runs SET turn_open = 1, status = 'open' WHERE id = ? AND status <> 'open'"
+_BEGIN_TURN = (
+    "UPDATE runs SET records = records + ?, bytes = bytes + ?, opened_at = MIN(opened_at, ?),"
+    " changed_at = MAX(changed_at, ?), messages = messages + ?, input = ?, cached_input = ?,"
+    " output = ?, cost = ?, turn = ?, title = CASE WHEN turns THEN title ELSE ? END,"
+    " turns = turns + 1, in_doubt = 0, questions = '', agent = ? WHERE id = ?"
+)
+_CLOSE_TURN = "UPDATE runs SET turn_open = 0, status = ?, questions = '' WHERE id = ?"
+_SET_TITLE = "UPDATE runs SET title = ? WHERE id = ? AND NOT turns"
+_SET_DOUBT = "UPDATE runs SET in_doubt = 1 WHERE id = ?"
+_ADD_QUESTION = (
+    "UPDATE runs SET questions = questions || ?,"
+    " status = CASE WHEN turn_open THEN 'waiting' ELSE status END WHERE id = ?"
+)
+_REMOVE_QUESTION = (
+    "UPDATE runs SET questions = REPLACE(questions, ?1, ''), status = CASE WHEN NOT turn_open"
+    " THEN status WHEN REPLACE(questions, ?1, '') = '' THEN 'open' ELSE 'waiting' END WHERE id = ?2"
+)
+_SET_TURNS = "UPDATE runs SET title = ?, turns = ?, messages = ? WHERE id = ?"
+_HISTORY = (
+    "SELECT key, type, CASE WHEN type IN (?, ?) THEN event END FROM records WHERE run = ?"
+    " ORDER BY seq"
+)
 _FIND_KEY = "SELECT 1 FROM records WHERE run = ? AND key = ?"
 _KEY_IS_TAKEN = "UNIQUE constraint failed: records.run, records.key"
 _FIND_REQUEST = "SELECT 1 FROM requests WHERE tenant = ? AND request = ?"
@@ -42,15 +69,22 @@ class Append:
         tenant: the tenant.
         event: the event, which may open or close a turn.
         rows: the row of the event, and that of its marker.
+        change: what it changes in the row of its run.
         act: the act that writes it.
     """
 
-    __slots__ = ("act", "event", "request", "rows", "tenant")
+    __slots__ = ("act", "change", "event", "request", "rows", "tenant")
 
     def __init__(
-        self, tenant: str, event: Event, rows: Sequence[EncodedRow], act: Act | None = None
+        self,
+        tenant: str,
+        event: Event,
+        rows: Sequence[EncodedRow],
+        change: RunChange,
+        act: Act | None = None,
     ) -> None:
         self.tenant = tenant
+        self.change = change
         self.act = act
         self.event = event
         self.rows = rows
@@ -65,27 +99,15 @@ class Append:
 
 
 class _RunChange(NamedTuple):
-    """What a group changes in the row of a run that has records already."""
+    """What some appends of a group change in the row of a run that has records already."""
 
     append: int
-    """The number of the first append of the run."""
+    """The number of the first of them."""
     records: int
     bytes: int
     first: float
     last: float
-
-    def add(self, records: int, size: int, first: float, last: float) -> _RunChange:
-        """Add those of another append."""
-        times = min(self.first, first), max(self.last, last)
-        return _RunChange(self.append, self.records + records, self.bytes + size, *times)
-
-
-class _TurnChange(NamedTuple):
-    """Which turn of a run a group opens last, and whether it is open after the group."""
-
-    append: int
-    opened: TurnOpened | None
-    is_open: bool
+    change: RunChange
 
 
 class AppendGroup:
@@ -106,8 +128,7 @@ class AppendGroup:
         self._appends = appends
         self._connection = to_writer_connection(connection)
         self._last_id = 0
-        self._changes: dict[int, _RunChange] = {}
-        self._turns: dict[int, _TurnChange] = {}
+        self._changes: dict[int, list[_RunChange]] = {}
 
     def insert(self) -> None:
         """Insert the appends. After an error of SQLite, the transaction must be rolled back."""
@@ -115,8 +136,10 @@ class AppendGroup:
         rows = self._make_rows()
         while not self._insert_until_refusal(rows):
             continue
-        if self._changes:
-            self._update_runs()
+        for run, changes in self._changes.items():
+            for change in changes:
+                self.current = change.append
+                _update_run(run, change, self._connection)
         self._connection.end_appends(self._last_id)
 
     def _insert_until_refusal(self, rows: Iterator[tuple[object, ...]]) -> bool:
@@ -180,44 +203,59 @@ class AppendGroup:
         check_new_act(append.tenant, append.act, self._connection)
 
     def _insert_run(self, append: Append) -> int:
-        event, name = append.event, append.rows[0].line.run
+        name = append.rows[0].line.run
         times = [row.line.at for row in append.rows]
-        is_open = isinstance(event, TurnOpened)
-        agent = event.agent if isinstance(event, TurnOpened) else ""
-        summary = (len(times), min(times), max(times), is_open, agent)
-        head = (append.tenant, name, is_nested_run(name), count_bytes(append.rows))
-        return get_id(self._connection.execute(INSERT_RUN, (*head, *summary)))
+        state = RunState()
+        state.apply(append.change)
+        agent = append.change.agent or ""
+        summary = RunSummary(len(times), min(times), max(times), agent, state)
+        values = make_run_values(append.tenant, name, summary)
+        return get_id(self._connection.execute(INSERT_RUN, (count_bytes(append.rows), *values)))
 
     def _note_change(self, run: int, append: Append) -> None:
-        event, rows = append.event, append.rows
-        begin, end = rows[0].line, rows[-1].line
-        times = (begin.at, end.at) if begin.at <= end.at else (end.at, begin.at)
-        change, added = self._changes.get(run), (len(rows), count_bytes(rows), *times)
-        self._changes[run] = (
-            _RunChange(self.current, *added) if change is None else change.add(*added)
-        )
-        is_closed = _CLOSED in (begin.type, end.type)
-        if isinstance(event, TurnOpened):
-            self._turns[run] = _TurnChange(self.current, event, not is_closed)
-        elif is_closed:
-            turn = self._turns.get(run)
-            self._turns[run] = _TurnChange(self.current, turn and turn.opened, is_open=False)
+        """Note the change of an append with those before it, if they are one change."""
+        begin, end = append.rows[0].line.at, append.rows[-1].line.at
+        first, last = (begin, end) if begin <= end else (end, begin)
+        size = count_bytes(append.rows)
+        new = _RunChange(self.current, len(append.rows), size, first, last, append.change)
+        noted = self._changes.get(run)
+        if noted is None:
+            self._changes[run] = [new]
+        elif noted[-1].change.can_precede(append.change):
+            old = noted[-1]
+            records, first, last = (
+                old.records + new.records,
+                min(old.first, first),
+                max(old.last, last),
+            )
+            change = join_changes(old.change, append.change)
+            noted[-1] = _RunChange(old.append, records, old.bytes + size, first, last, change)
+        else:
+            noted.append(new)
 
-    def _update_runs(self) -> None:
-        # In this order, so that the time changes while the run is not in the index of recent runs.
-        execute = self._connection.execute
-        for run, turn in self._turns.items():
-            if turn.opened is not None:
-                self.current = turn.append
-                execute(_OPEN_TURN, (run,))
-                execute(_SET_AGENT, (turn.opened.agent, run))
-        self._connection.executemany(_UPDATE_RUN, self._make_updates())
-        for run, turn in self._turns.items():
-            if not turn.is_open:
-                self.current = turn.append
-                execute(_CLOSE_TURN, (run,))
 
-    def _make_updates(self) -> Iterator[tuple[object, ...]]:
-        for run, (append, *values) in self._changes.items():
-            self.current = append
-            yield (*values, run)
+def _update_run(run: int, noted: _RunChange, connection: sqlite3.Connection) -> None:
+    """Change the row of a run that has records already."""
+    execute, change = connection.execute, noted.change
+    # In this order, so that the time changes while the run is in no index of times.
+    if change.turn is not None:
+        execute(_OPEN_TURN, (run,))
+    tokens = change.input, change.cached_input, change.output, change.cost
+    values = (*noted[1:5], change.messages, *tokens)
+    if change.turn is not None:
+        execute(_BEGIN_TURN, (*values, change.turn, change.title, change.agent, run))
+    else:
+        execute(_UPDATE_RUN, (*values, run))
+    if change.is_open is False:
+        execute(_CLOSE_TURN, (change.status, run))
+    if change.in_doubt:
+        execute(_SET_DOUBT, (run,))
+    if change.answered:
+        execute(_REMOVE_QUESTION, (change.answered, run))
+    if change.asked:
+        execute(_ADD_QUESTION, (change.asked, run))
+    if change.title is not None and change.turn is None:
+        execute(_SET_TITLE, (change.title, run))
+    if change.is_rewind:
+        history = execute(_HISTORY, (*HISTORY_TYPES, run))
+        execute(_SET_TURNS, (*recount_turns(history), run))

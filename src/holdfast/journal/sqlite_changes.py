@@ -9,15 +9,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import astuple
+
 from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
+from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.media_store import LEAST, move_media_out
 from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, count_bytes, number_checksum
 from holdfast.journal.run_heads import to_writer_connection
-from holdfast.journal.run_summary import summarize_run
+from holdfast.journal.run_summary import RunSummary, summarize_run
 from holdfast.journal.sqlite_acts import check_new_act, insert_act
 from holdfast.journal.sqlite_queries import select_head
 
@@ -25,11 +28,11 @@ INSERT = (
     "INSERT INTO records (id, run, seq, key, digest, type, at, schema, event, checksum)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-INSERT_RUN = (
-    "INSERT INTO runs"
-    " (tenant, name, nested, bytes, records, opened_at, changed_at, turn_open, agent)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+RUN_COLUMNS = (
+    "tenant, name, nested, records, opened_at, changed_at, agent, title, turns, messages, turn,"
+    " status, turn_open, in_doubt, questions, input, cached_input, output, cost"
 )
+INSERT_RUN = f"INSERT INTO runs (bytes, {RUN_COLUMNS}) VALUES ({', '.join('?' * 20)})"  # noqa: S608  # REASON: names of our own
 INSERT_REQUEST = "INSERT OR IGNORE INTO requests (tenant, request, run, key) VALUES (?, ?, ?, ?)"
 
 
@@ -38,6 +41,12 @@ def get_id(cursor: sqlite3.Cursor) -> int:
     if cursor.lastrowid is None:
         raise sqlite3.InternalError("an insert has no row")
     return cursor.lastrowid
+
+
+def make_run_values(tenant: str, name: str, summary: RunSummary) -> tuple[object, ...]:
+    """Make the values of `RUN_COLUMNS`."""
+    *columns, state = summary
+    return (tenant, name, is_nested_run(name), *columns, *astuple(state))
 
 
 def insert_row(run: int, seq: int, row: EncodedRow, connection: sqlite3.Connection) -> None:
@@ -58,6 +67,7 @@ def insert_runs(
     runs: Mapping[str, tuple[Sequence[Record], Sequence[EncodedRow]]],
     connection: sqlite3.Connection,
     act: Act | None = None,
+    pricing: Pricing = price_nothing,
 ) -> None:
     """Insert whole runs, and the act that makes them. Raises ConflictError if one of them exists.
 
@@ -67,8 +77,8 @@ def insert_runs(
     check_new_act(tenant, act, connection)
     insert_act(tenant, act, connection)
     for run, (records, rows) in runs.items():
-        head = (tenant, run, is_nested_run(run), count_bytes(rows))
-        number = get_id(connection.execute(INSERT_RUN, (*head, *summarize_run(records))))
+        values = make_run_values(tenant, run, summarize_run(records, pricing))
+        number = get_id(connection.execute(INSERT_RUN, (count_bytes(rows), *values)))
         for row in rows:
             insert_row(number, row.line.seq, row, connection)
         insert_requests(tenant, number, records, connection)

@@ -47,7 +47,7 @@ _RUNS = "SELECT name, records, opened_at, changed_at, turn_open, agent FROM runs
 _NEXT_RUNS = f"{_RUNS} WHERE tenant = ?1 AND name {{}} ?2{{}} ORDER BY name LIMIT ?3"
 _RUNS_BETWEEN = f"{_RUNS} WHERE tenant = ? AND name BETWEEN ? AND ? ORDER BY name"
 _RECENT_RUNS = (
-    f"{_RUNS} INDEXED BY runs_recent WHERE tenant = ?1 AND NOT turn_open AND NOT nested"
+    f"{_RUNS} INDEXED BY runs_recent WHERE tenant = ?1 AND status <> 'open' AND NOT nested"
     " AND changed_at <= ?2 AND NOT (changed_at = ?2 AND name <= ?3)"
     " ORDER BY changed_at DESC, name LIMIT ?4"
 )
@@ -169,7 +169,7 @@ def select_runs_between(
 def select_recent_runs(
     tenant: str, limit: int, before: tuple[float, str], connection: sqlite3.Connection
 ) -> tuple[list[Row], list[Row]]:
-    """Select runs for `recent_runs`: those without an open turn, and the first with one.
+    """Select runs for `recent_runs`: those that wait or have ended, and the first with an open turn.
 
     Both are of the same state, so a turn that opens or closes meanwhile hides no run.
     """

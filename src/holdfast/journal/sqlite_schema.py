@@ -11,11 +11,18 @@ from holdfast.journal.inbox_schema import SQLITE_TABLES as INBOX_TABLES
 APPLICATION_ID = 0x48464A31
 """`HFJ1`: marks a file as a journal of Holdfast."""
 
+COST_CLASS = (
+    "(CASE WHEN {0} > 0 THEN CAST(substr(printf('%.0e', {0}), 3) AS INTEGER) * 10"
+    " + CAST(substr(printf('%.0e', {0}), 1, 1) AS INTEGER) ELSE -10000 END)"
+)
+"""The class of a cost, as SQL: its power of ten and its first digit, rounded; below them that of 0."""
+
 SCHEMA: tuple[str, ...] = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     # One row for each run. `records` says how many records it has, so that a lost one is missed.
     # `bytes` is the length of their events with their media, so that a tenant is measured without reading
-    # them. `nested` says whether it is the run of a subagent.
+    # them. `nested` says whether it is the run of a subagent. From `title` on, the columns say what a list
+    # of sessions shows of its turns; see `core.run_fold`.
     (
         "CREATE TABLE runs ("
         " id INTEGER PRIMARY KEY,"
@@ -28,15 +35,36 @@ SCHEMA: tuple[str, ...] = (
         " turn_open INTEGER NOT NULL,"
         " agent TEXT NOT NULL,"
         " nested INTEGER NOT NULL,"
+        " title TEXT NOT NULL DEFAULT '',"
+        " turns INTEGER NOT NULL DEFAULT 0,"
+        " messages INTEGER NOT NULL DEFAULT 0,"
+        " turn INTEGER NOT NULL DEFAULT 0,"
+        " status TEXT NOT NULL DEFAULT 'idle',"
+        " in_doubt INTEGER NOT NULL DEFAULT 0,"
+        " questions TEXT NOT NULL DEFAULT '',"
+        " input INTEGER NOT NULL DEFAULT 0,"
+        " cached_input INTEGER NOT NULL DEFAULT 0,"
+        " output INTEGER NOT NULL DEFAULT 0,"
+        " cost REAL,"
         " UNIQUE (tenant, name)"
         ")"
     ),
-    # A run whose turn is open is in the first index, any other that is not nested in the second. So
-    # only the records that open or close a turn write to an index of this table.
-    "CREATE INDEX runs_open ON runs (tenant, name) WHERE turn_open",
+    # A run whose turn is open is in the first index, and one that waits or has ended in the others,
+    # unless it is nested. So only the records that open or close a turn, ask or answer write to an
+    # index of this table. The last one has the costs in classes, nine of each power of ten: the
+    # latest runs of each class are found without the others.
+    "CREATE INDEX runs_open ON runs (tenant, name, status) WHERE turn_open",
     (
-        "CREATE INDEX runs_recent ON runs (tenant, changed_at DESC, name)"
-        " WHERE NOT turn_open AND NOT nested"
+        "CREATE INDEX runs_recent ON runs (tenant, changed_at DESC, name, cost)"
+        " WHERE status <> 'open' AND NOT nested"
+    ),
+    (
+        "CREATE INDEX runs_by_state ON runs (tenant, status, agent, changed_at DESC, name, cost)"
+        " WHERE status <> 'open' AND NOT nested"
+    ),
+    (
+        f"CREATE INDEX runs_by_cost ON runs (tenant, {COST_CLASS.format('cost')}, changed_at DESC,"
+        " name, cost) WHERE status <> 'open' AND NOT nested AND cost IS NOT NULL"
     ),
     # In the order in which they came, so that an append writes the last page of one table and not
     # several in the middle: SQLite rebalances a table WITHOUT ROWID at almost every row this long.

@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import Protocol, TypeVar, cast
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal import hidden_runs, opening
 from holdfast.journal.background_check import PAUSE, BackgroundCheck
 from holdfast.journal.file_lock import FileLock
@@ -108,9 +109,11 @@ class JobQueue(Protocol):
 
     Attributes:
         on_answer: called when a record may have changed the inbox of the journal.
+        pricing: what tokens cost.
     """
 
     on_answer: Callable[[], None] | None
+    pricing: Pricing
 
     @property
     def damage(self) -> Sequence[JournalCorruptError]:
@@ -142,6 +145,7 @@ class Writer:
         self._lock = threading.Lock()
         self._closed = False
         self.on_answer: Callable[[], None] | None = None
+        self.pricing: Pricing = price_nothing
         opened: Future[None] = Future()
         # A daemon, because `close` runs when the interpreter exits, after other threads were joined.
         self._thread = threading.Thread(

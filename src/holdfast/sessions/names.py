@@ -13,13 +13,12 @@ from collections.abc import Iterable
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonEmptyText
-from holdfast.core.effects import is_nested_run
+from holdfast.core.effects import TITLES, is_nested_run
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.run_fold import LONGEST_TITLE
 
-TITLES = "/:title"
-
-LONGEST_NAME, LONGEST_TITLE = 1000, 500
-"""The largest numbers of characters of the name and of the title of a session; lists show both."""
+LONGEST_NAME = 1000
+"""The largest number of characters of the name of a session; lists show it."""
 
 _OF_TOOLS = re.compile(r"(/t\d+\.i\d+\.tool\.\d+(\.again\.\d+)?)+")
 _OF_TURN = re.compile(r"/t(\d{1,18})\.i\d+\.tool\.")

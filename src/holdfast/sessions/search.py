@@ -11,6 +11,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from holdfast.core.effects import TITLES
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import (
     Event,
@@ -22,7 +23,7 @@ from holdfast.core.events import (
     TurnOpened,
     TurnStopped,
 )
-from holdfast.sessions.names import TITLES, is_session
+from holdfast.sessions.names import is_session
 from holdfast.sessions.session_index import SessionIndex
 
 _LONGEST = 1000

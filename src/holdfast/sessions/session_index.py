@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self, runtime_checkable
 
+from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.port import Journal, Record, RunEntry
-from holdfast.journal.run_summary import select_recent
+from holdfast.journal.run_summary import fold_run, select_recent
+from holdfast.journal.session_rows import SessionFilter, SessionRow, make_row, select_sessions
 
 
 @runtime_checkable
@@ -33,6 +35,16 @@ class SessionIndex(Journal, Protocol):
         Args:
             limit: the maximum number of runs.
             before: time and name of the last run of the previous page.
+        """
+        ...
+
+    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+        """Return the sessions of a page, the latest change first, without reading their records.
+
+        The titles of a session that has no turns are a session of the list too.
+
+        Args:
+            wanted: which sessions the page has.
         """
         ...
 
@@ -70,6 +82,7 @@ class ScanningIndex:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self._pricing: Pricing = price_nothing
         self.append, self.read = journal.append, journal.read
         self.runs, self.delete = journal.runs, journal.delete
         self.restore, self.find_request = journal.restore, journal.find_request
@@ -90,6 +103,20 @@ class ScanningIndex:
     ) -> Sequence[RunEntry]:
         """Return the runs that changed last, by listing all."""
         return select_recent(await self._journal.runs(), limit, before)
+
+    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+        """Return the sessions of a page, by reading all runs."""
+        rows = {
+            entry.run: make_row(entry, fold_run(await self._journal.read(entry.run), self._pricing))
+            for entry in await self._journal.runs()
+        }
+        return select_sessions(
+            rows.values(), wanted, lambda run: rows[run].title if run in rows else None
+        )
+
+    def use_prices(self, pricing: Pricing) -> None:
+        """Count the cost of turns at these prices from now on."""
+        self._pricing = pricing
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return all keys, by reading the run."""

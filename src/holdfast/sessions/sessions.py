@@ -6,7 +6,6 @@ one raises ConflictError. Turns are run by `agent.run(session=...)`.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ import msgspec
 from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.constraints import NonNegativeInt, PositiveInt
-from holdfast.core.effects import turn_key
+from holdfast.core.effects import TITLES, turn_key
 from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
 from holdfast.core.events import Event, HistoryCompacted, SessionRewound, SessionTitled
 from holdfast.core.session_state import Phase
@@ -29,7 +28,6 @@ from holdfast.journal.retention import Retention
 from holdfast.sessions import overview, session_export
 from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
 from holdfast.sessions.names import (
-    TITLES,
     check_session_name,
     check_title,
     find_related_runs,
@@ -148,15 +146,14 @@ class Sessions:
         """
         check_value("limit", limit, PositiveInt)
         check_value("before", before, SessionInfo | None)
-        found = await overview.list_entries(self._journal, limit, before)
-        return await asyncio.gather(*(overview.info_of(self._journal, entry) for entry in found))
+        return list(map(overview.make_info, await overview.list_rows(self._journal, limit, before)))
 
     async def info(self, session: str) -> SessionInfo:
         """Describe one session. Raises ConfigurationError if it does not exist."""
-        entry = await overview.find_entry(self._journal, session)
-        if entry is None:
+        row = await overview.find_row(self._journal, session)
+        if row is None:
             raise _unknown_session_error(session)
-        return await overview.info_of(self._journal, entry)
+        return overview.make_info(row)
 
     async def read(self, session: str) -> History:
         """Read the messages of a session, and its turns and changes with their numbers.

@@ -76,6 +76,10 @@ class PriceList:
     def __bool__(self) -> bool:
         return bool(self._prices)
 
+    def price(self, model: str, usage: Usage) -> float | None:
+        """Return the cost of tokens of a model; None if its price is not known."""
+        return self.cost_of({model: usage})
+
     def cost_of(self, used: Mapping[str, Usage]) -> float | None:
         """Return the cost of tokens; None if the price of one of their models is not known.
 

@@ -156,6 +156,11 @@ class TurnRunner:
         """Return the turn of a session that is driven here; None if there is none."""
         return self._driven.get(session)
 
+    @property
+    def driven_sessions(self) -> tuple[str, ...]:
+        """The sessions whose last turn this process drives."""
+        return tuple(self._driven)
+
     def is_driven(self, session: str) -> bool:
         """Whether this process drives the last turn of a session."""
         return session in self._driven

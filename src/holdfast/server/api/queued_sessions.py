@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from holdfast.core.run_fold import make_title
 from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.inbox.entries import QUEUED, EntryState, InboxEntry
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
 from holdfast.server.api.views import SessionSummary
-from holdfast.sessions.overview import make_title
 
 _MOST = 500
 """How many queued turns one answer looks at."""

@@ -12,10 +12,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.core.model_request import CacheTime, ReasoningEffort
 from holdfast.core.questions import Remember
+from holdfast.core.run_fold import LONGEST_TITLE
 from holdfast.event_log.stream_items import SessionState
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.schedules.schedule import CatchUp, Overlap
-from holdfast.sessions.names import LONGEST_NAME, LONGEST_TITLE
+from holdfast.sessions.names import LONGEST_NAME
 
 NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text with at least one character."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.hosting.tenant_service import TenantService
+from holdfast.journal.inbox.entries import InboxEntry
+from holdfast.journal.session_rows import SessionFilter, SessionRow
 from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.queued_sessions import find_queued, mark_queued, summarize_new
 from holdfast.server.api.request_bodies import SessionsQuery
 from holdfast.server.api.session_reading import summarize_session
 from holdfast.server.api.views import SessionPage, SessionSummary
-from holdfast.sessions.overview import SessionInfo
+from holdfast.sessions.names import title_run
+from holdfast.sessions.overview import find_position
 from holdfast.sessions.search import SearchHit
 
 MOST_EXAMINED = 1000
-"""How many sessions are looked at for one page."""
+"""How many rows of the journal are looked at for one page, if the queue changes what they show."""
 
 MOST_HITS = 1000
 """How many places are looked at for one page of a search."""
@@ -26,30 +29,45 @@ MOST_HITS = 1000
 
 async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> SessionPage:
     """Return sessions, the latest change first; those that do not fit the query are left out."""
-    found: list[SessionSummary] = []
-    before = _read_mark(query.before) if query.before is not UNSET else None
     _check_prices(tenant, query)
-    is_filtered = any(one is not UNSET for one in (query.agent, query.status, query.min_cost))
     queued = await find_queued(tenant)
-    if before is None:  # sessions whose first turn is queued stand before all others
+    found: list[SessionSummary] = []
+    wanted = await _make_filter(tenant, query, queued)
+    if wanted.before is None:  # sessions whose first turn is queued stand before all others
         found = [one for one in await summarize_new(tenant, queued) if _fits(one, query)]
+    mark: str | UnsetType = UNSET
     for _ in range(0, MOST_EXAMINED, query.limit):
-        page = await tenant.sessions.list(limit=query.limit, before=before)
-        for info in page:
-            before = info
-            if query.agent is UNSET or query.agent == info.agent:
-                summary = mark_queued(
-                    await summarize_session(tenant, info), queued.get(info.session)
-                )
-                if _fits(summary, query):
-                    found.append(summary)
+        page = await tenant.journal.list_sessions(wanted)
+        for row in page:
+            mark, wanted = _write_mark(row), replace(wanted, before=(row.changed_at, row.run))
+            summary = mark_queued(summarize_session(tenant, row), queued.get(row.session))
+            if _fits(summary, query):
+                found.append(summary)
             if len(found) >= query.limit:
-                return SessionPage(tuple(found), _write_mark(info))
+                return SessionPage(tuple(found), mark)
         if len(page) < query.limit:
             return SessionPage(tuple(found))
-        if not is_filtered:
-            break
-    return SessionPage(tuple(found), UNSET if before is None else _write_mark(before))
+    return SessionPage(tuple(found), mark)
+
+
+async def _make_filter(
+    tenant: TenantService, query: SessionsQuery, queued: Mapping[str, InboxEntry]
+) -> SessionFilter:
+    """Return which rows the journal is asked for. It knows nothing of the queue."""
+    before = None
+    if query.before is not UNSET:
+        mark = read_mark(query.before, "before")
+        before = await find_position(tenant.journal, mark.changed_at, mark.session)
+    status = None if query.status is UNSET or query.status == "queued" else query.status
+    return SessionFilter(
+        limit=query.limit,
+        before=before,
+        agent=None if query.agent is UNSET else query.agent,
+        status=status,
+        min_cost=None if query.min_cost is UNSET else query.min_cost,
+        names=tuple(queued) if query.status == "queued" else None,
+        driven=tenant.runner.driven_sessions,
+    )
 
 
 def _fits(summary: SessionSummary, query: SessionsQuery) -> bool:
@@ -77,7 +95,7 @@ async def find_sessions(tenant: TenantService, query: SessionsQuery, text: str) 
     for hit in hits:
         first.setdefault(hit.session, hit)
     names = list(first)
-    last = _read_mark(query.before).session if query.before is not UNSET else None
+    last = read_mark(query.before, "before").session if query.before is not UNSET else None
     start = names.index(last) + 1 if last in names else 0
     return await _pick(tenant, query, [first[name] for name in names[start:]])
 
@@ -86,33 +104,26 @@ async def _pick(
     tenant: TenantService, query: SessionsQuery, hits: Sequence[SearchHit]
 ) -> SessionPage:
     found: list[SessionSummary] = []
-    for at, hit in enumerate(hits, 1):
-        try:
-            info = await tenant.sessions.info(hit.session)
-        except ConfigurationError:
-            continue  # it was deleted meanwhile
-        if query.agent is UNSET or query.agent == info.agent:
-            summary = await summarize_session(tenant, info)
+    for start in range(0, len(hits), query.limit):
+        part = hits[start : start + query.limit]
+        rows = await _find_rows(tenant, [hit.session for hit in part])
+        for at, hit in enumerate(part, start + 1):
+            row = rows.get(hit.session)
+            if row is None:
+                continue  # it was deleted meanwhile
+            summary = summarize_session(tenant, row)
             if _fits(summary, query):
                 found.append(replace(summary, found=hit.text))
-        if len(found) == query.limit and at < len(hits):
-            return SessionPage(tuple(found), _write_mark(info))
+            if len(found) == query.limit and at < len(hits):
+                return SessionPage(tuple(found), _write_mark(row))
     return SessionPage(tuple(found))
 
 
-def _write_mark(info: SessionInfo) -> str:
-    return write_mark(PageMark(info.changed_at, info.session))
+async def _find_rows(tenant: TenantService, sessions: Sequence[str]) -> Mapping[str, SessionRow]:
+    names = (*sessions, *map(title_run, sessions))
+    wanted = SessionFilter(limit=len(names), names=names)
+    return {row.session: row for row in await tenant.journal.list_sessions(wanted)}
 
 
-def _read_mark(text: str) -> SessionInfo:
-    """Return the last session of a page. Raises ConfigurationError if nobody got this text."""
-    mark = read_mark(text, "before")
-    return SessionInfo(
-        session=mark.session,
-        title="",
-        turns=0,
-        messages=0,
-        opened_at=0.0,
-        changed_at=mark.changed_at,
-        status="closed",
-    )
+def _write_mark(row: SessionRow) -> str:
+    return write_mark(PageMark(row.changed_at, row.session))

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyError
 from holdfast.core.events import QuestionAsked, Status
+from holdfast.core.messages import Usage
 from holdfast.core.question_log import ASKED
 from holdfast.core.recorded_questions import compute_binding
 from holdfast.event_log.live.last_turn import LastTurn
@@ -21,39 +22,43 @@ from holdfast.event_log.text_fold import turn_of_key
 from holdfast.hosting.bound_agents import plan_of
 from holdfast.hosting.tenant_service import TenantService, unknown_session
 from holdfast.journal.port import RunEntry
+from holdfast.journal.session_rows import SessionRow, get_state
 from holdfast.runtime.output.structured_output import Output, compile_output
 from holdfast.server.api.turn_fold import TurnFold
 from holdfast.server.api.views import QuestionView, SessionSummary, TurnView, to_field
 from holdfast.sessions.names import title_run
-from holdfast.sessions.overview import SessionInfo
+from holdfast.sessions.overview import find_row
 
 NO_TURN = LastTurn(0, "idle")
 
 
-async def summarize_session(tenant: TenantService, info: SessionInfo) -> SessionSummary:
-    """Return the summary of a session."""
-    last = await tenant.reader.find_last_turn(info.session) or NO_TURN
-    fold = (await _fold_turn(tenant, info.session, last.turn))[0] if last.turn else TurnFold(())
+def summarize_session(tenant: TenantService, row: SessionRow) -> SessionSummary:
+    """Return the summary of a session from the row that the journal has of it."""
+    cost = round(row.cost, 8) if tenant.prices and row.cost is not None else None
     return SessionSummary(
-        session=info.session,
-        title=info.title,
-        agent=info.agent,
-        turns=info.turns,
-        messages=info.messages,
-        opened_at=info.opened_at,
-        changed_at=info.changed_at,
-        turn=last.turn,
-        turn_status=last.status,
-        in_doubt=fold.in_doubt,
-        questions=last.questions,
-        turn_cost=to_field(tenant.prices.cost_of(fold.used)),
-        position=str(last.records),
+        session=row.session,
+        title=row.title,
+        agent=row.agent,
+        turns=row.turns,
+        messages=row.messages,
+        opened_at=row.opened_at,
+        changed_at=row.changed_at,
+        turn=row.turn,
+        turn_status=get_state(row, is_driven=tenant.runner.is_driven(row.session)),
+        in_doubt=row.in_doubt,
+        questions=row.questions,
+        turn_usage=Usage(row.input, row.output, cached_input=row.cached_input),
+        turn_cost=to_field(cost),
+        position=str(row.records if row.run == row.session else 0),
     )
 
 
 async def read_summary(tenant: TenantService, session: str) -> SessionSummary:
     """Return the summary of one session. Raises ConfigurationError if it does not exist."""
-    return await summarize_session(tenant, await tenant.sessions.info(session))
+    row = await find_row(tenant.journal, session)
+    if row is None:
+        raise unknown_session(session)
+    return summarize_session(tenant, row)
 
 
 async def read_turn(tenant: TenantService, session: str, number: int) -> TurnView:

@@ -5,7 +5,7 @@ This module is pure. It must never read a journal or parse an output.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.events import (
@@ -13,7 +13,6 @@ from holdfast.core.events import (
     ModelFailed,
     ModelReplied,
     OutputChecked,
-    ResultsWithheld,
     ToolFinished,
     TurnClosed,
     TurnInterrupted,
@@ -21,6 +20,7 @@ from holdfast.core.events import (
     TurnStopped,
 )
 from holdfast.core.messages import Reply, ToolResult, Usage
+from holdfast.core.run_fold import list_usage
 
 
 class TurnFold:
@@ -100,22 +100,3 @@ class TurnFold:
         self.in_doubt = self.in_doubt or any(".tool." in key for key in event.started)
         if event.partial is not None:
             self.text = event.partial.text
-
-
-def list_usage(event: Event) -> Iterator[tuple[str, Usage]]:
-    """Yield the models and tokens of an event; "" for tokens whose model is not known."""
-    if isinstance(event, ModelReplied):
-        yield event.reply.model, event.reply.usage
-        if event.lost is not None:
-            yield event.reply.model, event.lost
-    elif isinstance(event, ModelFailed):
-        model = event.partial.model if event.partial is not None else ""
-        if event.partial is not None:
-            yield model, event.partial.usage
-        if event.lost is not None:
-            yield model, event.lost
-    elif isinstance(event, ResultsWithheld):
-        if event.lost is not None:
-            yield "", event.lost
-    elif isinstance(event, ToolFinished | TurnInterrupted) and event.usage != Usage():
-        yield "", event.usage

@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from holdfast.core.events import Event, TurnOpened
 from holdfast.core.messages import Usage
+from holdfast.core.run_fold import list_usage
 from holdfast.event_log.text_fold import turn_of_key
 from holdfast.server.access.budgets import READS
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, UsageQuery
-from holdfast.server.api.turn_fold import list_usage
 from holdfast.server.api.views import UsageTotal, UsageView, to_field
 from holdfast.sessions.overview import SessionInfo
 from holdfast.telemetry.token_prices import PriceList

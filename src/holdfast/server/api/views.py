@@ -64,7 +64,9 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         turn_status: the state of that turn.
         in_doubt: whether a tool of that turn may have taken effect, and nobody knows.
         questions: the keys of the open questions.
-        turn_cost: what that turn cost so far; absent if the price of a model is not known.
+        turn_usage: the tokens of that turn so far: input, cached input and output.
+        turn_cost: what they cost, at the prices that the process which drove the turn had then;
+            absent if one of them was not known.
         position: the place in the event log after everything so far.
         found: with a search: the text that was found, with some words around it.
     """
@@ -80,6 +82,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     turn_status: SessionState
     in_doubt: bool = False
     questions: tuple[str, ...] = ()
+    turn_usage: Usage = Usage()
     turn_cost: float | UnsetType = UNSET
     position: str = "0"
     found: str | UnsetType = UNSET
