@@ -41,6 +41,7 @@ MEASURED_INSIDE = {
 INNER = {
     "SessionState": "the words of a status are a Literal; its name here is found in core first",
     "PostgresLease": "what PostgresJournal.claim gives is used as a Lease",
+    "SessionQuery": "Sessions.list takes its fields",
     "SessionRow": "Sessions.list gives SessionInfo",
     "PostgresLink": "a service opens the link of its journal",
     "ErrorStreak": "the state of ErrorTracking is its own",

@@ -40,7 +40,7 @@ from holdfast.journal import (
 from holdfast.journal.port import SharedJournal
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.run_summary import fold_run
-from holdfast.journal.session_rows import SessionFilter, SessionRow, make_row, select_sessions
+from holdfast.journal.session_rows import SessionQuery, SessionRow, make_row, select_sessions
 from holdfast.journal.sqlite_schema import SCHEMA
 from holdfast.sessions.session_index import SessionIndex
 
@@ -125,25 +125,25 @@ class History:
 
 
 FILTERS = (
-    SessionFilter(limit=100),
-    SessionFilter(limit=2),
-    SessionFilter(limit=2, before=(4.0, "ada")),
-    SessionFilter(limit=9, before=(7.0, "bob"), min_cost=0.0),
-    *(SessionFilter(limit=9, status=one) for one in ("idle", "open", "waiting", "completed")),
-    SessionFilter(limit=9, status="open", driven=("ada",)),
-    SessionFilter(limit=9, status="waiting", driven=("ada", "bob")),
-    SessionFilter(limit=9, status="running", driven=("ada", "eve")),
-    SessionFilter(limit=9, agent="one"),
-    SessionFilter(limit=9, agent="one", status="failed"),
-    *(SessionFilter(limit=9, min_cost=cost) for cost in (0.0, 0.004, 1.0, 5.0)),
-    SessionFilter(limit=9, min_cost=0.004, agent="two"),
-    SessionFilter(limit=9, min_cost=0.004, status="completed"),
-    SessionFilter(limit=9, names=("bob", "eve", "eve/:title")),
-    SessionFilter(limit=9, names=("ada", "ada/:title"), status="waiting"),
+    SessionQuery(limit=100),
+    SessionQuery(limit=2),
+    SessionQuery(limit=2, before=(4.0, "ada")),
+    SessionQuery(limit=9, before=(7.0, "bob"), min_cost=0.0),
+    *(SessionQuery(limit=9, status=one) for one in ("idle", "open", "waiting", "completed")),
+    SessionQuery(limit=9, status="open", driven=("ada",)),
+    SessionQuery(limit=9, status="waiting", driven=("ada", "bob")),
+    SessionQuery(limit=9, status="running", driven=("ada", "eve")),
+    SessionQuery(limit=9, agent="one"),
+    SessionQuery(limit=9, agent="one", status="failed"),
+    *(SessionQuery(limit=9, min_cost=cost) for cost in (0.0, 0.004, 1.0, 5.0)),
+    SessionQuery(limit=9, min_cost=0.004, agent="two"),
+    SessionQuery(limit=9, min_cost=0.004, status="completed"),
+    SessionQuery(limit=9, names=("bob", "eve", "eve/:title")),
+    SessionQuery(limit=9, names=("ada", "ada/:title"), status="waiting"),
 )
 
 
-async def check_rows(journal: SessionIndex, *filters: SessionFilter) -> None:
+async def check_rows(journal: SessionIndex, *filters: SessionQuery) -> None:
     """Compare what a journal has saved with the fold of all its records, for each filter."""
     rows = {
         entry.run: make_row(entry, fold_run(await journal.read(entry.run), price))
@@ -239,7 +239,7 @@ async def test_the_rows_of_a_database_are_the_fold_of_its_records_after_every_ch
 
 
 @pytest.mark.parametrize("wanted", FILTERS)
-def test_a_list_of_a_file_is_one_statement_over_indexes(wanted: SessionFilter) -> None:
+def test_a_list_of_a_file_is_one_statement_over_indexes(wanted: SessionQuery) -> None:
     connection = sqlite3.connect(":memory:")
     for statement in SCHEMA:
         connection.execute(statement)

@@ -319,7 +319,7 @@ class RunState(Struct):
             self.status = "waiting" if self.questions else "open"
 
 
-class TurnHistory:
+class CountedTurns:
     """The turns of a run by number, also those that do not count any more."""
 
     def __init__(self) -> None:
@@ -367,7 +367,7 @@ class RunFold:
 
     def __init__(self, pricing: Pricing = price_nothing) -> None:
         self.state = RunState()
-        self._history = TurnHistory()
+        self._counted = CountedTurns()
         self._pricing = pricing
 
     def add(self, event: Event) -> None:
@@ -375,7 +375,7 @@ class RunFold:
         change = _change_of(event, self._pricing)
         to = event.to if isinstance(event, SessionRewound) else None
         title = change.title if isinstance(event, TurnOpened) else None
-        self._history.add(event.key, title, to)
+        self._counted.add(event.key, title, to)
         self.state.apply(change)
         if change.is_rewind:
-            self.state.title, self.state.turns, self.state.messages = self._history.count()
+            self.state.title, self.state.turns, self.state.messages = self._counted.count()

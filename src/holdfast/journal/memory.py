@@ -21,7 +21,7 @@ from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.run_summary import select_recent
-from holdfast.journal.session_rows import SessionFilter, SessionRow, make_row, select_sessions
+from holdfast.journal.session_rows import SessionQuery, SessionRow, make_row, select_sessions
 
 _Saved: TypeAlias = tuple[Event, Effect | str | None]
 """An event with the effect that it ends, or with the digest of that effect."""
@@ -72,12 +72,12 @@ class _Fold:
         self._count += 1
         self._fold.add(event)
         self._entry = RunEntry(
-            run,
-            self._count,
-            min(self._entry.opened_at, event.at),
-            max(self._entry.changed_at, event.at),
-            self._fold.state.turn_open,
-            event.agent if isinstance(event, TurnOpened) else self._entry.agent,
+            run=run,
+            records=self._count,
+            opened_at=min(self._entry.opened_at, event.at),
+            changed_at=max(self._entry.changed_at, event.at),
+            turn_open=self._fold.state.turn_open,
+            agent=event.agent if isinstance(event, TurnOpened) else self._entry.agent,
         )
 
 
@@ -186,7 +186,7 @@ class MemoryJournal:
         """Return the runs that changed last, without those of subagents; the latest first."""
         return select_recent(await self.runs(), limit, before)
 
-    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+    async def list_sessions(self, wanted: SessionQuery) -> Sequence[SessionRow]:
         """Return the sessions of a page; see `SessionIndex`."""
         rows = {run: self._make_row(run, saved) for run, saved in list(self._runs.items())}
         return select_sessions(

@@ -38,7 +38,7 @@ from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.postgres_leases import PostgresLease
 from holdfast.journal.rows import SEQ, Row, RowReader
 from holdfast.journal.run_summary import select_recent
-from holdfast.journal.session_rows import SessionFilter, SessionRow
+from holdfast.journal.session_rows import SessionQuery, SessionRow
 from holdfast.journal.tenants import TenantViews
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class PostgresJournal:
         entries = _to_entries(await self._fetch_rows(sql.RECENT_RUNS, values))
         return select_recent(entries, limit, before)
 
-    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+    async def list_sessions(self, wanted: SessionQuery) -> Sequence[SessionRow]:
         """Return the sessions of a page, with one statement; see `SessionIndex`."""
         from holdfast.journal import postgres_sessions
 

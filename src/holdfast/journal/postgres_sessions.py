@@ -12,7 +12,7 @@ from holdfast.core.effects import TITLES
 from holdfast.core.run_fold import split_questions
 from holdfast.journal.journal_names import digest_name
 from holdfast.journal.rows import Row
-from holdfast.journal.session_rows import ENDED, NEWEST, SessionFilter, SessionRow
+from holdfast.journal.session_rows import ENDED, NEWEST, SessionQuery, SessionRow
 
 _LEASED: Final = "COALESCE(r.expires > clock_timestamp(), false)"
 _COLUMNS: Final = (
@@ -94,7 +94,7 @@ _OF_AGENT: Final = f"""
 _GROUPS: Final = {"": "", "cost": _CLASSES, "agent": _AGENTS}
 
 
-def make_list(tenant: str, wanted: SessionFilter) -> tuple[str, dict[str, object]]:
+def make_list(tenant: str, wanted: SessionQuery) -> tuple[str, dict[str, object]]:
     """Make the statement that selects a page, and its values."""
     at, run = wanted.before or (math.inf, "")
     statement = _PAGE.format(parts=" UNION ALL ".join(_make_parts(wanted)))
@@ -111,7 +111,7 @@ def make_list(tenant: str, wanted: SessionFilter) -> tuple[str, dict[str, object
     }
 
 
-def _make_parts(wanted: SessionFilter) -> Iterator[str]:
+def _make_parts(wanted: SessionQuery) -> Iterator[str]:
     """Yield the selections of which a page is made, each from one range of an index."""
     status = wanted.status
     active = ["NOT nested", *_make_terms(wanted, "changed_at", "cost")]
@@ -142,7 +142,7 @@ def _make_part(terms: Sequence[str], time: str) -> str:
     return _PART.format(terms=" AND ".join(terms), time=time)
 
 
-def _make_terms(wanted: SessionFilter, time: str, cost: str) -> Iterator[str]:
+def _make_terms(wanted: SessionQuery, time: str, cost: str) -> Iterator[str]:
     yield _IS_AFTER.format(time)
     if wanted.agent is not None:
         yield "agent = %(agent)s"

@@ -11,10 +11,10 @@ import msgspec
 from holdfast.core.effects import is_nested_run
 from holdfast.core.events import SessionRewound, TurnOpened
 from holdfast.core.run_fold import (
+    CountedTurns,
     Pricing,
     RunFold,
     RunState,
-    TurnHistory,
     make_title,
     price_nothing,
 )
@@ -75,7 +75,7 @@ def recount_turns(rows: Iterable[tuple[str, str, str | None]]) -> tuple[str, int
     Args:
         rows: key and type of each record, in order, and the event of those of `HISTORY_TYPES`.
     """
-    history = TurnHistory()
+    counted = CountedTurns()
     for key, tag, text in rows:
         title, to = None, None
         if tag in HISTORY_TYPES and text is not None:
@@ -84,8 +84,8 @@ def recount_turns(rows: Iterable[tuple[str, str, str | None]]) -> tuple[str, int
                 title = "" if event.message is None else make_title(event.message)
             elif isinstance(event, SessionRewound):
                 to = event.to
-        history.add(key, title, to)
-    return history.count()
+        counted.add(key, title, to)
+    return counted.count()
 
 
 def _decode_history(tag: str, text: str) -> object:

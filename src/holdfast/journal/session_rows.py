@@ -63,7 +63,7 @@ class SessionRow(RunEntry, frozen=True, kw_only=True):
         return self.run.removesuffix(TITLES)
 
 
-class SessionFilter(Struct, frozen=True, kw_only=True):
+class SessionQuery(Struct, frozen=True, kw_only=True):
     """Which sessions a list has; the latest change first, and by name at the same time.
 
     Args:
@@ -140,7 +140,7 @@ def to_status(text: str) -> RowStatus:
 
 
 def select_sessions(
-    rows: Iterable[SessionRow], wanted: SessionFilter, find_title: Callable[[str], str | None]
+    rows: Iterable[SessionRow], wanted: SessionQuery, find_title: Callable[[str], str | None]
 ) -> list[SessionRow]:
     """Select the sessions of a page from all rows, as the statements of a database do.
 
@@ -169,7 +169,7 @@ def select_sessions(
     ]
 
 
-def _fits(row: SessionRow, wanted: SessionFilter, driven: frozenset[str]) -> bool:
+def _fits(row: SessionRow, wanted: SessionQuery, driven: frozenset[str]) -> bool:
     if wanted.agent is not None and row.agent != wanted.agent:
         return False
     if wanted.min_cost is not None and (row.cost is None or row.cost < wanted.min_cost):

@@ -52,7 +52,7 @@ from holdfast.journal.rows import (
     encode_row,
 )
 from holdfast.journal.run_summary import select_recent
-from holdfast.journal.session_rows import SessionFilter, SessionRow
+from holdfast.journal.session_rows import SessionQuery, SessionRow
 from holdfast.journal.sqlite_appends import Append
 from holdfast.journal.sqlite_queries import RunHead
 from holdfast.journal.tenants import TenantViews
@@ -273,7 +273,7 @@ class SqliteJournal:
                 return
             await asyncio.sleep(_PAUSE)
 
-    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+    async def list_sessions(self, wanted: SessionQuery) -> Sequence[SessionRow]:
         """Return the sessions of a page, with one statement; see `SessionIndex`."""
         select = partial(sqlite_sessions.select_sessions, self.tenant, wanted)
         return [sqlite_sessions.to_row(row, self.path) for row in await self._read(select)]

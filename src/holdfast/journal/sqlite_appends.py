@@ -217,19 +217,27 @@ class AppendGroup:
         begin, end = append.rows[0].line.at, append.rows[-1].line.at
         first, last = (begin, end) if begin <= end else (end, begin)
         size = count_bytes(append.rows)
-        new = _RunChange(self.current, len(append.rows), size, first, last, append.change)
+        new = _RunChange(
+            append=self.current,
+            records=len(append.rows),
+            bytes=size,
+            first=first,
+            last=last,
+            change=append.change,
+        )
         noted = self._changes.get(run)
         if noted is None:
             self._changes[run] = [new]
         elif noted[-1].change.can_precede(append.change):
             old = noted[-1]
-            records, first, last = (
-                old.records + new.records,
-                min(old.first, first),
-                max(old.last, last),
+            noted[-1] = _RunChange(
+                append=old.append,
+                records=old.records + new.records,
+                bytes=old.bytes + size,
+                first=min(old.first, first),
+                last=max(old.last, last),
+                change=join_changes(old.change, append.change),
             )
-            change = join_changes(old.change, append.change)
-            noted[-1] = _RunChange(old.append, records, old.bytes + size, first, last, change)
         else:
             noted.append(new)
 

@@ -16,7 +16,7 @@ from holdfast.core.effects import TITLES
 from holdfast.core.run_fold import split_questions
 from holdfast.journal.encoding import check_time, corrupt_record
 from holdfast.journal.rows import Row
-from holdfast.journal.session_rows import ENDED, NEWEST, SessionFilter, SessionRow
+from holdfast.journal.session_rows import ENDED, NEWEST, SessionQuery, SessionRow
 from holdfast.journal.sqlite_schema import COST_CLASS
 
 _COLUMNS = (
@@ -84,9 +84,7 @@ _OF_AGENT = (
 )
 
 
-def select_sessions(
-    tenant: str, wanted: SessionFilter, connection: sqlite3.Connection
-) -> list[Row]:
+def select_sessions(tenant: str, wanted: SessionQuery, connection: sqlite3.Connection) -> list[Row]:
     """Select the rows of a page."""
     at, name = wanted.before or (math.inf, "")
     values = {
@@ -103,7 +101,7 @@ def select_sessions(
     return connection.execute(make_statement(wanted), values).fetchall()
 
 
-def make_statement(wanted: SessionFilter) -> str:
+def make_statement(wanted: SessionQuery) -> str:
     """Make the statement that selects a page."""
     parts = " UNION ALL ".join(_make_parts(wanted))
     return _GROUPS[wanted.group] + _PAGE.format(parts)
@@ -112,7 +110,7 @@ def make_statement(wanted: SessionFilter) -> str:
 _GROUPS = {"": "", "cost": _CLASSES, "agent": _AGENTS}
 
 
-def _make_parts(wanted: SessionFilter) -> Iterator[str]:
+def _make_parts(wanted: SessionQuery) -> Iterator[str]:
     """Yield the selections of which a page is made, each from one range of an index."""
     terms = list(_make_terms(wanted))
     status = wanted.status
@@ -144,7 +142,7 @@ def _make_part(index: str, terms: list[str]) -> str:
     return _PART.format(index, " AND ".join(terms))
 
 
-def _make_terms(wanted: SessionFilter) -> Iterator[str]:
+def _make_terms(wanted: SessionQuery) -> Iterator[str]:
     yield _IS_AFTER
     if wanted.agent is not None:
         yield "agent = :agent"

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.journal.session_rows import SessionFilter, SessionRow
+from holdfast.journal.session_rows import SessionQuery, SessionRow
 from holdfast.sessions.names import (
     find_related_runs,
     is_session,
@@ -61,7 +61,7 @@ async def list_rows(
     position = None
     if before is not None:
         position = await find_position(journal, before.changed_at, before.session)
-    return await journal.list_sessions(SessionFilter(limit=limit, before=position))
+    return await journal.list_sessions(SessionQuery(limit=limit, before=position))
 
 
 async def find_position(
@@ -83,7 +83,7 @@ async def find_row(journal: SessionIndex, session: str) -> SessionRow | None:
     if not is_session(session):
         return None
     names = session, title_run(session)
-    found = await journal.list_sessions(SessionFilter(limit=1, names=names))
+    found = await journal.list_sessions(SessionQuery(limit=1, names=names))
     return found[0] if found else None
 
 

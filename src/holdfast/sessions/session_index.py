@@ -11,7 +11,7 @@ from typing import Protocol, Self, runtime_checkable
 from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.port import Journal, Record, RunEntry
 from holdfast.journal.run_summary import fold_run, select_recent
-from holdfast.journal.session_rows import SessionFilter, SessionRow, make_row, select_sessions
+from holdfast.journal.session_rows import SessionQuery, SessionRow, make_row, select_sessions
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class SessionIndex(Journal, Protocol):
         """
         ...
 
-    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+    async def list_sessions(self, wanted: SessionQuery) -> Sequence[SessionRow]:
         """Return the sessions of a page, the latest change first, without reading their records.
 
         The titles of a session that has no turns are a session of the list too.
@@ -104,7 +104,7 @@ class ScanningIndex:
         """Return the runs that changed last, by listing all."""
         return select_recent(await self._journal.runs(), limit, before)
 
-    async def list_sessions(self, wanted: SessionFilter) -> Sequence[SessionRow]:
+    async def list_sessions(self, wanted: SessionQuery) -> Sequence[SessionRow]:
         """Return the sessions of a page, by reading all runs."""
         rows = {
             entry.run: make_row(entry, fold_run(await self._journal.read(entry.run), self._pricing))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.errors import ConfigurationError
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.inbox.entries import InboxEntry
-from holdfast.journal.session_rows import SessionFilter, SessionRow
+from holdfast.journal.session_rows import SessionQuery, SessionRow
 from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.queued_sessions import find_queued, mark_queued, summarize_new
 from holdfast.server.api.request_bodies import SessionsQuery
@@ -52,14 +52,14 @@ async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> Ses
 
 async def _make_filter(
     tenant: TenantService, query: SessionsQuery, queued: Mapping[str, InboxEntry]
-) -> SessionFilter:
+) -> SessionQuery:
     """Return which rows the journal is asked for. It knows nothing of the queue."""
     before = None
     if query.before is not UNSET:
         mark = read_mark(query.before, "before")
         before = await find_position(tenant.journal, mark.changed_at, mark.session)
     status = None if query.status is UNSET or query.status == "queued" else query.status
-    return SessionFilter(
+    return SessionQuery(
         limit=query.limit,
         before=before,
         agent=None if query.agent is UNSET else query.agent,
@@ -121,7 +121,7 @@ async def _pick(
 
 async def _find_rows(tenant: TenantService, sessions: Sequence[str]) -> Mapping[str, SessionRow]:
     names = (*sessions, *map(title_run, sessions))
-    wanted = SessionFilter(limit=len(names), names=names)
+    wanted = SessionQuery(limit=len(names), names=names)
     return {row.session: row for row in await tenant.journal.list_sessions(wanted)}
 
 
