@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Agent, Middleware, ToolFinished, tool
+from holdfast import Agent, MemoryJournal, Middleware, ToolFinished, tool
 from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.events import Event
 from holdfast.middleware import RunFacts
 from holdfast.middleware.chain import compile_chain
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.testing import ScriptedModel
+from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.testing.emulator import call
 
 
@@ -169,6 +169,58 @@ async def test_enabled_reads_what_is_known_about_the_turn() -> None:
     await asked.run("go", session="s", deps="yes")
     await asked.run("go", deps="yes")
     assert plain.called == 1
+
+
+class Everywhere(Middleware):
+    """Its condition is asked for every hook, and notes the iteration that it is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def enabled(self, hook: str, facts: RunFacts) -> bool:
+        if (hook, facts.iteration) not in self.asked:
+            self.asked.append((hook, facts.iteration))
+        return False
+
+    async def before_turn(self, context: Any) -> None: ...
+    async def before_iteration(self, context: Any) -> None: ...
+    async def wrap_model(self, context: Any, call_next: Any) -> Any: ...
+    async def after_reply(self, context: Any) -> None: ...
+    async def before_tools(self, context: Any) -> None: ...
+    async def before_tool(self, context: Any) -> None: ...
+    async def wrap_tool(self, context: Any, call_next: Any) -> Any: ...
+    async def wrap_attempt(self, context: Any, call_next: Any) -> Any: ...
+    async def after_tool(self, context: Any) -> None: ...
+    async def after_iteration(self, context: Any) -> None: ...
+    async def after_turn(self, context: Any) -> None: ...
+
+
+AROUND_A_MODEL = ("before_iteration", "wrap_model", "after_reply")
+AROUND_TOOLS = ("before_tools", "before_tool", "wrap_tool", "wrap_attempt", "after_tool")
+
+
+async def test_a_condition_knows_the_iteration_of_each_hook() -> None:
+    asked = Everywhere()
+    await agent(asked).run("go")
+    rounds = [(*AROUND_A_MODEL, *AROUND_TOOLS, "after_iteration")] * 2
+    rounds.append((*AROUND_A_MODEL, "after_iteration"))
+    wanted = [(hook, number) for number, hooks in enumerate(rounds) for hook in hooks]
+    assert asked.asked == [("before_turn", 0), *wanted, ("after_turn", 2)]
+
+
+@pytest.mark.parametrize("crash_at", range(1, 8))
+async def test_a_condition_knows_the_iteration_after_a_crash(crash_at: int) -> None:
+    whole, again = Everywhere(), Everywhere()
+    await agent(whole).run("go")
+    journal = MemoryJournal()
+    model = ScriptedModel(call("look", id="1"), call("look", id="2"), "done")
+    with pytest.raises(SimulatedCrash):
+        await Agent(model, tools=[look], journal=CrashAt(journal, crash_at)).run("go", session="s")
+    await Agent(model, tools=[look], middleware=[again], journal=journal).resume("s")
+    assert set(again.asked) <= set(whole.asked)
+    assert again.asked[-1] == ("after_turn", 2)
+    numbers = [number for _, number in again.asked]
+    assert numbers == sorted(numbers)
 
 
 async def test_a_hook_needs_both_enabled_and_the_condition_of_the_user() -> None:

@@ -336,18 +336,18 @@ async def test_after_a_hook_failed_the_session_goes_on() -> None:
     assert (await agent.run("Again.", session="s")).text == "fine"
 
 
-async def test_a_hook_may_skip_iterations_by_their_number() -> None:
-    class FromTheSecond(Middleware):
-        def __init__(self) -> None:
-            self.seen: list[int] = []
+async def test_a_condition_leaves_a_middleware_out_of_the_first_iteration() -> None:
+    seen: list[int] = []
 
+    class Noting(Middleware):
         async def before_iteration(self, context: Any) -> None:
-            if context.iteration > 0:
-                self.seen.append(context.iteration)
+            seen.append(context.iteration)
 
-    hook = FromTheSecond()
-    await run_with(hook, script=[CALL, CALL, "end"])[1].run("Go.")
-    assert hook.seen == [1, 2]
+    hook = Noting().only(enabled=lambda hook, facts: facts.iteration > 0)
+    agent = run_with(hook, script=[CALL, CALL, "end", CALL, "end"])[1]
+    await agent.run("Go.", session="s")
+    await agent.run("Go on.", session="s")
+    assert seen == [1, 2, 1]
 
 
 async def test_all_tools_of_a_reply_are_denied_for_one_reason() -> None:

@@ -52,6 +52,8 @@ class RunFacts(Struct, frozen=True):
         session: the session's name, or None.
         deps: the object that was passed as `agent.run(deps=...)`.
         turn: the number of the turn, from 1.
+        iteration: the number of the iteration, from 0. It is 0 in `before_turn`, and that of the last
+            model call in `after_turn`.
         states: the states of the middlewares; read them with `state_of(self)`.
         clock: returns seconds of a monotonic clock.
         now: returns seconds since the epoch.
@@ -75,6 +77,7 @@ class RunFacts(Struct, frozen=True):
     ask: Ask
     pausable_timeout: Callable[[asyncio.Timeout], AbstractContextManager[object]]
     shared_objects: dict[type, object]
+    iteration: int = 0
     metadata: Mapping[str, object] = {}
     outer_calls: tuple[OuterCall, ...] = ()
 

@@ -95,8 +95,8 @@ class Middleware(Generic[S]):
 
         Args:
             hook: the name of the hook, such as "before_tool" or "live".
-            facts: what is known about the turn: `turn`, `session`, `deps`, and the state of the fold
-                as `facts.state_of(self)`.
+            facts: what is known about the turn: `turn`, `iteration`, `session`, `deps`, and the state
+                of the fold as `facts.state_of(self)`.
         """
         return True
 

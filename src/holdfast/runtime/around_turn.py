@@ -98,11 +98,11 @@ async def continue_turn(run: ActiveTurn) -> None:
         run.effects.leave(left)
         run.effects.put_in_doubt(set(left) - machine.questions.rerunnable_askers)
     run.take_over()
-    run.hooks.set_turn(machine.turn)
+    run.hooks.set_turn(machine.turn, machine.iteration)
     if run.plan.toolsets and machine.phase is Phase.TOOLS:
         await restore_offer(run)
     run.hooks.instructions = await _read_instructions(run)
-    run.hooks.iteration = await _restore_iteration(run)
+    run.hooks.enter_iteration(await _restore_iteration(run))
 
 
 async def _write_instructions(run: ActiveTurn, message: Message) -> str:
@@ -198,6 +198,7 @@ async def call_after_turn(run: ActiveTurn) -> None:
     if run.machine.phase is not Phase.IDLE:
         return  # a turn that waits for an answer is not over
     await _notify_unmatched_rules(run)
+    hooks.set_turn(hooks.facts.turn, max(run.machine.model_calls - 1, 0))
     if not mine or not has_enabled_hooks(mine, hooks.facts):
         return
     result = run.build_result()

@@ -36,7 +36,8 @@ _NO_USAGE = Usage()
 def begin_iteration(run: ActiveTurn, effect: CallModel) -> tuple[Iteration, ModelCall]:
     """Begin an iteration; returns it, and the context of its first hook."""
     plan, machine, hooks = run.plan, run.machine, run.hooks
-    this = hooks.iteration = Iteration(effect.iteration, effect.key, plan.clock.monotonic())
+    this = Iteration(effect.iteration, effect.key, plan.clock.monotonic())
+    hooks.enter_iteration(this)
     call = hooks.model_call = ModelCall(
         facts=hooks.facts,
         key=effect.key,

@@ -102,10 +102,16 @@ class TurnHooks:
         """Whether `stop` refuses the message of the user."""
         self.failure: MiddlewareError | None = None
 
-    def set_turn(self, turn: int) -> None:
-        """Set the number of the turn that the hooks are called for."""
-        if self.facts.turn != turn:
-            self.facts = msgspec.structs.replace(self.facts, turn=turn)
+    def set_turn(self, turn: int, iteration: int = 0) -> None:
+        """Set the numbers of the turn and the iteration that the hooks are called for."""
+        if self.facts.turn != turn or self.facts.iteration != iteration:
+            self.facts = msgspec.structs.replace(self.facts, turn=turn, iteration=iteration)
+
+    def enter_iteration(self, this: Iteration | None) -> None:
+        """Set the iteration that the hooks are called for; None for none in progress."""
+        self.iteration = this
+        if this is not None:
+            self.set_turn(self.facts.turn, this.number)
 
     def record_failure(self, error: MiddlewareError | None) -> None:
         """Store the first failure, which ends the turn."""
