@@ -128,6 +128,37 @@ def test_the_arguments_reach_the_callable() -> None:
     assert seen == [("agent", ["history"])]
 
 
+async def test_the_arguments_reach_the_callable_at_every_attempt() -> None:
+    """Also after an exception, and after an answer that cannot be read."""
+    seen: list[tuple[Any, ...]] = []
+    answers = [GOOD]
+
+    def call(*args: Any) -> object:
+        seen.append(args)
+        if len(seen) == 1:
+            raise OSError("gone")
+        return SimpleNamespace() if len(seen) == 2 else answers[0]
+
+    async def no_wait(seconds: float) -> None:
+        pass
+
+    options = CallOptions(sleep=lambda _: None, asleep=no_wait)
+    each = [("agent", ["history"])] * 3
+    answer = await asyncio.to_thread(
+        retry_ai_call_with_parsing, call, "agent", ["history"], options=options
+    )
+    assert (answer[0], seen) == (True, each)
+    seen.clear()
+    again = await async_retry_ai_call_with_parsing(call, "agent", ["history"], options=options)
+    assert (again[0], seen) == (True, each)
+    seen.clear()
+    answers[0] = '{"agent_final_response": "Hello"}'
+    three = await asyncio.to_thread(
+        retry_rereg_ai_call_with_parsing, call, "agent", ["history"], options=options
+    )
+    assert (three[0], seen) == (True, each)
+
+
 RESPONSES: list[Callable[[], Any]] = [
     lambda: responses(item(GOOD)),
     lambda: whole_maker("openai_responses")(responses(item(GOOD))),

@@ -158,8 +158,20 @@ def test_a_valid_response_passes_whatever_it_is_made_of() -> None:
         candidates=[SimpleNamespace(content=SimpleNamespace(parts=[part]), finish_reason="STOP")]
     )
     mock = Mock(candidates=[Mock(content=Mock(parts=[Mock(text="Hi", function_call=None)]))])
-    for response in (namespace, mock, *WHOLE.values()):
-        ResponseHandler().validate_response(response)
+    of_sdks = [whole_maker(wire)(response) for wire, response in WHOLE.items()]
+    for response in (namespace, mock, *WHOLE.values(), *of_sdks):
+        handler = ResponseHandler()
+        handler.validate_response(response)
+        assert (handler.text_buffer, handler.chunk_count, handler.tool_activity) == ([], 0, False)
+        handler.process_response(response)  # it is as new
+        assert handler.get_final_response() in ("Hi", "Hello, world")
+
+
+def test_a_response_of_the_same_makers_without_candidates_is_refused() -> None:
+    empty = {"candidates": []}
+    for response in (SimpleNamespace(**empty), Mock(**empty), empty, whole_maker("gemini")(empty)):
+        with pytest.raises(NoCandidatesError):
+            ResponseHandler().validate_response(response)
 
 
 def test_a_chunk_of_the_contract() -> None:

@@ -76,7 +76,36 @@ def test_the_status_of_a_failure(make: Any, status: str) -> None:
     said: list[str] = []
     outcome = send_message_streaming(make, status_callback=said.append)
     assert not outcome.ok
+    assert said[0] == "⏳ Sending message to AI..."
     assert said[-1] == status
+    assert said.count(status) == 1
+
+
+async def cut_stream() -> AsyncIterator[Any]:
+    yield gemini(text("Some text"), finish=None)
+    raise AttributeError("Missing attribute")
+
+
+async def empty_stream() -> AsyncIterator[Any]:
+    for chunk in ():
+        yield chunk
+
+
+@pytest.mark.parametrize(
+    ("make", "status"),
+    [
+        (lambda: None, "⚠️ Empty response: no response stream received"),
+        (empty_stream, "⚠️ Empty response: no text or tool activity after 0 chunks"),
+        (lambda: 7, "❌ Invalid response structure: expected async stream of chunks, got int"),
+        (cut_stream, "❌ Error: Missing attribute"),
+    ],
+)
+async def test_the_status_of_a_failure_with_an_asynchronous_client(make: Any, status: str) -> None:
+    said: list[str] = []
+    outcome = await asend_message_streaming(make, status_callback=said.append)
+    assert not outcome.ok
+    assert (said[0], said[-1]) == ("⏳ Sending message to AI...", status)
+    assert said.count(status) == 1
 
 
 def test_the_text_for_an_empty_response() -> None:

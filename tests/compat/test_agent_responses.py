@@ -36,11 +36,15 @@ def test_an_answer_without_routines_refuses_a_routine() -> None:
 async def test_an_agent_is_asked_for_such_an_answer_and_asked_again_for_a_wrong_one() -> None:
     model = ScriptedModel(
         json.dumps({"agent_final_response": "Hi", "routine_number": 0}),
+        json.dumps({"agent_final_response": "", "routine_number": 2}),
         json.dumps({"agent_final_response": "Hi", "routine_number": 2}),
     )
     result = await Agent(model, output=AgentResponse).run("Hello")
     assert result.output == AgentResponse(agent_final_response="Hi", routine_number=2)
-    assert len(model.requests) == 2
+    assert len(model.requests) == 3
+    asked = [request.messages[-1].text for request in model.requests]
+    assert ["routine_number" in text for text in asked] == [False, True, False]
+    assert ["agent_final_response" in text for text in asked] == [False, False, True]
     schema = model.requests[0].output
     assert schema is not None
     assert schema.schema["additionalProperties"] is False

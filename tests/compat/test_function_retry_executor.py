@@ -118,6 +118,48 @@ async def test_flaw_a_cancellation_was_treated_as_a_failure() -> None:
     assert fails.calls == 1
 
 
+async def test_cancelling_the_caller_ends_the_function_and_makes_no_other_attempt() -> None:
+    ended: list[str] = []
+    began = asyncio.Event()
+
+    async def hangs() -> None:
+        if began.is_set():
+            return  # another attempt
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    bench = Bench()
+    caller = asyncio.create_task(executor(bench).execute_with_retry(hangs, {}, "f"))
+    await began.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert caller.cancelled()
+    assert ended == ["cancelled"]
+    assert (bench.seen(RetryScheduled), bench.clock.sleeps) == ([], [])
+
+
+async def test_cancelling_the_caller_during_a_wait_makes_no_other_attempt() -> None:
+    fails, bench = Fails(), Bench()
+    waiting = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    bench.clock.sleep = sleep
+    caller = asyncio.create_task(executor(bench).execute_with_retry(fails, {}, "f"))
+    await waiting.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert (fails.calls, len(bench.seen(RetryScheduled))) == (1, 1)
+
+
 async def test_flaw_there_was_no_event_before_a_wait() -> None:
     bench = Bench()
     with pytest.raises(FunctionInvocationError):

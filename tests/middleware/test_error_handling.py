@@ -9,6 +9,7 @@ import pytest
 from tests.tool_results import results_in_request
 
 from holdfast import Agent, Middleware, RetryOptions, Status, tool
+from holdfast.compat import AgentBuilder
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import ToolCall
 from holdfast.core.notices import (
@@ -90,6 +91,14 @@ def test_with_function_retry_standalone_and_with_function_timeout_standalone() -
     assert custom.tool_calls.tool_timeout == 2.5
     kept = Agent(ScriptedModel(), middleware=[FunctionTimeout()], tool_timeout=7)._engine.plan
     assert kept.tool_calls.tool_timeout == 7
+
+
+def test_both_ways_to_error_handling_set_thirty_seconds() -> None:
+    built = AgentBuilder(model=ScriptedModel()).with_error_handling().build()
+    written = Agent(ScriptedModel(), middleware=error_handling_middlewares())
+    timeouts = [agent._engine.plan.tool_calls.tool_timeout for agent in (built, written)]
+    assert timeouts == [30.0, 30.0]
+    assert Agent(ScriptedModel())._engine.plan.tool_calls.tool_timeout is None
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])

@@ -51,6 +51,22 @@ class TestSeed003:
         assert isinstance(admit_call(SEED_003_BREAKER, state, 60.0)[1], RejectedCall)
         assert isinstance(admit_call(SEED_003_BREAKER, state, 60.0001)[1], Ticket)
 
+    def test_a_failed_probe_opens_it_again_and_a_success_closes_it(self) -> None:
+        options = SEED_003_BREAKER
+        state: BreakerState = after(options, "xxxxx")
+        for opened_at in (0.0, 60.001):
+            assert isinstance(admit_call(options, state, opened_at + 60.0)[1], RejectedCall)
+            state, probe = admit_call(options, state, opened_at + 60.001)
+            assert isinstance(state, HalfOpenState)
+            assert isinstance(probe, Ticket)
+            tried = state
+            state = record_result(options, tried, probe, "unwell", now=opened_at + 60.001)
+            assert isinstance(state, OpenState)
+            closed = record_result(options, tried, probe, "well", now=opened_at + 60.001)
+            assert isinstance(closed, ClosedState)
+            assert closed.streak == 0
+            assert isinstance(admit_call(options, closed, opened_at + 60.001)[1], Ticket)
+
     def test_whoever_waits_as_long_as_told_is_let_through(self) -> None:
         state = OpenState(1, until=60.0, duration=60.0)
         _, answer = admit_call(SEED_003_BREAKER, state, 12.5)

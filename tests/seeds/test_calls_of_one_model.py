@@ -19,6 +19,7 @@ from holdfast.calls import (
     ResponseChunk,
     ResponseHandler,
     asend_message,
+    asend_message_streaming,
     resilient,
     send_message,
 )
@@ -95,7 +96,8 @@ def test_the_responses_of_failed_attempts_are_not_kept() -> None:
 @pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")
 async def test_a_chat_of_google_is_sent_to() -> None:
     genai = pytest.importorskip("google.genai")
-    async with Emulator(["One.", "Two.", "Three."]) as provider:
+    shown: list[str] = []
+    async with Emulator(["One.", "Two.", "Three.", "Four."]) as provider:
         base = provider.base_url_for("gemini").removesuffix("/v1beta")
         client = genai.Client(api_key="any", http_options=genai.types.HttpOptions(base_url=base))
         chat = client.chats.create(model="demo")
@@ -104,8 +106,29 @@ async def test_a_chat_of_google_is_sent_to() -> None:
         client.close()
         later = client.aio.chats.create(model="demo")
         third = await asend_message(later.send_message, "So?")
+        fourth = await asend_message_streaming(
+            later.send_message_stream, "Well?", status_callback=shown.append
+        )
         await client.aio.aclose()
-    assert [str(one) for one in (first, second, third)] == ["One.", "Two.", "Three."]
+        questions = [
+            [part["text"] for content in one.body["contents"] for part in content["parts"]]
+            for one in provider.requests
+        ]
+    answers = (first, second, third, fourth)
+    assert [(one.ok, str(one)) for one in answers] == [
+        (True, "One."),
+        (True, "Two."),
+        (True, "Three."),
+        (True, "Four."),
+    ]
+    assert questions == [  # each chat has kept what it got, also from a stream
+        ["Hi"],
+        ["Hi", "One.", "And?"],
+        ["So?"],
+        ["So?", "Three.", "Well?"],
+    ]
+    assert shown[0] == "⏳ Sending message to AI..."
+    assert shown[-1] == "💭 Four."
     assert str(first).lower() == "one."
 
 

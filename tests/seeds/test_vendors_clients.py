@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.seeds.sdks import WIRES, send, vendor_call
 
 from holdfast.calls import ResultKind, current_session, session_scope
 from holdfast.compat import (
+    CallOptions,
     async_retry_ai_call_with_parsing,
     retry_ai_call_with_parsing,
     retry_rereg_ai_call_with_parsing,
@@ -135,11 +137,32 @@ async def test_a_call_survives_what_the_service_does() -> None:
 
 
 def test_the_functions_take_the_arguments_of_the_document() -> None:
-    names = list(inspect.signature(retry_ai_call_with_parsing).parameters)
-    assert {"max_retries", "delay", "session_id", "call_type"} <= set(names)
-    parameters = inspect.signature(retry_ai_call_with_parsing).parameters
-    assert (parameters["max_retries"].default, parameters["delay"].default) == (3, 1.0)
-    assert "call_type" not in inspect.signature(retry_rereg_ai_call_with_parsing).parameters
+    documented = {"max_retries": 3, "delay": 1.0, "session_id": "unknown"}
+    for function, named in (
+        (retry_ai_call_with_parsing, {**documented, "call_type": "AI"}),
+        (async_retry_ai_call_with_parsing, {**documented, "call_type": "AI"}),
+        (retry_rereg_ai_call_with_parsing, documented),
+    ):
+        first, rest, *others = inspect.signature(function).parameters.values()
+        assert (first.kind, first.default) == (first.POSITIONAL_OR_KEYWORD, first.empty)
+        assert (rest.name, rest.kind) == ("args", rest.VAR_POSITIONAL)
+        defaults = {one.name: one.default for one in others if one.name != "options"}
+        assert defaults == named
+
+
+def test_a_call_without_settings_logs_and_answers_by_the_defaults(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast")
+    slept: list[float] = []
+
+    def call() -> None:
+        raise OSError("gone")
+
+    answer = retry_ai_call_with_parsing(call, options=CallOptions(sleep=slept.append))
+    assert (answer[0], answer[2]) == (False, "Error: AI AI call failed after 4 attempts")
+    assert slept == [1.0, 2.0, 4.0]
+    assert "--- Session [unknown] AI AI call attempt 1/4 ---" in caplog.text
 
 
 async def test_the_session_of_a_call_is_that_of_its_task() -> None:
