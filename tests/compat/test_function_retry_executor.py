@@ -148,8 +148,9 @@ async def test_cancelling_the_caller_during_a_wait_makes_no_other_attempt() -> N
     waiting = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
-        waiting.set()
-        await asyncio.Event().wait()
+        if not waiting.is_set():
+            waiting.set()
+            await asyncio.Event().wait()
 
     bench.clock.sleep = sleep
     caller = asyncio.create_task(executor(bench).execute_with_retry(fails, {}, "f"))

@@ -232,19 +232,22 @@ async def test_every_crash_point_ends_with_the_same_answer(append: int, before: 
         said = sum(message.role == "assistant" for message in request.messages)
         return [READ, ToolCall("w", "write", '{"path": "b"}'), "done"][said]
 
+    def keep(context: ToolsetContext[Any], one: Tool) -> bool:
+        numbers.append((context.iteration, context.facts.iteration))
+        return one.name == ["read", "write", ""][context.iteration]
+
     def make(journal: Any) -> Agent:
-        steps = FILES.filtered(
-            lambda context, one: one.name == ["read", "write", ""][context.iteration]
-        )
+        steps = FILES.filtered(keep)
         return Agent(ScriptedModel(*[answer] * 9), toolsets=[steps], journal=journal)
 
-    journal = MemoryJournal()
+    journal, numbers = MemoryJournal(), list[tuple[int, int]]()
     with contextlib.suppress(SimulatedCrash):
         await make(CrashAt(journal, append, before=before)).run("Hi", session="s")
     if not await journal.read("s"):
         return
     result = await make(journal).resume("s")
     assert result.output == "done"
+    assert [one for one in numbers if one[0] != one[1]] == []
     found = [text for text, _ in results(await journal.read("s"))]
     assert found[0] == "text of a"
     assert found[1] == "wrote b" or "unknown" in found[1] or "may have" in found[1]

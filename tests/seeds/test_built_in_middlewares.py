@@ -17,6 +17,7 @@ from holdfast import (
     RetryOptions,
     tool,
 )
+from holdfast.compat import AgentBuilder
 from holdfast.core.messages import ToolCall
 from holdfast.events import QuestionAnswered
 from holdfast.middleware import (
@@ -186,6 +187,23 @@ async def test_skills_guidance_and_logging_work_together(
     assert second.startswith("Base.")
     assert "ITERATION GUIDANCE: You have 1 tool result(s)" in second
     assert "🔄 Iteration 1 starting" in caplog.text
+
+
+async def test_the_middleware_for_skills_registers_itself(tmp_path: Path) -> None:
+    (tmp_path / "trading").mkdir()
+    (tmp_path / "trading" / "SKILL.md").write_text(
+        "---\nname: trading\ndescription: Stocks.\n---\nCheck the price first.\n"
+    )
+    opens = ToolCall("1", "open_skill", '{"name": "trading"}')
+    for give_skills in (
+        lambda model: Agent(model, toolsets=[Skills(tmp_path)]),
+        lambda model: AgentBuilder(model=model).with_keywords(toolsets=[Skills(tmp_path)]).build(),
+    ):
+        model = ScriptedModel(opens, "end")
+        await give_skills(model).run("Go.")
+        shown = ["Check the price first." in request.instructions for request in model.requests]
+        assert shown == [False, True]
+        assert "Check the price first." not in repr(model.requests[1].messages)
 
 
 async def test_a_reader_of_the_stream_grants_an_extension() -> None:
