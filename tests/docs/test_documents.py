@@ -29,7 +29,7 @@ def section(page: str, heading: str) -> str:
     """The text below a heading of a page, to the next one of the same level."""
     _, found, rest = (HOW_TO / page).read_text("utf-8").partition(f"\n{heading}\n")
     assert found, heading
-    return rest.partition(f"\n{heading.split()[0]} ")[0]
+    return rest.partition(f"\n{heading.split(maxsplit=1)[0]} ")[0]
 
 
 def test_the_page_on_middleware_says_what_keeps_hooks_fast() -> None:
