@@ -96,8 +96,8 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         observers: functions, or objects with `on_event`, that receive every event and notice of all
             runs as an `Observation`. They must be fast. An exception that they raise is only logged.
         parallel_tools: how many tools of one reply may run at once.
-        tool_timeout: seconds for one attempt of a tool without a timeout of its own; None means no
-            limit.
+        tool_timeout: seconds for one attempt of a tool without a timeout of its own; None gives it
+            what its turn has left less 60 s, or less a fifth if that is less.
         detailed_errors: whether the model reads the message of an exception that a tool raised, with
             secrets redacted. By default the model reads only which tool failed.
         base_url: another address of the provider.

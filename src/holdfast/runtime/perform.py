@@ -148,7 +148,12 @@ async def _use_tool(
             CallContext(
                 effect.key,
                 ToolAttempt(
-                    effect, context, notes, checked, _find_attempt_hooks(run, effect, checked)
+                    effect,
+                    context,
+                    notes,
+                    checked,
+                    _find_attempt_hooks(run, effect, checked),
+                    run.questions.turn_timeout,
                 ),
                 run.env,
                 run.deadline,

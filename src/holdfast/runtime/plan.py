@@ -30,6 +30,7 @@ from holdfast.models.reply_carry import ReplyCarry
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.pipeline import Operation, Pipeline
 from holdfast.resilience.retry.options import RetryOptions
+from holdfast.resilience.timeout.pausable_timeout import find_share
 from holdfast.runtime.instructions import AgentInstructions
 from holdfast.runtime.tool_attempt import ToolAttempt
 from holdfast.telemetry.observers import Observation
@@ -45,7 +46,8 @@ class ToolCallOptions(Struct, frozen=True, kw_only=True):
 
     Args:
         retry: the retry options of tools.
-        tool_timeout: seconds for one attempt of a tool without its own timeout; None sets no limit.
+        tool_timeout: seconds for one attempt of a tool without its own timeout; None gives it what
+            its turn has left less 60 s, or less a fifth if that is less.
         detailed_errors: send the message of an exception that a tool raised to the model.
     """
 
@@ -176,4 +178,20 @@ class AgentPlan:
             lines.append(
                 f"  without a timeout, in threads that cannot be stopped: {', '.join(unlimited)}"
             )
+        lines += self._describe_shares()
         return "\n".join(lines)
+
+    def _describe_shares(self) -> list[str]:
+        """Tell which tools have no timeout of their own, and what they may use instead."""
+        if self.tool_calls.tool_timeout is not None:
+            return []
+        names = ", ".join(tool.name for tool in self.registry if tool.timeout is None)
+        if not names:
+            return []
+        if self.limits.seconds is None:
+            return [f"  without a time limit, as the turn has none: {names}"]
+        share = find_share(self.limits.seconds)
+        return [
+            f"  may use what the turn has left less 60 s, or less a fifth if that is less (at most"
+            f" {share:g} s), and are not repeated then: {names}"
+        ]

@@ -43,6 +43,7 @@ from holdfast.core.turn_options import TurnOptions
 from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.port import Journal
 from holdfast.middleware.chain import compile_chain
+from holdfast.resilience.timeout.pausable_timeout import find_share
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker, QuestionRelay, TurnAsker
 from holdfast.runtime.questions.open_question import Suspended
@@ -265,12 +266,18 @@ def _make_child_run(caller: TurnAsker | None, context: ToolContext) -> ChildRun 
 
 
 def _cap_limits(own: Limits, remaining: float | None) -> Limits:
-    """Return the limits, reduced to the remaining time of the caller."""
-    if remaining is None or (own.seconds is not None and own.seconds <= remaining):
+    """Return the limits, reduced to a share of the remaining time of the caller.
+
+    So the caller can still act when the agent was stopped.
+    """
+    if remaining is None:
         return own
     if remaining <= 0:
         raise ToolError("There is no time left.")
-    return msgspec.structs.replace(own, seconds=remaining)
+    share = find_share(remaining)
+    if own.seconds is not None and own.seconds <= share:
+        return own
+    return msgspec.structs.replace(own, seconds=share)
 
 
 def _build_relay(

@@ -38,6 +38,7 @@ from holdfast.resilience.pipeline import (
     Operation,
     Outcome,
 )
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.telemetry.observers import wait_for_nobody
 from holdfast.tools.checked_call import CheckedCall, Invocation, call_failed
@@ -104,7 +105,7 @@ class ToolAttempt(Struct, frozen=True):
     """The input of one attempt of a tool; `context` is the context of the first attempt.
 
     `checked` is the call as hooks and people saw it, or the reason why it cannot run. `around` has
-    the hooks around each attempt.
+    the hooks around each attempt. `turn_timeout` is the limit of the turn.
     """
 
     effect: RunTool
@@ -112,6 +113,7 @@ class ToolAttempt(Struct, frozen=True):
     meter: UsageMeter
     checked: CheckedCall | Invocation
     around: AttemptHooks | None = None
+    turn_timeout: PausableTimeout | None = None
 
 
 def make_tool_operation(
@@ -120,7 +122,7 @@ def make_tool_operation(
     """Make the operation that runs the tool of a checked call.
 
     Args:
-        timeout: seconds for one attempt of a tool without a timeout; None sets no limit.
+        timeout: seconds for one attempt of a tool without a timeout; None for a share of its turn.
         repeat_in_doubt: whether a tool without a declared effect may be repeated when it is not
             known whether it acted.
     """
@@ -134,10 +136,15 @@ def make_tool_operation(
         if isinstance(checked, Invocation):
             done = checked
         elif around is None:
-            done = await invoke_checked(checked, context, timeout=timeout)
+            done = await invoke_checked(
+                checked, context, timeout=timeout, turn_timeout=call.payload.turn_timeout
+            )
         else:
             seen = msgspec.structs.replace(around.context, attempt=call.attempt)
-            run_once = partial(invoke_checked, checked, context, timeout=timeout)
+            turn_timeout = call.payload.turn_timeout
+            run_once = partial(
+                invoke_checked, checked, context, timeout=timeout, turn_timeout=turn_timeout
+            )
             done = await run_attempt(around, seen, run_once)
         call.payload.meter.refusal = done.info
         if done.result is not None:
@@ -148,7 +155,9 @@ def make_tool_operation(
         # A call that cannot run has done nothing.
         declared = checked.tool.effect if isinstance(checked, CheckedCall) else "read"
         may_repeat = _may_repeat(declared, done.error, done.info, repeat_in_doubt)
-        return Failed(done.error, done.info, may_repeat=may_repeat)
+        return Failed(
+            done.error, done.info, may_repeat=may_repeat, out_of_time=done.out_of_time
+        )
 
     return attempt
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from types import coroutine
 from typing import Any, TypeVar
 
@@ -26,12 +26,16 @@ T = TypeVar("T")
 
 
 @coroutine
-def end_when_cancelled(work: Awaitable[T], name: str) -> Generator[Any, None, T]:
+def end_when_cancelled(
+    work: Awaitable[T], name: str, find_cleanup: Callable[[], float] | None = None
+) -> Generator[Any, None, T]:
     """Await work that must end soon after its task was cancelled.
 
     Args:
         work: the awaitable of the tool.
         name: the name of the tool, for the log.
+        find_cleanup: returns the most seconds for its cleanup, if these are fewer than usual; called
+            when the task was cancelled.
 
     Raises:
         CancelledError: the task was cancelled meanwhile, and the work has ended in whatever way.
@@ -53,7 +57,8 @@ def end_when_cancelled(work: Awaitable[T], name: str) -> Generator[Any, None, T]
                     return end.value  # type: ignore[no-any-return]  # REASON: Any in typeshed
                 raise
             if cleanup is None and task is not None and task.cancelling() > before:
-                cleanup = _Cleanup(task)
+                bound = LONGEST_CLEANUP if find_cleanup is None else find_cleanup()
+                cleanup = _Cleanup(task, min(LONGEST_CLEANUP, bound))
             thrown = None
             try:
                 yield waits_for
@@ -75,14 +80,16 @@ class _Cleanup:
 
     Args:
         task: the task that was cancelled; it is cancelled again when the time is over.
+        seconds: the time.
     """
 
-    __slots__ = ("_task", "is_overdue", "timer")
+    __slots__ = ("_seconds", "_task", "is_overdue", "timer")
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
+    def __init__(self, task: asyncio.Task[Any], seconds: float) -> None:
         self._task = task
+        self._seconds = seconds
         self.is_overdue = False
-        self.timer = asyncio.get_running_loop().call_later(LONGEST_CLEANUP, self._give_up)
+        self.timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
         self.is_overdue = True
@@ -94,7 +101,7 @@ class _Cleanup:
         _log.warning(
             "function %r did not end within %g seconds of its cancellation, and is abandoned",
             name,
-            LONGEST_CLEANUP,
+            self._seconds,
         )
         _close(steps, name)
 

@@ -32,13 +32,15 @@ class Invocation(Struct, frozen=True):
 
     `result` is set if there is a result for the model: the tool returned, the call could not run,
     or the tool raised `ToolError`. Otherwise `error` is the exception. `info` is set for every
-    failure. `value` holds what an output function returned.
+    failure. `value` holds what an output function returned. `out_of_time` is set if the call took
+    its whole share of the time of its turn, so that there is none for another attempt.
     """
 
     result: ToolResult | None = None
     error: Exception | None = None
     info: ErrorInfo | None = None
     value: tuple[object] | None = None
+    out_of_time: bool = False
 
 
 class CheckedCall(Struct, gc=False):

@@ -2,7 +2,7 @@
 
 There are four outcomes: the call could not run (the result tells the model what to correct), the
 function raised (the exception is returned for the retry strategy), it timed out, or it returned.
-This module never formats an exception for the model, never repeats a call, and never suppresses a
+A tool without a time limit gets a share of what its turn has left, so that the turn outlives it. This module never formats an exception for the model, never repeats a call, and never suppresses a
 cancellation.
 
 An `Exception` or SystemExit of the tool is a failure of the call: a library that calls `sys.exit`
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -28,7 +29,7 @@ from holdfast.core.constraints import PositiveInt
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolFailedError
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.notices import ToolStarted
-from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
+from holdfast.resilience.timeout.pausable_timeout import PausableTimeout, find_share
 from holdfast.tools.cancellation import end_when_cancelled
 from holdfast.tools.checked_call import (
     CheckedCall,
@@ -100,7 +101,8 @@ async def invoke(
         checked = check_call(registry, call, unfinished=unfinished)
         if isinstance(checked, Invocation):
             return checked
-        return await _run_attempt(checked, checked.take(), context, timeout, options)
+        limit = _find_limit(checked.tool, timeout, None)
+        return await _run_attempt(checked, checked.take(), context, limit, options)
 
 
 async def invoke_checked(
@@ -108,22 +110,28 @@ async def invoke_checked(
     context: ToolContext,
     *,
     timeout: float | None = None,
+    turn_timeout: PausableTimeout | None = None,
     options: InvocationOptions = _DEFAULT,
 ) -> Invocation:
-    """Run one attempt of a checked call; the arguments are those of `invoke`."""
+    """Run one attempt of a checked call; the arguments are those of `invoke`.
+
+    Args:
+        turn_timeout: the limit of the turn. A tool without any timeout gets a share of what is left of it.
+    """
     with tool_call_scope(context):
         try:
             validated = call.take()
         except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
             return call_failed(call.call, error, landed=Landed.NO)
-        return await _run_attempt(call, validated, context, timeout, options)
+        limit = _find_limit(call.tool, timeout, turn_timeout)
+        return await _run_attempt(call, validated, context, limit, options)
 
 
 async def _run_attempt(
     checked: CheckedCall,
     validated: BaseModel,
     context: ToolContext,
-    timeout: float | None,
+    limit: _TimeLimit | None,
     options: InvocationOptions,
 ) -> Invocation:
     tool, call = checked.tool, checked.call
@@ -132,11 +140,10 @@ async def _run_attempt(
         given = checked.visible_call.arguments
         started = ToolStarted(context.key, call.name, given, context.attempt)
         context.event_sink.publish(started)
-    seconds = tool.timeout if tool.timeout is not None else timeout
     try:
-        value = await _call_tool(tool, arguments, seconds, options.threads)
+        value = await _call_tool(tool, arguments, limit, options.threads)
     except _TimedOut as timed_out:
-        return _timeout_result(call, timed_out)
+        return _timeout_result(call, timed_out, is_share=limit is not None and limit.is_share)
     except Exception as error:  # noqa: BLE001  # REASON: the tool is the user's code
         return call_failed(call, error)
     except SystemExit as error:
@@ -163,11 +170,65 @@ class _TimedOut(Exception):
         self.landed = landed
 
 
+class _TimeLimit:
+    """The time of one attempt.
+
+    Args:
+        seconds: the time.
+        turn_timeout: the limit of the turn, if the time is a share of what is left of it.
+    """
+
+    __slots__ = ("_scope", "_turn_timeout", "seconds")
+
+    def __init__(self, seconds: float, turn_timeout: PausableTimeout | None = None) -> None:
+        self.seconds = seconds
+        self._turn_timeout = turn_timeout
+        self._scope: asyncio.Timeout | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the time is a share of what the turn has left."""
+        return self._turn_timeout is not None
+
+    def find_cleanup(self) -> float:
+        """Return the most seconds for a cleanup: half of what a share leaves, so that the turn goes on."""
+        if self._turn_timeout is None or self._scope is None or not self._scope.expired():
+            return math.inf
+        left = self._turn_timeout.seconds_left
+        return math.inf if left is None or left <= 0 else left / 2
+
+    async def wait_for(self, awaitable: Awaitable[object], work: ThreadCall | None) -> object:
+        """Return the value of a tool. Raises _TimedOut when the time is over; `work` runs in a thread."""
+        self._scope = scope = asyncio.timeout(self.seconds)
+        try:
+            async with scope:
+                with PausableTimeout(scope, within=self._turn_timeout):
+                    return await awaitable
+        except Exception as error:
+            if not scope.expired():
+                raise
+            never_began = work is not None and work.state == "dropped"
+            landed = Landed.NO if never_began else Landed.UNKNOWN
+            raise _TimedOut(self.seconds, landed) from error
+
+
+def _find_limit(
+    tool: Tool, timeout: float | None, turn_timeout: PausableTimeout | None
+) -> _TimeLimit | None:
+    seconds = tool.timeout if tool.timeout is not None else timeout
+    if seconds is not None:
+        return _TimeLimit(seconds)
+    if turn_timeout is None or tool.ends_itself:
+        return None  # an agent limits its turn itself
+    left = turn_timeout.seconds_left
+    return None if left is None else _TimeLimit(find_share(left), turn_timeout)
+
+
 _Arguments = tuple[Sequence[object], dict[str, object]]
 
 
 def _call_tool(
-    tool: Tool, arguments: _Arguments, seconds: float | None, threads: ToolThreads
+    tool: Tool, arguments: _Arguments, limit: _TimeLimit | None, threads: ToolThreads
 ) -> Awaitable[object]:
     """Return an awaitable of the value. It raises _TimedOut, and the exceptions of the tool."""
     positional, keywords = arguments
@@ -183,24 +244,9 @@ def _call_tool(
         work = ThreadCall(tool.name, partial(_call_sync, tool.function, positional, keywords))
         awaitable = _call_in_thread(work, threads)
     if not tool.ends_itself:
-        awaitable = end_when_cancelled(awaitable, tool.name)
-    return awaitable if seconds is None else _limit_time(awaitable, seconds, work)
-
-
-async def _limit_time(
-    awaitable: Awaitable[object], seconds: float, work: ThreadCall | None
-) -> object:
-    """Return the value of a tool. Raises _TimedOut after so many seconds; `work` runs in a thread."""
-    scope = asyncio.timeout(seconds)
-    try:
-        async with scope:
-            with PausableTimeout(scope):
-                return await awaitable
-    except Exception as error:
-        if not scope.expired():
-            raise
-        never_began = work is not None and work.state == "dropped"
-        raise _TimedOut(seconds, Landed.NO if never_began else Landed.UNKNOWN) from error
+        find_cleanup = None if limit is None else limit.find_cleanup
+        awaitable = end_when_cancelled(awaitable, tool.name, find_cleanup)
+    return awaitable if limit is None else limit.wait_for(awaitable, work)
 
 
 def _call_sync(
@@ -266,7 +312,7 @@ def _wrap_escaped(
     return failed
 
 
-def _timeout_result(call: ToolCall, error: _TimedOut) -> Invocation:
+def _timeout_result(call: ToolCall, error: _TimedOut, *, is_share: bool) -> Invocation:
     text = f"Function '{call.name}' timed out after {error.seconds:.1f} seconds"
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, landed=error.landed, safe=text, code="timeout")
-    return Invocation(None, TimeoutError(text), info)
+    return Invocation(None, TimeoutError(text), info, out_of_time=is_share)

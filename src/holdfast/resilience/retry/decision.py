@@ -22,6 +22,7 @@ Reason = Literal[
     "budget",
     "deadline",
     "delay_too_long",
+    "out_of_time",
     "breaker",
     "not_sent",
     "custom",

@@ -62,6 +62,7 @@ _log = logging.getLogger("holdfast")
 _WHY: dict[Reason, str] = {
     "in_doubt": "it may have taken effect, and is not repeated unasked",
     "budget": "the retry budget of this endpoint is spent, so that retries do not add to its load",
+    "out_of_time": "it used all the time that its turn could spare",
     "deadline": "the wait of {detail} s would pass the deadline",
     "delay_too_long": "the provider asks to wait {detail} s, more than max_provider_delay",
     "breaker": "waiting another {detail} s would be more than max_breaker_wait",
@@ -184,6 +185,9 @@ async def _wait_before_retry(call: CallContext[P], seconds: float) -> None:
 async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Failed) -> Decision:
     """Decide, withdraw from the budget, and emit the notice of a retry."""
     options = progress.options
+    if outcome.out_of_time:
+        progress.attempts_made += 1
+        return StopRetrying("out_of_time" if outcome.may_repeat else "in_doubt")
     if outcome.sent:
         progress.attempts_made += 1
         progress.handler_info = None
@@ -307,7 +311,7 @@ def _final_failure(
         final.error.add_note(f"not tried again: {why}")
     if isinstance(final.error, HoldfastError):
         final.error.info = info
-    late = stop.reason == "deadline"
+    late = outcome.out_of_time or stop.reason == "deadline"
     carry = call.carry if final is outcome else final.carry
     return msgspec.structs.replace(
         final, info=info, attempts=progress.attempts_made, out_of_time=late, carry=carry
