@@ -47,7 +47,7 @@ def agent(*others: object, **options: object) -> Agent[str]:
 
 async def test_the_limit_of_the_turn_ends_the_run(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), pytest.raises(LimitError) as caught:
-        await agent(limits=Limits(seconds=0.1)).run("Go.", session="s")
+        await agent(limits=Limits(seconds=0.1), tool_timeout=60).run("Go.", session="s")
     assert isinstance(caught.value.result, Result)
     assert "Whether it took effect is unknown" in results(caught.value.result.history)[0]
     assert "'stubborn' did not end" in caplog.text
@@ -91,7 +91,10 @@ async def test_a_sibling_ends_normally() -> None:
         return "never"
 
     calls = (CALL, ToolCall("d", "polite", "{}"))
-    both = Agent(ScriptedModel(calls), tools=[stubborn, polite], limits=Limits(seconds=0.1))
+    limits = Limits(seconds=0.1)
+    both = Agent(
+        ScriptedModel(calls), tools=[stubborn, polite], limits=limits, tool_timeout=60
+    )
     with pytest.raises(LimitError):
         await both.run("Go.")
     assert cleaned == ["clean"]
@@ -110,8 +113,9 @@ async def test_an_answer_to_the_cancellation_does_not_replace_it(answer: str) ->
         return "a partial result"
 
     model = ScriptedModel((CALL,), "Done.")
+    limited = Agent(model, tools=[swallows], limits=Limits(seconds=0.1), tool_timeout=60)
     with pytest.raises(LimitError):
-        await Agent(model, tools=[swallows], limits=Limits(seconds=0.1)).run("Go.")
+        await limited.run("Go.")
 
 
 async def test_a_timeout_within_the_tool_is_its_own_matter() -> None:
@@ -157,8 +161,10 @@ async def test_a_plain_function_that_the_turn_cuts_is_named(
         go_on.wait(30)
         return "late"
 
-    blocked = Agent(ScriptedModel((CALL,)), tools=[block], limits=Limits(seconds=0.1))
-    assert "without a timeout, in threads that cannot be stopped: stubborn" in blocked.describe()
+    unlimited = Agent(ScriptedModel(), tools=[block])
+    assert "without a timeout, in threads that cannot be stopped: stubborn" in unlimited.describe()
+    limits = Limits(seconds=0.1)
+    blocked = Agent(ScriptedModel((CALL,)), tools=[block], limits=limits, tool_timeout=60)
     assert "without a timeout" not in agent().describe()
     with caplog.at_level(logging.WARNING), pytest.raises(LimitError):
         await blocked.run("Go.")

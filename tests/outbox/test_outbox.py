@@ -91,6 +91,53 @@ async def test_a_job_waits_for_its_time(shop: Shop) -> None:
     assert performed.seen == ["now", "later"]
 
 
+async def test_no_job_waits_longer_because_the_clock_was_set_back(shop: Shop) -> None:
+    """What is due at once stays so, a wait and a lease end after their seconds, and a time of day stays one."""
+    hours = 5 * 3600.0
+    shop.clock.now = hours
+    shop.put("busy", "lost")
+    shop.put("dated", due_at=hours + 10)
+    performed = script(JobRetry("busy"), JobDone())
+    worker = shop.worker(JobHandler(performed, waits=(60.0,)), lease=30.0)
+    assert await worker.run_once()
+    assert await shop.stores[0].claim(["mail"], hours, hours + 30.0) is not None  # its process dies
+    shop.put("at once")
+    shop.clock.now = 100.0
+    await worker.drain()
+    assert performed.seen == ["busy", "at once"]
+    for now in (129.0, 131.0, 159.0, 161.0, hours + 9, hours + 11):
+        shop.clock.now = now
+        before = len(performed.seen)
+        await worker.drain()
+        performed.seen[before:] = [f"{now:g} {key}" for key in performed.seen[before:]]
+    assert performed.seen[2:] == ["131 lost", "161 busy", f"{hours + 11:g} dated"]
+
+
+async def test_a_lease_that_is_renewed_after_the_clock_was_set_back_is_not_lost(shop: Shop) -> None:
+    shop.clock.now = 7200.0
+    shop.put("a")
+    shop.worker(JobHandler(script()))
+    store = shop.stores[0]
+    job = await store.claim(["mail"], 7200.0, 7260.0)
+    assert job is not None
+    assert await store.claim(["mail"], 10.0, 70.0) is None  # it is still that of the first
+    await store.renew(job, 20.0, 80.0)
+    assert await store.claim(["mail"], 79.0, 139.0) is None
+    assert await store.record(job, JobDone(), 79.0, None)
+
+
+async def test_workers_whose_clocks_differ_a_little_do_each_job_once(shop: Shop) -> None:
+    shop.put("a", "b")
+    shop.worker(JobHandler(script()))
+    shop.worker(JobHandler(script()))
+    ahead, behind = shop.stores
+    first = await ahead.claim(["mail"], 2.0, 62.0)
+    second = await behind.claim(["mail"], 0.5, 60.5)
+    assert {job.key for job in (first, second) if job} == {"a", "b"}
+    assert await behind.claim(["mail"], 30.0, 90.0) is None
+    assert await ahead.claim(["mail"], 31.5, 91.5) is None
+
+
 async def test_a_job_is_tried_again_and_is_a_dead_letter_in_the_end(shop: Shop) -> None:
     shop.put("a")
     performed = script(JobRetry("busy"), JobRetry("busy", after=500.0), JobRetry("busy"))
@@ -414,10 +461,11 @@ def test_a_bad_argument_is_named(make: Any, message: str) -> None:
 
 def test_the_statements_are_written_for_each_driver() -> None:
     job = OutboxJob(key="a", kind="mail", payload={}, attempts=1, lease="x")
-    renewal = Outbox("asyncpg").renew(job, 1.0)
-    assert "lease_until = $1 WHERE key = $2 AND lease = $3 AND" in renewal.sql
-    assert renewal.parameters == (1.0, "a", "x")
+    renewal = Outbox("asyncpg").renew(job, 0.5, 1.0)
+    assert "lease_until = $1, updated_at = $2 WHERE key = $3 AND lease = $4 AND" in renewal.sql
+    assert renewal.parameters == (1.0, 0.5, "a", "x")
     claim = Outbox("psycopg").claim(["a", "b"], "x", 0.0, 60.0)
     assert claim.sql.count("%s") == len(claim.parameters)
     assert "FOR UPDATE SKIP LOCKED" in claim.sql
+    assert "FOR UPDATE SKIP LOCKED" in Outbox("psycopg").follow_clock(0.0).sql
     assert "FOR UPDATE" not in Outbox("sqlite3").claim(["a"], "x", 0.0, 60.0).sql

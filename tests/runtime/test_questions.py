@@ -608,7 +608,11 @@ async def test_after_the_answer_the_limit_of_the_turn_counts_again() -> None:
         return ""
 
     given = Agent(
-        ScriptedModel(call("hangs")), tools=[hangs], limits=Limits(seconds=0.1), clock=still()
+        ScriptedModel(call("hangs")),
+        tools=[hangs],
+        limits=Limits(seconds=0.1),
+        tool_timeout=60,
+        clock=still(),
     )
     async with given.stream("go") as run:
         with pytest.raises(LimitError):

@@ -62,6 +62,7 @@ _TABLES: tuple[LiteralString, ...] = (
     "CREATE INDEX holdfast_inbox_scheduled ON holdfast_inbox (due_at) WHERE state = 'scheduled'",
     "CREATE INDEX holdfast_inbox_admitted ON holdfast_inbox (id) WHERE state = 'admitted'",
     "CREATE INDEX holdfast_inbox_waiting ON holdfast_inbox (due_at) WHERE state IN ('waiting', 'postponed')",
+    "CREATE INDEX holdfast_inbox_postponed ON holdfast_inbox (changed_at) WHERE state = 'postponed'",
     (
         "CREATE INDEX holdfast_inbox_over ON holdfast_inbox (changed_at)"
         " WHERE state IN ('done', 'failed', 'dropped', 'parked')"

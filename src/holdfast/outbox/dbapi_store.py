@@ -69,13 +69,19 @@ class DbapiOutboxStore(Generic[C]):
 
     async def claim(self, kinds: Sequence[str], now: float, until: float) -> OutboxJob | None:
         """Take the job that has been due longest; see `OutboxStore`."""
+        follow = self._outbox.follow_clock(now)
         statement = self._outbox.claim(kinds, secrets.token_hex(8), now, until)
-        rows = await self._run(lambda connection: _fetch(connection, statement))
+
+        def work(connection: C) -> list[Sequence[object]]:
+            _execute(connection, follow)
+            return _fetch(connection, statement)
+
+        rows = await self._run(work)
         return read_claimed(rows[0]) if rows else None
 
-    async def renew(self, job: OutboxJob, until: float) -> None:
+    async def renew(self, job: OutboxJob, now: float, until: float) -> None:
         """Keep a job for longer; see `OutboxStore`."""
-        statement = self._outbox.renew(job, until)
+        statement = self._outbox.renew(job, now, until)
         await self._run(lambda connection: _fetch(connection, statement))
 
     async def record(
@@ -153,6 +159,14 @@ class DbapiOutboxStore(Generic[C]):
         if connection is not None:
             with suppress(Exception):
                 connection.close()
+
+
+def _execute(connection: DbapiConnection, statement: OutboxStatement) -> None:
+    cursor = connection.cursor()
+    try:
+        cursor.execute(*statement)
+    finally:
+        cursor.close()
 
 
 def _fetch(connection: DbapiConnection, statement: OutboxStatement) -> list[Sequence[object]]:

@@ -18,6 +18,7 @@ from holdfast.outbox.job_outcomes import JobDone, JobOutcome, JobRetry, OutboxJo
 Driver: TypeAlias = Literal["sqlite3", "psycopg", "asyncpg"]
 
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}", re.ASCII)
+_NOT_DATED: Final = "(state = 'running' OR (state = 'queued' AND is_dated = 0))"
 _CLAIMED: Final = "key, kind, payload, attempts, lease"
 
 
@@ -73,16 +74,23 @@ class Outbox:
         self._clock = clock
 
     def schema(self) -> list[OutboxStatement]:
-        """Return the statements that make the table; they do nothing if it is there."""
+        """Return the statements that make the table; they do nothing if it is there.
+
+        `is_dated` is 1 for a job whose `due_at` is a time of day that the user gave.
+        """
         table = (
             f"CREATE TABLE IF NOT EXISTS {self.table} (key TEXT PRIMARY KEY, kind TEXT NOT NULL,"
             " payload TEXT NOT NULL, state TEXT NOT NULL, attempts BIGINT NOT NULL DEFAULT 0,"
             " due_at DOUBLE PRECISION NOT NULL, created_at DOUBLE PRECISION NOT NULL,"
             " updated_at DOUBLE PRECISION NOT NULL, lease TEXT, lease_until DOUBLE PRECISION,"
-            " result TEXT, reason TEXT)"
+            " result TEXT, reason TEXT, is_dated BIGINT NOT NULL DEFAULT 0)"
         )
         index = f"CREATE INDEX IF NOT EXISTS {self.table}_by_state ON {self.table} (state, due_at)"
-        return [OutboxStatement(table), OutboxStatement(index)]
+        open_jobs = (
+            f"CREATE INDEX IF NOT EXISTS {self.table}_by_update ON {self.table} (updated_at)"
+            f" WHERE {_NOT_DATED}"
+        )
+        return [OutboxStatement(table), OutboxStatement(index), OutboxStatement(open_jobs)]
 
     def insert(
         self, key: str, kind: str, payload: Mapping[str, object], *, due_at: float | None = None
@@ -103,9 +111,9 @@ class Outbox:
         now = self._clock()
         due = now if due_at is None else due_at
         return self._write(
-            f"INSERT INTO {self.table} (key, kind, payload, state, due_at, created_at, updated_at)"  # noqa: S608  # REASON: the name was checked
-            " VALUES (?, ?, ?, 'queued', ?, ?, ?) ON CONFLICT (key) DO NOTHING",
-            *(key, kind, _encode("payload", payload), due, now, now),
+            f"INSERT INTO {self.table} (key, kind, payload, state, due_at, created_at, updated_at,"  # noqa: S608  # REASON: the name was checked
+            " is_dated) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
+            *(key, kind, _encode("payload", payload), due, now, now, int(due_at is not None)),
         )
 
     def count(self) -> OutboxStatement:
@@ -128,8 +136,8 @@ class Outbox:
         """Return the statement that lets a failed job be tried again, with its key and all its attempts."""
         now = self._clock()
         return self._write(
-            f"UPDATE {self.table} SET state = 'queued', attempts = 0, due_at = ?, updated_at = ?"  # noqa: S608  # REASON: as above
-            " WHERE key = ? AND state = 'failed'",
+            f"UPDATE {self.table} SET state = 'queued', attempts = 0, due_at = ?, updated_at = ?,"  # noqa: S608  # REASON: as above
+            " is_dated = 0 WHERE key = ? AND state = 'failed'",
             *(now, now, key),
         )
 
@@ -141,6 +149,21 @@ class Outbox:
         return self._write(
             f"DELETE FROM {self.table} WHERE state = 'done' AND updated_at < ?",  # noqa: S608  # REASON: as above
             before,
+        )
+
+    def follow_clock(self, now: float) -> OutboxStatement:
+        """Return the statement that moves the times of open jobs back if the clock was set back.
+
+        A worker executes it before `claim`, in the same transaction. Otherwise a job that is to be done at once, or
+        after some seconds, would wait until the clock shows the old time again, and so would the end of a lease.
+        A job with a `due_at` of the user's keeps it.
+        """
+        lock = "" if self.driver == "sqlite3" else " FOR UPDATE SKIP LOCKED"
+        return self._write(
+            f"UPDATE {self.table} SET due_at = due_at - (updated_at - ?),"  # noqa: S608  # REASON: as above
+            " lease_until = lease_until - (updated_at - ?), updated_at = ? WHERE key IN"
+            f" (SELECT key FROM {self.table} WHERE {_NOT_DATED} AND updated_at > ?{lock})",
+            *(now, now, now, now),
         )
 
     def claim(self, kinds: Sequence[str], lease: str, now: float, until: float) -> OutboxStatement:
@@ -159,12 +182,12 @@ class Outbox:
             *(lease, until, now, *kinds, now, now),
         )
 
-    def renew(self, job: OutboxJob, until: float) -> OutboxStatement:
+    def renew(self, job: OutboxJob, now: float, until: float) -> OutboxStatement:
         """Return the statement that keeps a job for longer; no row if this worker lost it."""
         return self._write(
-            f"UPDATE {self.table} SET lease_until = ?"  # noqa: S608  # REASON: as above
+            f"UPDATE {self.table} SET lease_until = ?, updated_at = ?"  # noqa: S608  # REASON: as above
             " WHERE key = ? AND lease = ? AND state = 'running' RETURNING key",
-            *(until, job.key, job.lease),
+            *(until, now, job.key, job.lease),
         )
 
     def record(self, job: OutboxJob, outcome: JobOutcome, now: float) -> OutboxStatement:
@@ -180,7 +203,7 @@ class Outbox:
             state, reason = "failed", escape_invisible(outcome.reason)
         return self._write(
             f"UPDATE {self.table} SET state = ?, reason = ?, result = ?, due_at = ?, updated_at = ?,"  # noqa: S608  # REASON: as above
-            " lease = NULL, lease_until = NULL"
+            " lease = NULL, lease_until = NULL, is_dated = 0"
             " WHERE key = ? AND lease = ? AND state = 'running' RETURNING key",
             *(state, reason, result, due, now, job.key, job.lease),
         )

@@ -55,10 +55,11 @@ class OutboxStore(Protocol[J, C_co]):
     async def claim(self, kinds: Sequence[str], now: float, until: float) -> J | None:
         """Take the job that has been due longest, until a time; None if none is due.
 
-        Due is a queued job whose time has come, and a running one whose lease has ended.
+        Due is a queued job whose time has come, and a running one whose lease has ended. If the clock was set
+        back since a wait or a lease began, its end comes earlier by as much: see `Outbox.follow_clock`.
         """
 
-    async def renew(self, job: J, until: float) -> None:
+    async def renew(self, job: J, now: float, until: float) -> None:
         """Keep a job for longer, if this worker still has it."""
 
     async def record(
@@ -223,7 +224,8 @@ class OutboxWorker(Generic[J, C]):
     async def _renew_lease(self, job: J) -> None:
         while True:
             await asyncio.sleep(self._lease / 3)
-            await self._try(self._store.renew(job, self._clock() + self._lease))
+            now = self._clock()
+            await self._try(self._store.renew(job, now, now + self._lease))
 
     async def _try(self, act: Awaitable[T]) -> T | None:
         """Await something of the store; a failure of it is logged, and nothing comes of it."""

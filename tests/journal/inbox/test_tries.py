@@ -92,3 +92,26 @@ async def test_a_worker_is_gone_after_the_seconds_that_it_told() -> None:
     box.now += 0.2
     assert [stalled.worker for stalled in await box.inbox.find_stalled()] == ["w"]
     assert not (await box.inbox.list_workers())[0].is_alive
+
+
+async def test_a_turn_that_is_tried_again_does_not_wait_for_a_clock_that_was_set_back() -> None:
+    box = Box()
+    box.now = 50_000.0
+    entry = await box.begin()
+    busy = EntryOutcome(state=EntryState.POSTPONED, retry_after=30.0, was_busy=True)
+    await box.inbox.end([EndedEntry(entry.id, busy)], "w")
+    for now, is_due in ((1000.0, False), (1029.0, False), (1031.0, True)):
+        box.now = now
+        await box.inbox.promote_due()
+        await box.inbox.admit()
+        assert (await box.inbox.begin(entry.id, "w") is not None) is is_due
+
+
+async def test_a_worker_that_died_is_noticed_although_the_clock_was_set_back() -> None:
+    box = Box()
+    box.now = 50_000.0
+    await box.begin(seconds_to_live=15.0)
+    for now, is_gone in ((1000.0, False), (1014.0, False), (1016.0, True)):
+        box.now = now
+        await box.inbox.promote_due()
+        assert bool(await box.inbox.find_stalled()) is is_gone

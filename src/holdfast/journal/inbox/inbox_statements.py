@@ -291,6 +291,18 @@ WHERE id IN (SELECT id FROM holdfast_inbox WHERE state = 'scheduled' AND due_at 
 RETURNING tenant, session_name
 """
 
+FOLLOW_CLOCK: Final = """
+UPDATE holdfast_inbox SET due_at = due_at - (changed_at - :now), changed_at = :now
+WHERE state = 'postponed' AND changed_at > :now
+"""
+"""Moves the end of each wait back if the clock was set back since the wait began."""
+
+WORKERS_FOLLOW_CLOCK: Final = """
+UPDATE holdfast_workers SET alive_until = alive_until - (seen_at - :now), seen_at = :now
+WHERE seen_at > :now
+"""
+"""As FOLLOW_CLOCK, so that a worker that died does not count as alive until the clock shows its old time."""
+
 OVERDUE: Final = """
 SELECT id FROM holdfast_inbox WHERE state IN ('waiting', 'postponed') AND due_at <= :now ORDER BY due_at LIMIT :limit
 """

@@ -34,10 +34,15 @@ class StalledEntry(Struct, frozen=True):
 def promote_due() -> Transaction[bool]:
     """Let turns begin whose time has come, and turns go on whose questions are too old to answer.
 
+    If the clock was set back, a turn that is tried again after some seconds does not wait for the old time,
+    and a worker that died does not count as alive until then.
+
     Returns:
         Whether there may be more.
     """
     yield sql.LOCK
+    yield Statement(sql.FOLLOW_CLOCK)
+    yield Statement(sql.WORKERS_FOLLOW_CLOCK)
     rows = yield Statement(sql.PROMOTE, {"limit": _MOST})
     sessions = sorted({(str(tenant), name) for tenant, name in rows if isinstance(name, bytes)})
     for tenant in sorted({tenant for tenant, _ in sessions}):
