@@ -92,9 +92,7 @@ async def test_a_sibling_ends_normally() -> None:
 
     calls = (CALL, ToolCall("d", "polite", "{}"))
     limits = Limits(seconds=0.1)
-    both = Agent(
-        ScriptedModel(calls), tools=[stubborn, polite], limits=limits, tool_timeout=60
-    )
+    both = Agent(ScriptedModel(calls), tools=[stubborn, polite], limits=limits, tool_timeout=60)
     with pytest.raises(LimitError):
         await both.run("Go.")
     assert cleaned == ["clean"]

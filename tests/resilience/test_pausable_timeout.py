@@ -72,3 +72,21 @@ async def struck(scope: asyncio.Timeout) -> None:
 async def test_a_limit_that_struck_is_not_taken_back() -> None:
     with pytest.raises(TimeoutError):
         await struck(asyncio.timeout(0.01))
+
+
+async def test_a_share_is_paused_with_the_limit_that_it_is_of() -> None:
+    async with (
+        asyncio.timeout(60) as scope,
+        asyncio.timeout(40) as early,
+        asyncio.timeout(9) as late,
+    ):
+        await asyncio.sleep(0)
+        with PausableTimeout(scope) as whole, PausableTimeout(early, within=whole) as share:
+            with whole.pause(), share.pause(), whole.pause():
+                assert (scope.when(), early.when()) == (None, None)
+                with PausableTimeout(late, within=whole) as begun_meanwhile:
+                    assert late.when() is None
+                    assert begun_meanwhile.seconds_left == pytest.approx(9, abs=5)
+                assert whole.seconds_left == pytest.approx(60, abs=5)
+            assert scope.when() is not None
+            assert early.when() is not None

@@ -149,7 +149,9 @@ async def test_a_tool_that_ignores_its_end_leaves_the_turn_its_time(time: Time) 
             except asyncio.CancelledError:
                 continue
 
-    running = asyncio.ensure_future(make_agent(time, stubborn, limits=Limits(seconds=10)).run("Go."))
+    running = asyncio.ensure_future(
+        make_agent(time, stubborn, limits=Limits(seconds=10)).run("Go.")
+    )
     await time.pass_by(8.01, 1.01)
     result = await running  # half of the 2 s that are left, though a cleanup may take 5
     assert result.output == "Done."
@@ -247,9 +249,7 @@ async def test_hooks_around_an_attempt_see_the_timeout(time: Time) -> None:
                 seen.append(str(error))
                 raise
 
-    running = asyncio.ensure_future(
-        make_agent(time, hang("look"), middleware=[Watch()]).run("Go.")
-    )
+    running = asyncio.ensure_future(make_agent(time, hang("look"), middleware=[Watch()]).run("Go."))
     await time.pass_by(240.1)
     assert (await running).output == "Done."
     assert seen == ["Function 'look' timed out after 240.0 seconds"]

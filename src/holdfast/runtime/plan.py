@@ -190,8 +190,8 @@ class AgentPlan:
             return []
         if self.limits.seconds is None:
             return [f"  without a time limit, as the turn has none: {names}"]
-        share = find_share(self.limits.seconds)
-        return [
-            f"  may use what the turn has left less 60 s, or less a fifth if that is less (at most"
-            f" {share:g} s), and are not repeated then: {names}"
-        ]
+        share = f"{find_share(self.limits.seconds):g} s"
+        rest = (
+            f"what the turn has left less 60 s, or less a fifth if that is less (at most {share})"
+        )
+        return [f"  may use {rest}, and are not repeated then: {names}"]

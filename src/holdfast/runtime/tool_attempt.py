@@ -155,9 +155,7 @@ def make_tool_operation(
         # A call that cannot run has done nothing.
         declared = checked.tool.effect if isinstance(checked, CheckedCall) else "read"
         may_repeat = _may_repeat(declared, done.error, done.info, repeat_in_doubt)
-        return Failed(
-            done.error, done.info, may_repeat=may_repeat, out_of_time=done.out_of_time
-        )
+        return Failed(done.error, done.info, may_repeat=may_repeat, out_of_time=done.out_of_time)
 
     return attempt
 

@@ -113,10 +113,9 @@ async def invoke_checked(
     turn_timeout: PausableTimeout | None = None,
     options: InvocationOptions = _DEFAULT,
 ) -> Invocation:
-    """Run one attempt of a checked call; the arguments are those of `invoke`.
+    """Run one attempt of a checked call; the arguments are those of `invoke`, and one more.
 
-    Args:
-        turn_timeout: the limit of the turn. A tool without any timeout gets a share of what is left of it.
+    A tool without any timeout gets a share of what is left of `turn_timeout`, the limit of the turn.
     """
     with tool_call_scope(context):
         try:

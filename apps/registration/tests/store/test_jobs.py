@@ -49,6 +49,16 @@ async def test_jobs_are_taken_when_due_in_order(database: Database) -> None:
     assert other is None
 
 
+async def test_no_job_waits_because_the_clock_was_set_back(database: Database) -> None:
+    for key, wait in (("lost", 0.0), ("later", 60.0), ("now", 0.5)):
+        new = NewJob(key, "sms", {})
+        await database.transact(lambda tx, new=new, at=7200 + wait: enqueue(tx, new, 7200.0, at))
+    assert await claim(database, "x", 7200.0) is not None  # of a process that dies
+    for now, key in ((10.0, None), (11.0, "now"), (41.0, "lost"), (69.0, None), (70.0, "later")):
+        job = await claim(database, f"at {now}", now, 1000)
+        assert (job and job.key) == key
+
+
 async def test_workers_at_once_take_different_jobs(database: Database) -> None:
     for n in range(12):
         await put(database, f"job-{n:02}")

@@ -24,28 +24,28 @@ class PausableTimeout:
         within: the limit of which this one is a share; a pause of it is a pause of this one.
     """
 
-    __slots__ = ("_pauses", "_remaining", "_scope", "_shares", "_token", "_within", "has_ended")
+    __slots__ = ("_remaining", "_scope", "_token", "_within", "has_ended", "pauses", "shares")
 
     def __init__(self, scope: asyncio.Timeout, within: PausableTimeout | None = None) -> None:
         self._scope = scope
         self._within = within
-        self._shares: set[PausableTimeout] = set()
-        self._pauses = 0
+        self.shares: set[PausableTimeout] = set()
+        self.pauses = 0
         self._remaining: float | None = None  # while it is paused
         self.has_ended = False
 
     def __enter__(self) -> Self:
         self._token = _innermost.set(self)
         if self._within is not None:
-            self._within._shares.add(self)
-            for _ in range(self._within._pauses):
-                self._begin_pause()
+            self._within.shares.add(self)
+            for _ in range(self._within.pauses):
+                self.begin_pause()
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.has_ended = True
         if self._within is not None:
-            self._within._shares.discard(self)
+            self._within.shares.discard(self)
         _innermost.reset(self._token)
 
     @property
@@ -59,30 +59,32 @@ class PausableTimeout:
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Let no time count until the end of the block."""
-        self._begin_pause()
+        self.begin_pause()
         try:
             yield
         finally:
-            self._end_pause()
+            self.end_pause()
 
-    def _begin_pause(self) -> None:
-        self._pauses += 1
-        if self._pauses == 1 and not self.has_ended and not self._scope.expired():
+    def begin_pause(self) -> None:
+        """Let no time count, here and in the shares, until `end_pause` was called as often."""
+        self.pauses += 1
+        if self.pauses == 1 and not self.has_ended and not self._scope.expired():
             self._remaining = self.seconds_left
             if self._remaining is not None:
                 self._scope.reschedule(None)
-        for share in self._shares:
-            share._begin_pause()
+        for share in self.shares:
+            share.begin_pause()
 
-    def _end_pause(self) -> None:
-        self._pauses -= 1
+    def end_pause(self) -> None:
+        """End one pause."""
+        self.pauses -= 1
         # A task that the work left behind may end its pause after the limit is gone.
-        if not self._pauses and self._remaining is not None and not self.has_ended:
+        if not self.pauses and self._remaining is not None and not self.has_ended:
             self._scope.reschedule(asyncio.get_running_loop().time() + self._remaining)
-        if not self._pauses:
+        if not self.pauses:
             self._remaining = None
-        for share in self._shares:
-            share._end_pause()
+        for share in self.shares:
+            share.end_pause()
 
 
 LEFT_FOR_THE_TURN = 60.0

@@ -44,10 +44,10 @@ class DatabaseJobs:
         with _report_outages(DatabaseUnavailable):
             return await self._database.transact(lambda tx: claim_job(tx, kinds, lease, now, until))
 
-    async def renew(self, job: Job, until: float) -> None:
+    async def renew(self, job: Job, now: float, until: float) -> None:
         """Keep a job for longer."""
         with _report_outages(DatabaseUnavailable):
-            await self._database.transact(lambda tx: renew_lease(tx, job, until))
+            await self._database.transact(lambda tx: renew_lease(tx, job, now, until))
 
     async def record(
         self,

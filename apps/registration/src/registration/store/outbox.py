@@ -89,6 +89,7 @@ def claim_job(
         now: the time, in seconds since 1970.
         lease_until: when another worker may take the job.
     """
+    _follow_clock(tx, now)
     marks = ", ".join("?" for _ in kinds)
     due = (
         f"SELECT key FROM outbox WHERE kind IN ({marks}) AND ((state = 'queued' AND due_at <= ?)"  # noqa: S608 -- only placeholders are inserted
@@ -103,12 +104,23 @@ def claim_job(
     return read_row(rows[0], Job) if rows else None
 
 
-def renew_lease(tx: Transaction, job: Job, lease_until: float) -> bool:
+def _follow_clock(tx: Transaction, now: float) -> None:
+    """Move the times of open jobs back if the clock was set back, so that none waits for the old time."""
+    tx.execute(
+        "UPDATE outbox SET due_at = due_at - (updated_at - ?),"  # noqa: S608 -- a constant is inserted
+        " lease_until = lease_until - (updated_at - ?), updated_at = ? WHERE key IN"
+        " (SELECT key FROM outbox WHERE state IN ('queued', 'running') AND updated_at > ?"
+        f" {tx.skip_locked})",
+        *(now, now, now, now),
+    )
+
+
+def renew_lease(tx: Transaction, job: Job, now: float, lease_until: float) -> bool:
     """Keep a job for longer; whether this worker still had it."""
     rows = tx.execute(
-        "UPDATE outbox SET lease_until = ? WHERE key = ? AND lease = ? AND state = 'running'"
-        " RETURNING key",
-        *(lease_until, job.key, job.lease),
+        "UPDATE outbox SET lease_until = ?, updated_at = ?"
+        " WHERE key = ? AND lease = ? AND state = 'running' RETURNING key",
+        *(lease_until, now, job.key, job.lease),
     )
     return bool(rows)
 

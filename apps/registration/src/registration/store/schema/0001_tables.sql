@@ -121,6 +121,7 @@ CREATE TABLE outbox (
     updated_at DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX outbox_by_due ON outbox (state, due_at);
+CREATE INDEX outbox_by_update ON outbox (updated_at) WHERE state IN ('queued', 'running');
 CREATE INDEX outbox_by_registration ON outbox (registration_id);
 
 -- What the payment provider reported, each event once.
