@@ -2,7 +2,8 @@
 
 There are four outcomes: the call could not run (the result tells the model what to correct), the
 function raised (the exception is returned for the retry strategy), it timed out, or it returned.
-A tool without a time limit gets a share of what its turn has left, so that the turn outlives it. This module never formats an exception for the model, never repeats a call, and never suppresses a
+A tool without a time limit gets a share of what its turn has left, so that the turn outlives it.
+This module never formats an exception for the model, never repeats a call, and never suppresses a
 cancellation.
 
 An `Exception` or SystemExit of the tool is a failure of the call: a library that calls `sys.exit`
