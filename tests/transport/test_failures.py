@@ -86,24 +86,6 @@ async def test_an_idle_connection_that_the_server_closed_is_not_used_again(
     assert server.connections == 2
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_connection_that_closes_as_we_send_is_in_doubt_and_nothing_is_repeated(
-    transport: HttpTransport, raw: Start, method: str
-) -> None:
-    async def serve(client: Client) -> None:
-        await client.request()
-        await client.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-        await client.reader.readuntil(b"\r\n\r\n")
-
-    server = await raw(serve)
-    assert await fetch(transport, server.url) == b"ok"
-    with pytest.raises(TransportError) as caught:
-        await fetch(transport, server.url, method=method, body=b"")
-    assert caught.value.info.code in ("disconnected", "reset")
-    assert caught.value.info.landed is Landed.UNKNOWN
-    assert server.connections == 1
-
-
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 @pytest.mark.parametrize("ending", ["closed", "reset"])
 async def test_a_body_that_ends_early_is_an_error_and_not_an_end(

@@ -2,7 +2,8 @@
 
 `http_failures` turns every exception of the library into a TransportError. For each piece of a body,
 only two reads of the clock are added. A reader that gathers is not woken for each piece: the pieces
-wait in the buffer of the library.
+wait in the buffer of the library. A request whose kept connection its server closed at the same moment
+is sent again once, which is no retry: nobody is told, and nothing waits or counts.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _KEEP_ALIVE_COMMENTS = "text/event-stream"
 T = TypeVar("T")
 
 _used_connections = UsedConnections()
-_watching: ContextVar[Watchdog] = ContextVar("holdfast_watchdog")
+_sending: ContextVar[Exchange] = ContextVar("holdfast_exchange")
 
 
 class RequestTarget(Struct, frozen=True):
@@ -134,16 +135,22 @@ class SharedClient:
 
 
 class _WatchedRequest(ClientRequest):
-    """Starts the watchdog of this task when the request has a connection that can carry it."""
+    """Tells the exchange of this task when the request has a connection that can carry it."""
 
     def send(self, conn: Connection) -> Coroutine[object, object, ClientResponse]:
-        _used_connections.check_connection(conn)
-        _watching.get().start(partial(_abort_connection, conn))
+        _sending.get().note_connection(conn)
         return super().send(conn)
 
 
 class _GatheringHandler(ResponseHandler):
-    """A connection that wakes a reader that gathers when the buffer is full."""
+    """A connection that wakes a reader that gathers when the buffer is full, and notes that bytes came."""
+
+    has_received = False
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the socket."""
+        self.has_received = True
+        super().data_received(data)
 
     def pause_reading(self) -> None:
         """Stop reading from the socket until the reader has emptied the buffer."""
@@ -195,6 +202,8 @@ class Exchange:
         "_body_began",
         "_client",
         "_ended",
+        "_kept_connection",
+        "_needs_new_connection",
         "_request",
         "_response",
         "_target",
@@ -216,6 +225,8 @@ class Exchange:
         self._timeouts = timeouts
         self._body_began = False
         self._ended = False
+        self._kept_connection: _GatheringHandler | None = None
+        self._needs_new_connection = False
 
     async def __aenter__(self) -> Self:
         self._target = self._client.find_target(self._request.url)
@@ -224,15 +235,10 @@ class Exchange:
         watch = self._watchdog = Watchdog(opened.timers, self._timeouts)
         waits = self._waits = opened.waits
         waits.count += 1
-        token = _watching.set(watch)
+        token = _sending.set(self)
         failure: TransportError | None = None
         try:
-            while True:
-                try:
-                    self._response = await self._make_request(opened.session)
-                    break
-                except UnusableConnectionError:
-                    continue  # the library has closed it, so another one is used
+            self._response = await self._send_request(opened.session)
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
             failure = self._abort_request(error)
         except BaseException as stopped:
@@ -242,7 +248,7 @@ class Exchange:
             raise
         finally:
             waits.count -= 1
-            _watching.reset(token)
+            _sending.reset(token)
         if failure is not None:
             raise failure  # outside the `except`: the library's exception holds the headers
         self.status = self._response.status
@@ -340,6 +346,50 @@ class Exchange:
             content._eof_waiter = None  # noqa: SLF001
             self._watchdog.end_looks()
 
+    def note_connection(self, connection: Connection) -> None:
+        """Record the connection that carries the request, and start the watchdog.
+
+        Raises:
+            UnusableConnectionError: it cannot carry this request.
+        """
+        is_kept = _used_connections.check_connection(
+            connection, must_be_new=self._needs_new_connection
+        )
+        protocol = connection.protocol
+        if is_kept and isinstance(protocol, _GatheringHandler):
+            protocol.has_received = False
+            self._kept_connection = protocol
+        self._watchdog.start(partial(_abort_connection, connection))
+
+    async def _send_request(self, session: ClientSession) -> ClientResponse:
+        """Send the request; again on a new connection if a kept one ended before the first byte came.
+
+        The server has then closed the connection at the moment of sending. It has not taken the
+        request, or has failed at it. A new connection is tried once, so that a server that fails at
+        this request gets it twice at most.
+        """
+        while True:
+            try:
+                return await self._make_request(session)
+            except UnusableConnectionError:
+                continue  # the library has closed it, so another one is used
+            except (aiohttp.ClientConnectionError, OSError):
+                if not self._lost_kept_connection(session):
+                    raise
+            self._watchdog.stop()
+            self._kept_connection = None
+            self._needs_new_connection = True
+
+    def _lost_kept_connection(self, session: ClientSession) -> bool:
+        """Whether the other side ended a kept connection before the first byte of its response."""
+        return (
+            self._kept_connection is not None
+            and not self._kept_connection.has_received
+            and not self._watchdog.expired_limit
+            and self._watchdog.remaining_seconds > 0
+            and not session.closed
+        )
+
     def _make_request(self, session: ClientSession) -> Awaitable[ClientResponse]:
         """Make the request of the library; it is sent when the returned object is awaited."""
         request, target = self._request, self._target
@@ -351,8 +401,16 @@ class Exchange:
             data=LargeBody(body) if len(body) >= LARGE else body or None,
             proxy=target.proxy,
             allow_redirects=False,
-            timeout=self._client.connect_timeout(self._timeouts),
+            timeout=self._find_connect_timeout(),
         )
+
+    def _find_connect_timeout(self) -> ClientTimeout:
+        connect, total = self._timeouts.connect, self._timeouts.total
+        if self._needs_new_connection and total is not None:
+            # `total` began with the first connection. The library takes 0 for no limit.
+            remaining = max(self._watchdog.remaining_seconds, 0.001)
+            return ClientTimeout(connect=min(connect or remaining, remaining))
+        return self._client.connect_timeout(self._timeouts)
 
     def _end_body(self, failure: TransportError | None) -> bytes:
         if failure is not None:
@@ -392,6 +450,8 @@ class Exchange:
             if limit == "total_timeout" and not self._body_began:
                 limit = "no_response"
             return timeout_error(limit, destination, watch.timeouts)
+        if isinstance(error, aiohttp.ConnectionTimeoutError) and watch.remaining_seconds <= 0:
+            return timeout_error("no_response", destination, watch.timeouts)
         if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
             return _unsendable_error(self._request, destination)
         return transport_error(error, destination, watch.timeouts)

@@ -17,7 +17,7 @@ from aiohttp.connector import Connection
 
 
 class UnusableConnectionError(Exception):
-    """A kept connection has bytes that nobody asked for; no byte of the request was sent on it."""
+    """A kept connection cannot carry the request; no byte of the request was sent on it."""
 
 
 class UsedConnections:
@@ -29,16 +29,26 @@ class UsedConnections:
         # With each connection a function that tells whether bytes wait on its socket.
         self._used: dict[ref[ResponseHandler], Callable[[], object]] = {}
 
-    def check_connection(self, connection: Connection) -> None:
-        """Raise UnusableConnectionError if bytes wait on a connection that was used before."""
+    def check_connection(self, connection: Connection, *, must_be_new: bool) -> bool:
+        """Return whether a connection was used before.
+
+        Args:
+            connection: the connection.
+            must_be_new: refuse a used one. One that its server has closed is seldom the only one.
+
+        Raises:
+            UnusableConnectionError: it was used before, and bytes wait on it, or it must be new.
+        """
         protocol = connection.protocol
         if protocol is None:
-            return
+            return False
         has_waiting_bytes = self._used.get(ref(protocol))
         if has_waiting_bytes is None:
             self._used[ref(protocol, self._used.pop)] = _watch_socket(protocol)
-        elif protocol.should_close or has_waiting_bytes():
+            return False
+        if must_be_new or protocol.should_close or has_waiting_bytes():
             raise UnusableConnectionError
+        return True
 
 
 def _watch_socket(protocol: ResponseHandler) -> Callable[[], object]:

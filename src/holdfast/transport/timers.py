@@ -127,6 +127,11 @@ class Watchdog:
         """Seconds without content, while the reader waited for it."""
         return 0.0 if self._reader_left_at else self._timers.time() - self._silent_since
 
+    @property
+    def remaining_seconds(self) -> float:
+        """Seconds until the limit of the whole request; infinite without one."""
+        return self._deadline - self._timers.time()
+
     def start(self, drop: Callable[[], bool]) -> None:
         """Start watching a request that has its connection. `drop` closes it, and returns whether it was open."""
         self._drop = drop
