@@ -1,4 +1,4 @@
-"""One transport in many loops and threads, and an end without warnings."""
+"""One transport in many loops and threads, an end without warnings, and a warning of an untested library."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tomllib
+import warnings
+from pathlib import Path
 
 import pytest
 from tests.transport.raw import fetch
 
 from holdfast.testing.emulator import Emulator
+from holdfast.transport.exchange import _TESTED_FROM, _UNTESTED_FROM, warn_of_untested_client
 from holdfast.transport.http import HttpTransport
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'
@@ -172,3 +176,30 @@ def test_a_program_that_ends_while_its_loop_is_open_does_not_complain() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("version", ["3.13.0", "3.14.5", "3.14.99rc1"])
+def test_a_tested_version_of_the_library_is_not_warned_of(version: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_untested_client(version)
+
+
+@pytest.mark.parametrize("version", ["3.12.15", "3.15.0a1", "3.15.0", "4.0", "unknown"])
+def test_an_untested_version_of_the_library_is_warned_of(version: str) -> None:
+    with pytest.warns(RuntimeWarning, match="aiohttp>=3.13,<3.15") as caught:
+        warn_of_untested_client(version)
+    assert f"aiohttp {version}," in str(caught[0].message)
+
+
+def test_the_first_request_warns_of_an_untested_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiohttp.__version__", "3.99.0")
+    with pytest.warns(RuntimeWarning, match=r"aiohttp 3\.99\.0"):
+        HttpTransport()._load_client()
+
+
+def test_the_tested_versions_are_those_that_an_installation_admits() -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    (bounds,) = [name for name in project["dependencies"] if name.startswith("aiohttp")]
+    least, most = (".".join(map(str, bound)) for bound in (_TESTED_FROM, _UNTESTED_FROM))
+    assert bounds == f"aiohttp>={least},<{most}"

@@ -12,7 +12,7 @@ import pytest
 from tests.transport.raw import Client, RawServer, Serve, fails, fetch
 
 from holdfast import Agent
-from holdfast.core.errors import Landed, TransportError
+from holdfast.core.errors import Landed
 from holdfast.core.notices import BreakerChanged, RetryScheduled
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import Timeouts
@@ -301,8 +301,8 @@ async def test_closing_the_transport_sends_nothing_again(
     serve = Closing(close)
     server = await raw(serve)
     assert await fetch(transport, server.url) == b"ok"
-    with pytest.raises(TransportError):
-        await fetch(transport, server.url)
+    error = await fails(transport, server.url)
+    assert (error.info.code, error.info.landed) == ("closed", Landed.UNKNOWN)
     assert (serve.connections, len(serve.requests)) == (1, 2)
 
 

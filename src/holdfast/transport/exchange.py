@@ -8,6 +8,8 @@ is sent again once, which is no retry: nobody is told, and nothing waits or coun
 
 from __future__ import annotations
 
+import re
+import warnings
 from asyncio import AbstractEventLoop, CancelledError, Future, get_running_loop
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar
@@ -51,12 +53,34 @@ if TYPE_CHECKING:
 # There are usually few URLs and limits; the caches are limited for programs with generated ones.
 _MOST_CACHED = 256
 _NOTED_SILENCE = 0.1
+# This module uses private parts of the library. The second version is the first untested one, as in
+# pyproject.toml.
+_TESTED_FROM, _UNTESTED_FROM = (3, 13), (3, 15)
 _KEEP_ALIVE_COMMENTS = "text/event-stream"
 
 T = TypeVar("T")
 
 _used_connections = UsedConnections()
 _sending: ContextVar[Exchange] = ContextVar("holdfast_exchange")
+
+
+def warn_of_untested_client(version: str) -> None:
+    """Warn if the transport was not tested with a version of the client library.
+
+    Args:
+        version: the version, such as "3.14.5".
+
+    >>> warn_of_untested_client("3.14.5")
+    """
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    if not _TESTED_FROM <= numbers < _UNTESTED_FROM:
+        least, most = (".".join(map(str, bound)) for bound in (_TESTED_FROM, _UNTESTED_FROM))
+        warnings.warn(
+            f"holdfast was not tested with aiohttp {version}, and uses private parts of it: requests "
+            f"may fail or hang. Install a tested version: pip install 'aiohttp>={least},<{most}'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 class RequestTarget(Struct, frozen=True):
@@ -84,6 +108,7 @@ class SharedClient:
         self._connections = connections
         self._idle = idle
         self._tls = tls
+        warn_of_untested_client(aiohttp.__version__)
         self._parsed_targets: dict[str, RequestTarget] = {}
         self._connect_limits: dict[tuple[float | None, float | None], ClientTimeout] = {}
         self.pool = ClientPool(self._make_session)
@@ -374,20 +399,18 @@ class Exchange:
             except UnusableConnectionError:
                 continue  # the library has closed it, so another one is used
             except (aiohttp.ClientConnectionError, OSError):
-                if not self._lost_kept_connection(session):
+                if not self._lost_kept_connection():
                     raise
             self._watchdog.stop()
             self._kept_connection = None
             self._needs_new_connection = True
 
-    def _lost_kept_connection(self, session: ClientSession) -> bool:
+    def _lost_kept_connection(self) -> bool:
         """Whether the other side ended a kept connection before the first byte of its response."""
         return (
             self._kept_connection is not None
             and not self._kept_connection.has_received
             and not self._watchdog.expired_limit
-            and self._watchdog.remaining_seconds > 0
-            and not session.closed
         )
 
     def _make_request(self, session: ClientSession) -> Awaitable[ClientResponse]:
