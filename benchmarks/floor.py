@@ -80,13 +80,18 @@ encode = msgspec.json.encode
 
 
 class Client:
-    """One connection pool and one address."""
+    """One connection pool and one address.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: the address.
+        keep: whether connections are used again.
+    """
+
+    def __init__(self, url: str, *, keep: bool = True) -> None:
         self._url = URL(url + "/chat/completions")
         self._headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
         self._session = ClientSession(
-            connector=TCPConnector(limit=0), timeout=ClientTimeout(total=None)
+            connector=TCPConnector(limit=0, force_close=not keep), timeout=ClientTimeout(total=None)
         )
 
     async def __aenter__(self) -> Self:

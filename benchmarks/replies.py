@@ -12,6 +12,7 @@ The model's name selects the scenario, `<kind>-<number>`:
     paced-N       the same in ten portions, 20 ms apart
     drip-N        the same with each text in a write of its own, 10 ms apart, and the end with the last
     burst-N       the same in one write
+    closing-N     the same in one write, and then the server closes the connection
     sent          the time at which the last write of the reply before was made, on the monotonic clock
 
 A streamed body is framed as common servers do it: one event per delta and one HTTP chunk per event,
@@ -41,7 +42,10 @@ ANSWER = "It will be sunny in Porto, with a light wind from the north and 24 deg
 ARGUMENTS = '{"city": "Porto", "days": 3}'
 TOOL = "weather"
 
-_LONG = frozenset({"stream", "paced", "drip", "burst"})
+CLOSES_AFTER = 0.0004
+"""Seconds from the last write of a closing stream until its connection is closed, as llama.cpp does it."""
+
+_LONG = frozenset({"stream", "paced", "drip", "burst", "closing"})
 _WORDS = ANSWER.split(" ")
 _FINGERPRINT = "fp_9b1f0c7d2e"
 _CREATED = 1_760_000_000
@@ -72,6 +76,12 @@ def answer(body: bytes, sent_at: float = 0.0) -> tuple[Pieces, float]:
         model = f"sent-{sent_at:.6f}"
     pause = _PAUSES.get(model.partition("-")[0], 0.0)
     return render(model, done, _STREAM.search(body) is not None), pause
+
+
+def is_closing(body: bytes) -> bool:
+    """Whether the server closes the connection after the response to a request."""
+    found = _NAME.search(body)
+    return found is not None and found[1].startswith(b"closing-")
 
 
 @cache
@@ -237,7 +247,12 @@ def _events(model: str, deltas: list[dict[str, object]], finish: str, kind: str 
     chunks.append(b"0\r\n\r\n")
     if kind == "drip":
         chunks[-ENDING - 1 :] = [b"".join(chunks[-ENDING - 1 :])]
-    sizes = {"paced": -(-len(chunks) // PORTIONS), "drip": 1, "burst": len(chunks)}
+    sizes = {
+        "paced": -(-len(chunks) // PORTIONS),
+        "drip": 1,
+        "burst": len(chunks),
+        "closing": len(chunks),
+    }
     size = sizes.get(kind, BATCH)
     pieces = [b"".join(chunks[at : at + size]) for at in range(0, len(chunks), size)]
     head = _head("content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n")

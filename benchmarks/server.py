@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import ClassVar
 
-from benchmarks.replies import Pieces, answer
+from benchmarks.replies import CLOSES_AFTER, Pieces, answer, is_closing
 
 HOST = "127.0.0.1"
 BACKLOG = 4096
@@ -32,6 +32,7 @@ class Exchange(asyncio.Protocol):
         self._watch = watch
         self._buffer = bytearray()
         self._needed = 0
+        self._is_closing = False
         self._transport: asyncio.Transport | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -59,6 +60,8 @@ class Exchange(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answers each request that is whole."""
+        if self._is_closing:
+            return
         self._buffer += data
         while len(self._buffer) >= self._needed and (request := self._take()) is not None:
             if self._watch is not None:
@@ -68,6 +71,11 @@ class Exchange(asyncio.Protocol):
                 return
             if len(pieces) == 1:
                 self._transport.write(pieces[0])
+                if is_closing(request):
+                    self._is_closing = True
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(CLOSES_AFTER, self._transport.close)
+                    return
             else:
                 task = asyncio.ensure_future(self._send(pieces, pause))
                 self._tasks.add(task)

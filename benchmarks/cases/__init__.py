@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.case import Case, Commands, Timed
 from benchmarks.cases import (
+    closed_connections,
     hooks,
     idle_session,
     imports,
@@ -34,6 +35,7 @@ CASES: tuple[Case | Commands | Timed, ...] = (
     many_streams.CASE,
     unwatched.CASE,
     unwatched.BURST_CASE,
+    closed_connections.CASE,
     idle_session.CASE,
     hooks.ONE,
     hooks.IDLE,

@@ -14,9 +14,9 @@ COUNT = 2000
 
 
 @asynccontextmanager
-async def floor(url: str) -> AsyncIterator[Turn]:
+async def floor(url: str, *, keep: bool = True) -> AsyncIterator[Turn]:
     """Bytes from aiohttp cut into lines, typed structs from msgspec, an async generator to the consumer."""
-    async with Client(url) as client:
+    async with Client(url, keep=keep) as client:
 
         async def turn(scenario: str) -> Seen:
             body = encode(

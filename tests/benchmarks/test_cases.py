@@ -14,7 +14,7 @@ from benchmarks import built_ins
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.hooks import AFTER, BEFORE, WRAP, Middleware
 
-LONG = ["stream-200", "paced-200", "drip-200", "burst-1000"]
+LONG = ["stream-200", "paced-200", "drip-200", "burst-1000", "closing-20"]
 two_sided = [case for case in CASES if isinstance(case, Case)]
 
 

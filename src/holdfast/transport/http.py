@@ -2,7 +2,8 @@
 
 The first request imports `exchange`, which does the work, because the client library is slow to
 import. The transport does not retry, follows no redirect, stores no cookie, and reads the body only
-as bytes.
+as bytes. One thing is sent twice: a request on a kept connection that ends without one byte of a
+response goes out once more, on a new connection.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class HttpTransport:
     Args:
         connections: the maximum number of connections of one event loop at a time; 0 means no limit.
         idle: seconds until an unused connection is closed. If the server closes it earlier, a
-            request that has just begun fails, so keep this below the server's limit.
+            request that has just begun is sent again on a new connection.
         tls: the TLS context for https; by default the system's certificate authorities, or those of
             SSL_CERT_FILE.
 
@@ -54,6 +55,9 @@ class HttpTransport:
         self, request: HttpRequest, timeouts: Timeouts
     ) -> AbstractAsyncContextManager[Response]:
         """Send one request when the context is entered.
+
+        If a connection that carried an earlier request ends without one byte of a response, the
+        server has probably closed it just then. The request is sent once more, on a new connection.
 
         Args:
             request: the request; header values are sent unchanged.

@@ -104,7 +104,10 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Sends requests. It does not retry, follow redirects or parse bodies."""
+    """Sends requests. It does not retry, follow redirects or parse bodies.
+
+    It may send a request once more if a kept connection ended without one byte of a response.
+    """
 
     def send(
         self, request: HttpRequest, timeouts: Timeouts
