@@ -49,6 +49,13 @@ def calls(*names: str) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(f"c{n}", name, "{}") for n, name in enumerate(names))
 
 
+async def ended(running: asyncio.Future[Result[Any]]) -> Result[Any]:
+    """Return the result of a run that is over; no time passes by itself that could end it."""
+    await settle()
+    assert running.done()
+    return running.result()
+
+
 def results(result: Result[Any]) -> list[ToolResult]:
     return [p for m in result.history for p in m.parts if isinstance(p, ToolResult)]
 
@@ -81,7 +88,7 @@ async def test_a_hanging_tool_costs_its_result_and_not_the_turn(time: Time) -> N
     assert not running.done()
     await time.pass_by(0.2)
     assert running.done()  # it is not tried again, though it only reads: there is no time for that
-    result = await running
+    result = await ended(running)
     assert result.output == "Done."
     [found] = results(result)
     assert found.is_error
@@ -92,7 +99,7 @@ async def test_a_hanging_tool_costs_its_result_and_not_the_turn(time: Time) -> N
 async def test_a_write_that_was_cut_is_in_doubt(time: Time, effect: Any) -> None:
     running = asyncio.ensure_future(make_agent(time, hang("pay", effect)).run("Go."))
     await time.pass_by(241)
-    [found] = results(await running)
+    [found] = results(await ended(running))
     assert found.in_doubt
     assert "may have taken effect" in found.text
 
@@ -101,7 +108,7 @@ async def test_the_model_may_read_how_long_it_took(time: Time) -> None:
     agent = make_agent(time, hang("look"), detailed_errors=True, limits=Limits(seconds=10))
     running = asyncio.ensure_future(agent.run("Go."))
     await time.pass_by(8.1)
-    assert "timed out after 8.0 seconds" in results(await running)[0].text
+    assert "timed out after 8.0 seconds" in results(await ended(running))[0].text
 
 
 async def test_tools_of_one_reply_each_have_a_share(time: Time) -> None:
@@ -111,7 +118,7 @@ async def test_tools_of_one_reply_each_have_a_share(time: Time) -> None:
     await time.pass_by(240.1, 47)
     assert not running.done()
     await time.pass_by(1)
-    result = await running
+    result = await ended(running)
     assert [one.is_error for one in results(result)] == [True] * 3
     assert result.output == "Done."
 
@@ -122,11 +129,11 @@ async def test_a_tool_with_a_limit_keeps_it(time: Time) -> None:
     await time.pass_by(289)
     assert not running.done()
     await time.pass_by(2)
-    assert (await running).output == "Done."
+    assert (await ended(running)).output == "Done."
     of_agent = make_agent(time, hang("look", "write"), tool_timeout=5)
     running = asyncio.ensure_future(of_agent.run("Go."))
     await time.pass_by(5.1)
-    assert (await running).output == "Done."
+    assert (await ended(running)).output == "Done."
 
 
 async def test_a_turn_without_a_limit_limits_no_tool(time: Time) -> None:
@@ -169,7 +176,7 @@ async def test_a_plain_function_is_left_in_its_thread(time: Time) -> None:
 
     running = asyncio.ensure_future(make_agent(time, block).run("Go."))
     await time.pass_by(240.1)
-    assert (await running).output == "Done."
+    assert (await ended(running)).output == "Done."
     go_on.set()
 
 
@@ -198,7 +205,18 @@ async def ask(context: ToolContext) -> str:
 async def test_no_time_counts_while_a_question_is_open(time: Time, parallel: int) -> None:
     """Nor for the tools beside the one that asks: the turn has as much left as before."""
     people = People()
-    agent = make_agent(time, ask, hang("look"), on_question=people, parallel_tools=parallel)
+    cut: list[float] = []
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Never end."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cut.append(time.clock.monotonic())
+        return ""
+
+    agent = make_agent(time, ask, look, on_question=people, parallel_tools=parallel)
     running = asyncio.ensure_future(agent.run("Go."))
     await time.pass_by(100)
     assert people.asked.is_set()
@@ -207,8 +225,10 @@ async def test_no_time_counts_while_a_question_is_open(time: Time, parallel: int
     people.answers.set()
     await time.pass_by(239)
     assert not running.done()
+    assert not cut
     await time.pass_by(*[5.0] * 11)
-    assert (await running).output == "Done."
+    assert (await ended(running)).output == "Done."
+    assert len(cut) == 1
 
 
 async def test_an_agent_as_a_tool_leaves_time_to_its_caller(time: Time) -> None:
@@ -220,7 +240,7 @@ async def test_an_agent_as_a_tool_leaves_time_to_its_caller(time: Time) -> None:
     await time.pass_by(191)
     assert not running.done()
     await time.pass_by(1.1)
-    result = await running
+    result = await ended(running)
     assert (results(result)[0].text, result.output) == ("Done.", "Over.")
 
 
@@ -231,7 +251,7 @@ async def test_an_agent_as_a_tool_that_takes_too_long_is_told(time: Time) -> Non
     boss = make_agent(time, scout.as_tool(), model=ScriptedModel((task,), "Over."))
     running = asyncio.ensure_future(boss.run("Go."))
     await time.pass_by(240.1, 5)
-    result = await running
+    result = await ended(running)
     assert result.output == "Over."
     assert "The time limit of 240 seconds is reached." in results(result)[0].text
 
@@ -251,7 +271,7 @@ async def test_hooks_around_an_attempt_see_the_timeout(time: Time) -> None:
 
     running = asyncio.ensure_future(make_agent(time, hang("look"), middleware=[Watch()]).run("Go."))
     await time.pass_by(240.1)
-    assert (await running).output == "Done."
+    assert (await ended(running)).output == "Done."
     assert seen == ["Function 'look' timed out after 240.0 seconds"]
 
 
@@ -268,6 +288,9 @@ def test_describe_tells() -> None:
     assert "less a fifth if that is less (at most 240 s), and are not repeated then: look" in text
     unlimited = Agent(ScriptedModel(), tools=tools, limits=Limits(seconds=None)).describe()
     assert "without a time limit, as the turn has none: look" in unlimited
-    for limited in ({"tool_timeout": 3}, {"tools": tools[1:]}):
-        told = Agent(ScriptedModel(), **{"tools": tools, **limited}).describe()
-        assert "may use what the turn has left" not in told
+    own_limits: tuple[dict[str, Any], ...] = (
+        {"tools": tools, "tool_timeout": 3},
+        {"tools": tools[1:]},
+    )
+    for options in own_limits:
+        assert "may use what" not in Agent(ScriptedModel(), **options).describe()
