@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -149,12 +150,11 @@ async def test_a_turn_without_a_limit_limits_no_tool(time: Time) -> None:
 async def test_a_tool_that_ignores_its_end_leaves_the_turn_its_time(time: Time) -> None:
     @tool(effect="write")
     async def stubborn() -> str:
-        """Never end."""
-        while True:
-            try:
+        """Ignore a cancellation, and one more."""
+        for _ in range(2):
+            with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                continue
+        return "late"
 
     running = asyncio.ensure_future(
         make_agent(time, stubborn, limits=Limits(seconds=10)).run("Go.")
