@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from holdfast import SqliteJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
+from holdfast.core.run_fold import price_nothing
 from holdfast.journal.journal_errors import JournalCorruptError, JournalStorageError
 from holdfast.journal.opening import migrate
 from holdfast.journal.run_heads import WriterConnection
@@ -81,6 +82,7 @@ class CrankedWriter:
         self.done: set[int] = set()
         self.by_hand = True
         self.damage: Sequence[JournalCorruptError] = ()
+        self.pricing = price_nothing
         self.on_answer: Callable[[], None] | None = None
         self.next_records: list[Handed] = []
         """Those that are submitted next."""

@@ -12,11 +12,14 @@ uses any more are deleted with the last run that used them.
 from __future__ import annotations
 
 import re
-import sqlite3
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
 
 LEAST = 4096
 """The least number of characters of encoded bytes that are kept apart."""

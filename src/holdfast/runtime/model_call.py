@@ -58,6 +58,7 @@ from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.toolsets.offered_tools import offer_tools, offered_names
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 from holdfast.tools.context import UsageSink
+from holdfast.tools.results import replace_surrogates
 from holdfast.tools.tool_failures import error_text
 
 _log = logging.getLogger("holdfast")
@@ -276,5 +277,5 @@ def clean_failure(run: ActiveTurn, failure: Failed) -> Failed:
 
 
 def log_detail(outcome: Failed) -> str:
-    """Return what the log says of a failure."""
-    return outcome.info.private or outcome.info.safe
+    """Return the text of a failure for the log, which may be written in UTF-8."""
+    return replace_surrogates(outcome.info.private or outcome.info.safe)

@@ -204,10 +204,10 @@ class EntryDriver:
                 return None
             if await self._quota.is_used_up(entry.tenant):
                 return _wait_for_next_day(entry, last.turn)
+            if was_crowded:  # the quota left the turn, and not a quarantine
+                return _wait_for_session(entry, last.turn)
             if is_left:
                 return None
-            if was_crowded:
-                return _wait_for_session(entry, last.turn)
             seconds = min(SECONDS_TO_RETRY * 2.0 ** min(entry.deliveries, 9), _LONGEST_PAUSE)
             return EntryOutcome(state=EntryState.POSTPONED, turn=entry.turn, retry_after=seconds)
         if last.status == "waiting":

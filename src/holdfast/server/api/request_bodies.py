@@ -118,7 +118,7 @@ class SettingsBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     reasoning_tokens: Natural | UnsetType = UNSET
     reasoning_summary: bool | UnsetType = UNSET
     cache: bool | CacheTime | UnsetType = UNSET
-    cache_key: NonEmpty | UnsetType = UNSET
+    cache_key: Name | UnsetType = UNSET
 
 
 class LimitsBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
