@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, Limits, Middleware, Status, ToolError, ToolFinished, ToolStarted, tool
+from holdfast.core.duplicate_calls import find_duplicate_calls
+from holdfast.core.json_strict import read_strict_json
 from holdfast.core.messages import Message, Reply, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import Approved, PermissionQuestion
@@ -267,3 +269,16 @@ async def test_arguments_are_compared_as_json(arguments: str, runs: int) -> None
     calls = ToolCall("1", "note", '{"value": 1}'), ToolCall("1", "note", arguments)
     await Agent(ScriptedModel(Reply(calls), "done"), tools=[note]).run("go")
     assert len(ran) == runs
+
+
+def test_each_call_is_read_once_however_many_share_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def count(text: str) -> object:
+        read.append(text)
+        return read_strict_json(text)
+
+    monkeypatch.setattr("holdfast.core.duplicate_calls.read_strict_json", count)
+    calls = [ToolCall("call_0", "look", f'{{"page": {number % 900}}}') for number in range(1000)]
+    assert find_duplicate_calls(calls) == {number: number - 900 for number in range(900, 1000)}
+    assert len(read) == 1000

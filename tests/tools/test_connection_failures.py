@@ -15,6 +15,7 @@ import subprocess
 import urllib.error
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -88,6 +89,8 @@ OPEN = [
     ConnectionAbortedError(),
     BrokenPipeError(),
     OSError(errno.ETIMEDOUT, "x"),
+    # Linux says so too of a connection on which a request was sent.
+    OSError(errno.EHOSTUNREACH, "x"),
     ssl.SSLEOFError(8, "EOF"),
     ssl.SSLZeroReturnError(6, "closed"),
     BrokenProcessPool("terminated abruptly"),
@@ -129,7 +132,6 @@ OPEN = [
 NOT_SENT = [
     ConnectionRefusedError(),
     OSError(errno.ECONNREFUSED, "x"),
-    OSError(errno.EHOSTUNREACH, "x"),
     socket.gaierror(socket.EAI_NONAME, "x"),
     ssl.SSLCertVerificationError(),
     smtplib.SMTPConnectError(421, "busy"),
@@ -229,6 +231,59 @@ def test_a_reason_proves_nothing_for_a_class_that_says_nothing(error: Exception)
 def test_a_first_way_that_did_not_connect_proves_nothing_for_the_second() -> None:
     error = raise_during(LostConnection(), ConnectionRefusedError())
     assert find_connection_failure(error) is ConnectionFailure.LOST
+
+
+@pytest.mark.parametrize("error", [httpx.ReadError("x"), urllib3.ProtocolError("x")], ids=_name)
+def test_a_class_of_a_connection_that_was_made_is_open_whatever_it_wraps(error: Exception) -> None:
+    found = find_connection_failure(raise_from(error, ConnectionRefusedError()))
+    assert found is ConnectionFailure.LOST
+
+
+@pytest.mark.parametrize(
+    ("second", "first"),
+    [
+        (httpx.ConnectError("backup"), httpx.ReadTimeout("primary")),
+        (ConnectionRefusedError(), TimeoutError()),
+    ],
+    ids=["httpx", "builtins"],
+)
+def test_an_earlier_way_of_the_same_package_may_have_acted(
+    second: Exception, first: Exception
+) -> None:
+    found = find_connection_failure(raise_from(second, first))
+    assert found is ConnectionFailure.TIMED_OUT
+
+
+class RpcError(Exception):
+    """As the errors of gRPC, whose package is not needed."""
+
+    def __init__(self, code: str, details: str) -> None:
+        super().__init__(code)
+        self._code, self._details = code, details
+
+    def code(self) -> SimpleNamespace:
+        return SimpleNamespace(name=self._code)
+
+    def details(self) -> str:
+        return self._details
+
+
+RpcError.__module__ = "grpc"
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "failure"),
+    [
+        ("UNAVAILABLE", "failed to connect to all addresses; x", ConnectionFailure.NOT_SENT),
+        ("UNAVAILABLE", "charged: failed to connect to all addresses", ConnectionFailure.LOST),
+        ("INTERNAL", "failed to connect to all addresses; x", ConnectionFailure.LOST),
+        ("NOT_FOUND", "no such account", None),
+    ],
+)
+def test_a_server_of_grpc_cannot_say_that_nothing_was_sent(
+    code: str, details: str, failure: ConnectionFailure | None
+) -> None:
+    assert find_connection_failure(RpcError(code, details)) is failure
 
 
 def raise_from(error: Exception, cause: Exception) -> Exception:

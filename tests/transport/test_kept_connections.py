@@ -72,6 +72,18 @@ async def test_a_request_is_sent_again_if_its_kept_connection_ends_without_a_byt
     assert serve.requests[1] == serve.requests[2], "the same bytes"
 
 
+async def test_a_server_that_had_time_to_begin_gets_no_second_request(
+    transport: HttpTransport, raw: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.transport.exchange._LONGEST_RACE", 0.0)
+    serve = Closing(None)
+    server = await raw(serve)
+    assert await fetch(transport, server.url) == b"ok"
+    error = await fails(transport, server.url)
+    assert error.info.landed is Landed.UNKNOWN
+    assert serve.connections == 1
+
+
 async def test_a_new_connection_that_ends_without_a_byte_is_not_tried_again(
     transport: HttpTransport, raw: Start
 ) -> None:

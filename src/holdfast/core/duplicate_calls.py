@@ -8,6 +8,8 @@ same. This module must never change or run a call.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.core.json_strict import NotJson, read_strict_json
@@ -23,19 +25,14 @@ def find_duplicate_calls(calls: Sequence[ToolCall]) -> dict[int, int]:
     >>> find_duplicate_calls([pay, ToolCall("2", "pay", pay.arguments)])
     {}
     """
-    if len(calls) < 2 or len({call.id for call in calls}) == len(calls):
-        return {}
+    counts = Counter(call.id for call in calls if call.id)
     duplicates: dict[int, int] = {}
-    firsts: dict[tuple[str, str], list[int]] = {}
+    firsts: dict[tuple[str, str, str], int] = {}
     for at, call in enumerate(calls):
-        if not call.id:
-            continue
-        earlier = firsts.setdefault((call.id, call.name), [])
-        first = next((one for one in earlier if _have_equal_arguments(calls[one], call)), None)
-        if first is None:
-            earlier.append(at)
-        else:
-            duplicates[at] = first
+        if counts[call.id] > 1:
+            first = firsts.setdefault((call.id, call.name, _make_key(call.arguments)), at)
+            if first != at:
+                duplicates[at] = first
     return duplicates
 
 
@@ -48,33 +45,16 @@ def count_distinct_calls(calls: Sequence[ToolCall]) -> int:
     return len(calls) - len(find_duplicate_calls(calls))
 
 
-def _have_equal_arguments(one: ToolCall, other: ToolCall) -> bool:
-    texts = one.arguments.strip() or "{}", other.arguments.strip() or "{}"
-    if texts[0] == texts[1]:
-        return True
+def _make_key(arguments: str) -> str:
+    """Return a text that is the same for equal arguments only: one for each call, and not for each pair."""
+    text = arguments.strip() or "{}"
     try:
-        return is_equal_json(read_strict_json(texts[0]), read_strict_json(texts[1]))
-    except NotJson:
-        return False
+        read_strict_json(text)
+        return json.dumps(json.loads(text, parse_float=_read_float), sort_keys=True)
+    except (NotJson, ValueError, RecursionError):
+        return text
 
 
-def is_equal_json(one: object, other: object) -> bool:
-    """Whether two JSON values are equal: 1 equals 1.0, and true equals neither.
-
-    >>> is_equal_json({"a": [1, None]}, {"a": [1.0, None]}), is_equal_json([True], [1])
-    (True, False)
-    """
-    pairs = [(one, other)]  # no recursion, because the values may be nested deeply
-    while pairs:
-        left, right = pairs.pop()
-        if isinstance(left, dict) and isinstance(right, dict):
-            if left.keys() != right.keys():
-                return False
-            pairs += [(value, right[key]) for key, value in left.items()]
-        elif isinstance(left, list) and isinstance(right, list):
-            if len(left) != len(right):
-                return False
-            pairs += zip(left, right, strict=True)
-        elif left != right or isinstance(left, bool) != isinstance(right, bool):
-            return False
-    return True
+def _read_float(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() else value

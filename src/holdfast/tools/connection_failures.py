@@ -117,9 +117,20 @@ _BY_CLASS: Final[dict[str, ConnectionFailure | None]] = {
     for name in names
 }
 
-_NO_WAY_THERE: Final = frozenset(
-    {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
+_HAD_CONNECTION: Final = frozenset(
+    f"{package}.{name}"
+    for package, *names in map(
+        str.split,
+        (
+            "httpx ReadError WriteError CloseError RemoteProtocolError",
+            "httpcore ReadError WriteError RemoteProtocolError",
+            "urllib3 ProtocolError IncompleteRead",
+            "aiohttp ServerDisconnectedError ClientPayloadError",
+        ),
+    )
+    for name in names
 )
+"""These are raised on a connection that was made, whatever they wrap."""
 
 _BY_GRPC_CODE: Final = {
     "DEADLINE_EXCEEDED": _TIMED_OUT,
@@ -199,19 +210,37 @@ class _Search:
         if depth > _DEEPEST or len(self._seen) >= _MOST:
             return _LOST  # nobody knows what the rest says
         self._seen.add(id(error))
-        wrapped = [self.judge(one, depth + 1) for one in _find_wrapped(error)]
+        causes = list(_find_wrapped(error))
+        wrapped = [self.judge(one, depth + 1) for one in causes]
         if error.__context__ is not None:
             self.handled.append(error.__context__)
         if isinstance(error, BaseExceptionGroup):
             return _join_members(wrapped)
         own = _judge_class(error)
         if own is _NOT_SENT:
-            return own
+            # A cause of another package is the lower layer of this attempt; one of the same package is
+            # an earlier attempt, such as that to the first of two servers.
+            earlier = [
+                said for said, one in zip(wrapped, causes, strict=True) if _is_peer(one, error)
+            ]
+            return next((one for one in earlier if one is not None and one.is_in_doubt), own)
         doubt = next((one for one in wrapped if one is not None and one.is_in_doubt), None)
         if doubt is not None:
             return own or doubt
         # A class that says nothing may be raised after other work: its reason proves nothing.
-        return _NOT_SENT if own is not None and _NOT_SENT in wrapped else own
+        is_open = own is None or bool({*map(_name_class, type(error).__mro__)} & _HAD_CONNECTION)
+        return own if is_open or _NOT_SENT not in wrapped else _NOT_SENT
+
+
+def _name_class(kind: type) -> str:
+    """Return the name of a class by package; httpx2 and psycopg2 have the classes of httpx and psycopg."""
+    return f"{kind.__module__.partition('.')[0].removesuffix('2')}.{kind.__qualname__}"
+
+
+def _is_peer(one: BaseException, other: BaseException) -> bool:
+    """Whether the classes of two exceptions are of one package."""
+    first, second = (_name_class(type(error)).partition(".")[0] for error in (one, other))
+    return first == second
 
 
 def _join_members(members: list[ConnectionFailure | None]) -> ConnectionFailure | None:
@@ -240,15 +269,15 @@ def _judge_class(error: BaseException) -> ConnectionFailure | None:
     """Return what the exception's own class, code and text say."""
     if isinstance(error, HoldfastError):
         return _judge_info(error)
-    if isinstance(error, OSError) and error.errno in _NO_WAY_THERE:
+    # Other codes, such as EHOSTUNREACH, also end a connection on which a request was sent.
+    if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
         return _NOT_SENT
     state = _read(error, "sqlstate") or _read(error, "pgcode")
     if isinstance(state, str) and state:  # the code of a server of PostgreSQL
         return _BY_SQLSTATE.get(state, _LOST if state.startswith("08") else None)
     for kind in type(error).__mro__:
-        # httpx2 and psycopg2 have the classes of httpx and psycopg.
-        package = kind.__module__.partition(".")[0].removesuffix("2")
-        key = f"{package}.{kind.__qualname__}"
+        key = _name_class(kind)
+        package = key.partition(".")[0]
         if key == "grpc.RpcError":
             return _judge_grpc(error)
         if key in _BY_CLASS:
@@ -281,11 +310,12 @@ def _judge_info(error: HoldfastError) -> ConnectionFailure | None:
 
 def _judge_grpc(error: BaseException) -> ConnectionFailure | None:
     code, details = _call(error, "code"), _call(error, "details")
-    failure = _BY_GRPC_CODE.get(str(_read(code, "name")))
-    if failure is _LOST and isinstance(details, str):
-        never = _NEVER_SENT_TEXT["grpc"].search(details[:_LONGEST_TEXT])
-        return _NOT_SENT if never else failure
-    return failure
+    name = str(_read(code, "name"))
+    # A server may quote the same words of a call of its own, with another code or after other words.
+    if name == "UNAVAILABLE" and isinstance(details, str):
+        never = _NEVER_SENT_TEXT["grpc"].match(details[:_LONGEST_TEXT])
+        return _NOT_SENT if never else _LOST
+    return _BY_GRPC_CODE.get(name)
 
 
 def _call(holder: object, name: str) -> object:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 # There are usually few URLs and limits; the caches are limited for programs with generated ones.
 _MOST_CACHED = 256
 _NOTED_SILENCE = 0.1
+_LONGEST_RACE = 1.0
+"""Seconds after which the end of a kept connection is not a race with the request any more."""
 # This module uses private parts of the library. The second version is the first untested one, as in
 # pyproject.toml.
 _TESTED_FROM, _UNTESTED_FROM = (3, 13), (3, 15)
@@ -411,6 +413,8 @@ class Exchange:
             self._kept_connection is not None
             and not self._kept_connection.has_received
             and not self._watchdog.expired_limit
+            # A server that ends the connection later may have begun to work on the request.
+            and self._watchdog.silent_seconds < _LONGEST_RACE
         )
 
     def _make_request(self, session: ClientSession) -> Awaitable[ClientResponse]:

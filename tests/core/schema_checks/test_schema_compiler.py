@@ -228,6 +228,19 @@ def nested(levels: int) -> object:
     return value
 
 
+@pytest.mark.parametrize("name", ["default", "enum", "const", "examples", "$id"])
+def test_a_part_may_have_the_name_of_a_keyword(name: str) -> None:
+    schema = {
+        "properties": {name: {"$ref": f"#/$defs/{name}"}},
+        "$defs": {
+            name: {"properties": {name: {"$ref": "#/$defs/text"}}},
+            "text": {"type": "string"},
+        },
+    }
+    assert texts_of(schema, {name: {name: "yes"}}) == []
+    assert len(texts_of(schema, {name: {name: 1}})) == 1
+
+
 def test_problems_are_few_and_short() -> None:
     wanted: Schema = {"items": {"type": "integer"}, "maxItems": 1}
     texts = texts_of(wanted, ["a" * 10_000] * 10_000)

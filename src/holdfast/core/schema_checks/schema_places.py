@@ -16,6 +16,11 @@ Part: TypeAlias = dict[str, Any]
 _DATA = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data and hold no parts."""
 
+_MAPS = frozenset(
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
+)
+"""Keywords whose values hold parts by names, which may be those of keywords."""
+
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -58,15 +63,21 @@ class SchemaPlaces:
         return len({id(root) for root in self._roots.values()}) > 1
 
     def _walk(self, schema: Part) -> None:
-        waiting: list[tuple[object, Part]] = [(schema, schema)]
+        waiting: list[tuple[object, Part, bool]] = [(schema, schema, False)]
         while waiting:
-            value, root = waiting.pop()
+            value, root, is_map = waiting.pop()
             self._budget.take()
             if isinstance(value, list):
-                waiting.extend((inner, root) for inner in value)
+                waiting.extend((inner, root, False) for inner in value)
+            elif isinstance(value, dict) and is_map:
+                waiting.extend((inner, root, False) for inner in value.values())
             elif isinstance(value, dict):
                 root = self._note_part(value, root)
-                waiting.extend((inner, root) for name, inner in value.items() if name not in _DATA)
+                waiting.extend(
+                    (inner, root, name in _MAPS)
+                    for name, inner in value.items()
+                    if name not in _DATA
+                )
 
     def _note_part(self, part: Part, root: Part) -> Part:
         """Note the names of a part; returns the root that its references start at."""
@@ -88,7 +99,7 @@ class SchemaPlaces:
     def look_up(self, reference: str, part: Part) -> Part | bool:
         """Return what a reference in a part names. Raises SchemaError."""
         base, _, fragment = reference.partition("#")
-        root = self._named.get(base) if base else self._roots[id(part)]
+        root = self._named.get(base) if base else self._roots.get(id(part))
         if root is None:
             raise _missing(reference)
         key = (id(root), fragment)
