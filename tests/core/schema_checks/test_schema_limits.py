@@ -73,3 +73,11 @@ def test_names_that_cannot_be_read_are_refused(required: object) -> None:
 def test_a_pattern_weighs_what_its_repetitions_make_of_it(pattern: str, positions: int) -> None:
     assert weigh_pattern(pattern).positions == positions
     assert weigh_pattern("(" * 5000 + "a" + "){9}" * 5000).size >= 10**12
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\p{L}{20}", r"\pL{20}", r"[\p{L}]{20}", r"\P{Greek}{20}", r"(?x)\w {20}"]
+)
+def test_a_count_repeats_the_whole_class_before_it(pattern: str) -> None:
+    assert weigh_pattern(pattern).size >= 20 * 700
+    assert weigh_pattern(r"\x{41}{20}").size == 20

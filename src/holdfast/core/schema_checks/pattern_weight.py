@@ -11,9 +11,11 @@ import re
 from msgspec import Struct
 
 _COUNT = re.compile(r"\{([0-9]{1,9})(?:,([0-9]{0,9}))?\}")
+_ESCAPE = re.compile(r"[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x.{2}|u.{4}|U.{8}|.", re.DOTALL)
+_IGNORES_BLANKS = re.compile(r"\(\?[a-zA-Z]*x")
 _MOST = 10**12
-_CLASS_OF_UNICODE = 100
-"""The states of a class such as `\\w`, which lists the letters of all scripts."""
+_STATES = {**dict.fromkeys("wWdDsSbB", 100), "p": 700, "P": 700}
+"""The states of a class such as `\\w` or `\\p{L}`, which lists the letters of many scripts."""
 
 
 class PatternWeight(Struct, frozen=True):
@@ -58,6 +60,8 @@ def weigh_pattern(pattern: str) -> PatternWeight:
     >>> weigh_pattern(r"\w{1,20}")
     PatternWeight(size=2000, positions=20)
     """
+    if _IGNORES_BLANKS.search(pattern):
+        return PatternWeight(_MOST, _MOST)  # what a count repeats is not what stands before it
     groups, at = [_GroupWeight()], 0
     while at < len(pattern):
         mark = pattern[at]
@@ -68,13 +72,13 @@ def weigh_pattern(pattern: str) -> PatternWeight:
             inner = groups.pop()
             groups[-1].add(inner.size + 1, inner.total + 1)
         elif mark == "\\":
-            wide = pattern[at : at + 1] in tuple("wWdDsSpPbB")
-            groups[-1].add(_CLASS_OF_UNICODE if wide else 1, 1)
-            at += 1
+            groups[-1].add(_STATES.get(pattern[at : at + 1], 1), 1)
+            escape = _ESCAPE.match(pattern, at)
+            at = escape.end() if escape else at + 1
         elif mark == "[":
             end = _find_class_end(pattern, at)
-            wide_ones = sum(pattern.count("\\" + letter, at, end) for letter in "wWdDsSpP")
-            groups[-1].add(end - at + wide_ones * _CLASS_OF_UNICODE, 1)
+            wide = sum(pattern.count("\\" + one, at, end) * many for one, many in _STATES.items())
+            groups[-1].add(end - at + wide, 1)
             at = end + 1
         elif mark == "{" and (count := _COUNT.match(pattern, at - 1)):
             groups[-1].repeat(int(count[2] or count[1]))
