@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import SqliteJournal
 from holdfast.core.errors import ConflictError
 from holdfast.core.run_fold import make_change, price_nothing
-from holdfast.journal import hidden_runs, opening
+from holdfast.journal import hidden_runs, opening, run_heads
 from holdfast.journal.rows import encode_append
 from holdfast.journal.run_heads import WriterConnection
 from holdfast.journal.sqlite_appends import Append
@@ -93,3 +95,19 @@ def test_hiding_many_runs_deletes_their_records_in_later_pieces(
     while left:
         left = list(hidden_runs.delete_hidden(left, connection))
     assert read(connection) == []
+
+
+async def test_heads_are_forgotten_between_groups_and_never_within_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run_heads, "_MOST", 3)
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        for name in ("ada", "bob"):
+            await journal.append(name, make_turn_opened(1))
+        # One group: the second record of "ada" is numbered after her first one in it.
+        await asyncio.gather(
+            journal.append("ada", make_turn_opened(2)),
+            *[journal.append(name, make_turn_opened(1)) for name in ("cem", "dan", "eve")],
+            journal.append("ada", make_turn_opened(3)),
+        )
+        assert [record.event.key for record in await journal.read("ada")] == ["t1", "t2", "t3"]

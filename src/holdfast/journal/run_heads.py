@@ -33,6 +33,9 @@ class WriterConnection(sqlite3.Connection):
         """Forget what may have changed; return the largest id of a record that there is or was."""
         if self.total_changes != self._known_changes:
             self._forget()
+        elif len(self._heads) >= _MOST:
+            # Never between the appends of a group: the rows of its runs are changed after all of them.
+            self._heads.clear()
         if self._last_id < 0:
             self._last_id = self.get_last_id()
         return self._last_id
@@ -46,8 +49,6 @@ class WriterConnection(sqlite3.Connection):
 
     def remember(self, tenant: str, run: str, head: KnownHead) -> None:
         """Remember the head of a run after one of the appends."""
-        if len(self._heads) >= _MOST:
-            self._heads.clear()
         self._heads[tenant, run] = head
 
     def end_appends(self, last_id: int) -> None:
