@@ -22,7 +22,9 @@ from holdfast.journal.service_store import ApiKey
 from holdfast.journal.service_store_memory import MemoryServiceStore
 from holdfast.journal.service_store_opening import open_service_store
 from holdfast.server import create_app
+from holdfast.server.access.key_ring import Credential
 from holdfast.server.access.keys import make_key
+from holdfast.server.access.open_requests import OpenRequests
 from holdfast.testing import ScriptedModel
 
 EVENTS = "/api/v1/sessions/s/events"
@@ -434,3 +436,26 @@ async def test_streams_of_two_processes_end_within_five_seconds(url: str, tmp_pa
         for _, writer in streams:
             writer.close()
     store.close()
+
+
+def test_callers_are_looked_at_in_each_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.server.access.open_requests.SECONDS_BETWEEN_LOOKS", 0.05)
+    ended = asyncio.Event()
+
+    class Watched:
+        def end(self) -> None:
+            ended.set()
+
+    async def is_valid(_credential: Credential) -> bool:
+        return False
+
+    requests = OpenRequests(is_valid)
+
+    async def watch(*, waits: bool) -> None:
+        with requests.watching(Credential("key", "x"), Watched()):  # type: ignore[arg-type]  # REASON: only its end counts
+            if waits:
+                await asyncio.wait_for(ended.wait(), 10)
+
+    asyncio.run(watch(waits=False))
+    asyncio.run(watch(waits=True))
+    assert ended.is_set()

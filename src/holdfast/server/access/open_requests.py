@@ -126,6 +126,9 @@ class OpenRequests:
             requests.discard(request)
             if not requests and self._requests.get(credential) is requests:
                 del self._requests[credential]
+            if not self._requests and self._timer is not None:
+                self._timer.cancel()  # the next request may come in another event loop
+                self._timer = None
 
     def _look_again(self) -> None:
         self._timer = None

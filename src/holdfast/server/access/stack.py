@@ -166,18 +166,22 @@ class _Gate:
         state[STATE] = caller
         note_caller(scope, is_known=False)
         try:
-            response = await self._answer(scope, receive, caller)
-        except ProblemError as error:
-            response = refuse(error.problem)
-        except HoldfastError as error:
-            response = refuse(to_problem(error))
-        try:
+            response = await self._find_answer(scope, receive, caller)
             if response is not None:
                 await response(scope, receive, send)
             else:
                 await self._serve(scope, receive, send)
         finally:
             caller.end_request()
+
+    async def _find_answer(self, scope: Scope, receive: Receive, caller: Caller) -> Response | None:
+        """Return what answers in place of the application; None if the application does."""
+        try:
+            return await self._answer(scope, receive, caller)
+        except ProblemError as error:
+            return refuse(error.problem)
+        except HoldfastError as error:
+            return refuse(to_problem(error))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer, for as long as the caller may call."""
