@@ -25,6 +25,7 @@ from holdfast.calls import (
     send_message,
     send_message_streaming,
 )
+from holdfast.calls.opened_streams import CallInThread
 from holdfast.compat import retry_ai_call_with_parsing
 from holdfast.core.errors import ConfigurationError, EmptyResponseError, ErrorCategory, ErrorInfo
 from holdfast.resilience import (
@@ -317,3 +318,20 @@ class TestResults:
         assert send_message(lambda: failed) is failed
         assert retry_ai_call_with_parsing(lambda: result)[2] == "Hi"
         assert retry_ai_call_with_parsing(lambda: failed, max_retries=0)[0] is False
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["call", "end"])
+def test_a_stream_that_nobody_waits_for_is_closed_whoever_comes_second(*, is_first: bool) -> None:
+    closed: list[bool] = []
+
+    def stream() -> Iterator[str]:
+        try:
+            yield "Hel"
+            yield "lo"
+        finally:
+            closed.append(True)
+
+    call = CallInThread(stream)
+    for step in (call, call.abandon) if is_first else (call.abandon, call):
+        step()
+    assert closed == [True]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from threading import Event
+from threading import Lock
 from types import TracebackType
 from typing import Self, TypeAlias, TypeGuard
 
@@ -154,7 +154,9 @@ class CallInThread:
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
-        self._is_abandoned = Event()
+        self._lock = Lock()
+        self._is_abandoned = False
+        self._opened: OpenedStream | None = None
 
     def __call__(self) -> object:
         """Make the call, in the thread."""
@@ -162,13 +164,18 @@ class CallInThread:
         if not is_stream(value):
             return value
         opened = open_stream_start(value)
-        if self._is_abandoned.is_set():
+        with self._lock:
+            self._opened, is_abandoned = opened, self._is_abandoned
+        if is_abandoned:
             opened.__exit__(None, None, None)
         return opened
 
     def abandon(self) -> None:
-        """Let the thread close the stream, because nobody waits for it any more."""
-        self._is_abandoned.set()
+        """Close the stream, because nobody waits for it any more; the thread does it if it is not open yet."""
+        with self._lock:
+            self._is_abandoned, opened = True, self._opened
+        if opened is not None:
+            opened.__exit__(None, None, None)
 
 
 def is_stream(value: object) -> TypeGuard[SyncSource]:
