@@ -263,3 +263,21 @@ async def test_the_asynchronous_functions_that_repeat_read_responses_too() -> No
 
     ok, _, text, _ = await async_retry_ai_call_with_parsing(call, max_retries=0)
     assert (ok, text) == (True, "Hi")
+
+
+def test_the_start_of_a_body_is_not_read_again_for_each_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+
+    def look(data: bytes) -> str:
+        looks.append(len(data))
+        return ""
+
+    monkeypatch.setattr("holdfast.calls.http_responses._detect_stream_wire", look)
+    monkeypatch.setattr("holdfast.calls.http_responses.LARGEST_EVENT", 100_000)
+    body = HttpBody(HttpReply(status=200), Quirks())
+    for _ in range(12_000):
+        body.feed(b": wait\n\n.")
+    assert sum(looks) <= 2 * 64 * 1024
+    assert body.wire, "it is not buffered without end"

@@ -29,7 +29,7 @@ from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.json_text import read_json
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.sse import EventTooLargeError, SseDecoder
+from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
 from holdfast.codecs.wire import Codec, Decoder, Failure, Quirks
 from holdfast.core.deltas import Delta, ErrorReceived
 from holdfast.core.detached_errors import clean_info
@@ -240,7 +240,16 @@ class HttpBody:
     ([], ['transient'])
     """
 
-    __slots__ = ("_buffer", "_decoder", "_failed", "_head", "_provider", "_quirks", "wire")
+    __slots__ = (
+        "_buffer",
+        "_decoder",
+        "_failed",
+        "_head",
+        "_next_look",
+        "_provider",
+        "_quirks",
+        "wire",
+    )
 
     def __init__(self, head: HttpReply, quirks: Quirks) -> None:
         self._head = head
@@ -248,6 +257,7 @@ class HttpBody:
         self._failed = not 200 <= head.status < 300
         self._provider, wire = find_provider_by_url(head.url) or ("", "")
         self._buffer = bytearray()
+        self._next_look = 0
         self._decoder: Decoder | None = None
         self.wire = _wire_of_path(head.url) or (wire if self._failed else "")
 
@@ -260,8 +270,12 @@ class HttpBody:
             # The page of an error may have no end.
             del self._buffer[LARGEST_BODY:]
             return []
-        if not self.wire and len(self._buffer) <= _LONGEST_START:
+        if not self.wire and self._next_look <= len(self._buffer) <= _LONGEST_START:
             self.wire = _detect_stream_wire(bytes(self._buffer))
+            # Many small pieces cost no more than a large one.
+            self._next_look = 2 * len(self._buffer)
+        if not self.wire and len(self._buffer) > LARGEST_EVENT:
+            self.wire = _detect_whole_wire(bytes(self._buffer))  # its decoder reports the limit
         return self._open_decoder() if self.wire else []
 
     def close(self) -> list[Delta]:
