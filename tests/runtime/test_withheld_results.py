@@ -32,6 +32,7 @@ from holdfast.core.events import (
     Event,
     ModelReplied,
     ResultsWithheld,
+    SessionRewound,
     ToolFinished,
     ToolsBegun,
     TurnClosed,
@@ -378,8 +379,11 @@ async def test_a_snapshot_knows_what_a_model_has_answered() -> None:
     assert snapshot is not None
     restored = SessionMachine()
     restored.restore_snapshot(snapshot)
-    for one in (machine, restored):
-        one.apply(TurnOpened("t2", 0.0, user("More")))
+    rewound = SessionMachine()
+    rewound.restore_snapshot(snapshot)
+    rewound.apply(SessionRewound("t2", 0.0, 1))
+    for number, one in ((2, machine), (2, restored), (3, rewound)):
+        one.apply(TurnOpened(f"t{number}", 0.0, user("More")))
         assert one.turn_history.find_new_results(one.transcript) == (result,)
 
 

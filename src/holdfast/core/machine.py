@@ -439,7 +439,11 @@ class SessionMachine:
 
     def _change_history(self, messages: list[Message]) -> None:
         self.turn += 1
-        self.turn_history = TurnHistory.after(messages)
+        known = TurnHistory.after(messages)
+        if list(self.transcript[: len(messages)]) == messages:
+            # It was only shortened: a reply that code gave has answered nothing, as before.
+            known.answered = min(known.answered, self.turn_history.answered)
+        self.turn_history = known
         self._versions.replace_history(self.transcript, messages)
 
     def history_at(self, number: int) -> list[Message]:
