@@ -53,7 +53,7 @@ def make_workspace(
         only: dict[str, AgentFile] = {"main": catalog.agents["main"]}
         fields: dict[str, Any] = {
             "open_model": lambda _alias: model,
-            "rules": (ToolPermission(ask=["erase"], default="allow"),),
+            "rules": (ToolPermission(ask=["erase*"], default="allow"),),
             **kit_fields,
         }
         return AgentKit(

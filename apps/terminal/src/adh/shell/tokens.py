@@ -61,7 +61,7 @@ class Case(Struct):
     state: Literal["word", "in", "pattern", "body"] = "word"
 
 
-class Level(Struct):
+class CommandLevel(Struct):
     """The commands that bash reads in one go.
 
     Args:
@@ -102,14 +102,14 @@ class Tokenizer(WordScanner):
         if self._documents:
             raise TokenError("a here-document without its end")
 
-    def _add(self, kind: TokenKind, start: int, level: Level) -> None:
+    def _add(self, kind: TokenKind, start: int, level: CommandLevel) -> None:
         self.tokens.append(Token(kind, start, self._position, level.number))
 
     def _read_commands(self, close: str) -> None:
         """Read tokens up to the parenthesis that closes them, or to the end; the closing one is not taken."""
         self._enter()
         self._levels += 1
-        level = Level(self._levels, opened=[])
+        level = CommandLevel(self._levels, opened=[])
         start = self._position
         documents, self._documents = self._documents, []
         while self._position < self._end:
@@ -132,7 +132,7 @@ class Tokenizer(WordScanner):
         if self._documents or (pending and "\n" in self._text[start : self._position]):
             raise TokenError("a here-document beside or within a substitution")
 
-    def _skip_blanks(self, level: Level) -> bool:
+    def _skip_blanks(self, level: CommandLevel) -> bool:
         """Pass over blanks, continued lines and a comment. Returns whether anything was there."""
         start = self._position
         while (self._peek() and self._peek() in BLANKS) or self._looks_at(CONTINUED):
@@ -144,7 +144,7 @@ class Tokenizer(WordScanner):
             self._add("comment", comment, level)
         return self._position > start
 
-    def _read_token(self, level: Level) -> None:
+    def _read_token(self, level: CommandLevel) -> None:
         if self._peek() == "\n":
             self._read_newline(level)
         elif self._looks_at("((") and (level.begins or level.head == "variable"):
@@ -169,7 +169,7 @@ class Tokenizer(WordScanner):
             raise TokenError("an operator that goes on after the end of its line")
         return found
 
-    def _read_newline(self, level: Level) -> None:
+    def _read_newline(self, level: CommandLevel) -> None:
         self._position += 1
         self._add("newline", self._position - 1, level)
         level.begins = True
@@ -192,7 +192,7 @@ class Tokenizer(WordScanner):
             position = end + 1
         raise TokenError("a here-document without its end")
 
-    def _read_redirection(self, operator: str, level: Level) -> None:
+    def _read_redirection(self, operator: str, level: CommandLevel) -> None:
         if level.after_redirection:
             raise TokenError("a redirection without its file")
         start = self._position
@@ -205,7 +205,7 @@ class Tokenizer(WordScanner):
         else:
             level.after_redirection = True
 
-    def _read_delimiter(self, level: Level, *, strip: bool) -> None:
+    def _read_delimiter(self, level: CommandLevel, *, strip: bool) -> None:
         while self._peek() and self._peek() in BLANKS:
             self._position += 1
         found = DELIMITER.match(self._text, self._position, self._end)
@@ -218,7 +218,7 @@ class Tokenizer(WordScanner):
         self._add("word", start, level)
         self._documents.append((found.group().strip("'\""), strip, level.number))
 
-    def _read_operator(self, operator: str, level: Level) -> None:
+    def _read_operator(self, operator: str, level: CommandLevel) -> None:
         if level.after_redirection:
             raise TokenError("a redirection without its file")
         start = self._position
@@ -243,7 +243,7 @@ class Tokenizer(WordScanner):
                 raise TokenError(f"{operator!r} without a case")
             innermost.state = "pattern"
 
-    def _read_arithmetic_command(self, level: Level) -> None:
+    def _read_arithmetic_command(self, level: CommandLevel) -> None:
         start = self._position
         self._position += 2
         is_loop = level.head == "variable"
@@ -251,7 +251,7 @@ class Tokenizer(WordScanner):
         self._add("word", start, level)
         level.begins, level.head = False, "in" if is_loop else ""
 
-    def _read_word(self, level: Level) -> None:
+    def _read_word(self, level: CommandLevel) -> None:
         start = self._position
         self._pass_word()
         if self._position == start:
@@ -272,7 +272,7 @@ class Tokenizer(WordScanner):
         self._add("word", start, level)
         self._move_on(text, level)
 
-    def _move_on(self, text: str, level: Level) -> None:
+    def _move_on(self, text: str, level: CommandLevel) -> None:
         """Note what may follow a word that is no keyword."""
         innermost = level.opened[-1] if level.opened else None
         if innermost is not None and innermost.state == "word":
@@ -286,7 +286,7 @@ class Tokenizer(WordScanner):
         else:
             level.begins = False
 
-    def _read_keyword(self, text: str, start: int, level: Level) -> bool:
+    def _read_keyword(self, text: str, start: int, level: CommandLevel) -> bool:
         """Take a word as a keyword of the grammar if it is one here."""
         innermost = level.opened[-1] if level.opened else None
         if innermost is not None and innermost.state == "in":
@@ -313,7 +313,7 @@ class Tokenizer(WordScanner):
         self._add("keyword", start, level)
         return True
 
-    def _enter_keyword(self, text: str, innermost: Case | None, level: Level) -> None:
+    def _enter_keyword(self, text: str, innermost: Case | None, level: CommandLevel) -> None:
         level.begins = text in OPENING_KEYWORDS or text in CLOSING_KEYWORDS
         level.head = HEADS.get(text, "")
         if text == "case":
@@ -323,10 +323,10 @@ class Tokenizer(WordScanner):
                 raise TokenError("'esac' without a case")
             level.opened.pop()
 
-    def _read_test(self, level: Level) -> None:
+    def _read_test(self, level: CommandLevel) -> None:
         """Read what follows `[[` up to its `]]`."""
         self._levels += 1
-        inner = Level(self._levels, begins=False, opened=[])
+        inner = CommandLevel(self._levels, begins=False, opened=[])
         is_pattern = False
         while not (self._looks_at("]]") and (self._peek(2) or " ") in ENDS_WORD):
             if self._position >= self._end:
@@ -348,7 +348,7 @@ class Tokenizer(WordScanner):
         self._add("keyword", start, level)
         level.begins = False
 
-    def _read_test_operator(self, level: Level) -> None:
+    def _read_test_operator(self, level: CommandLevel) -> None:
         start = self._position
         operator = next(
             (one for one in ("&&", "||", "(", ")", "<", ">") if self._looks_at(one)), ""
@@ -422,7 +422,7 @@ class Tokenizer(WordScanner):
         """Pass over the words of an array."""
         self._take("(")
         self._levels += 1
-        level = Level(self._levels, begins=False, opened=[])
+        level = CommandLevel(self._levels, begins=False, opened=[])
         while self._peek() != ")":
             if self._position >= self._end:
                 raise TokenError("an array without its end")
