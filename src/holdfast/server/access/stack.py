@@ -175,7 +175,7 @@ class _Gate:
             caller.end_request()
 
     async def _find_answer(self, scope: Scope, receive: Receive, caller: Caller) -> Response | None:
-        """Return what answers in place of the application; None if the application does."""
+        """Return the response in place of the application's; None if the application answers."""
         try:
             return await self._answer(scope, receive, caller)
         except ProblemError as error:
