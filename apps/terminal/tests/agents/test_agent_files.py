@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adh.agents.agent_catalog import LARGEST_FILE, load_catalog
-from adh.agents.agent_errors import AgentFileError
-from adh.agents.agent_file import fill_variables, parse_agent_file
+from adh.agents.agent_file import AgentFileError, fill_variables, parse_agent_file
 from adh.agents.model_aliases import built_in_aliases, parse_aliases, resolve_model
 from adh.storage.places import Places, find_places
 from holdfast import ModelSettings

@@ -14,10 +14,9 @@ from adh.approval.question import ApprovalQuestion
 from adh.approval.setup import ApprovalSetup, SafetySwitch
 from adh.rules.rule_files import RuleFile, built_in_files, load_rules
 from adh.rules.rule_set import RuleSet
-from adh.storage.approved_calls import ApprovedCalls
 from adh.storage.audit_log import AuditEntry, AuditLog
 from adh.storage.backups import Backups
-from adh.storage.call_context import CallContext
+from adh.storage.call_context import ApprovedCalls, CallContext
 from adh.storage.content_digest import digest_path
 from adh.storage.places import find_places
 from holdfast import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from adh.approval.call_facts import FactsError, build_facts, resolve_path
 from adh.rules.facts import CallFacts
 from adh.shell import parse_command_line
-from adh.shell.plain_words import make_bash_line, split_plain_words
+from adh.shell.quoting import make_bash_line, split_plain_words
 from adh.storage.places import Places
 from adh.tools.tool_registry import TOOL_EFFECTS
 

@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adh.approval.file_diff import LONGEST_LINE, MOST_LINES, make_diff
-from adh.approval.file_preview import FilePreview, preview_change
+from adh.approval.file_preview import (
+    LONGEST_LINE,
+    MOST_LINES,
+    FilePreview,
+    make_diff,
+    preview_change,
+)
 from adh.rules.facts import Access, CallFacts, PathUse
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "", "longer line"]), max_size=30)

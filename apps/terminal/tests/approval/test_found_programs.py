@@ -10,8 +10,7 @@ import pytest
 from apps.terminal.tests.approval.desk import Desk, approve, call, texts
 from apps.terminal.tests.approval.test_real_tools import AtLast
 
-from adh.approval.call_facts import build_facts
-from adh.approval.found_programs import find_search_path
+from adh.approval.call_facts import build_facts, find_search_path
 from adh.approval.pipeline import make_pipeline
 from adh.checks.confinement import NOT_CONFINED, find_confinement
 from adh.rules.decision import Decision

@@ -9,7 +9,7 @@ import pytest
 
 from adh.approval.question import ApprovalQuestion, NamedApproval
 from adh.approval.question_making import still_holds
-from adh.checks.check_outcome import CheckOutcome
+from adh.checks.check_context import CheckOutcome
 from holdfast import Denied
 
 SHOWN = ApprovalQuestion(

@@ -12,10 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adh.checks import file_checks
 from adh.checks import run_checks as running
-from adh.checks.check_context import CheckContext
-from adh.checks.check_outcome import CheckOutcome, explain_failures
+from adh.checks.check_context import CheckContext, CheckOutcome, explain_failures
 from adh.checks.confinement import (
     NOT_CONFINED,
     Confinement,
@@ -103,7 +101,7 @@ async def test_disk_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     facts = facts_of(tmp_path / "new" / "deep.txt", "create", arguments={"content": "four"})
     assert (await run_one("disk_space", facts)).passed
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
-    monkeypatch.setattr(file_checks, "SPARE_BYTES", free + 1_000_000_000)
+    monkeypatch.setattr(running, "SPARE_BYTES", free + 1_000_000_000)
     outcome = await run_one("disk_space", facts)
     assert not outcome.passed
     assert "no room for 4 bytes" in outcome.detail

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from adh.commands.command_error import CommandError
 from adh.commands.error_messages import describe_error
-from adh.commands.exit_statuses import ExitStatus
+from adh.commands.exit_statuses import CommandError, ExitStatus
 from holdfast import ConfigurationError, HoldfastError
 
 

@@ -12,8 +12,8 @@ import pytest
 from msgspec import Struct
 
 from adh.approval.question import ApprovalQuestion
-from adh.commands.headless_turn import HeadlessTurn
 from adh.commands.question_answers import NOBODY, RunAnswers
+from adh.commands.run_command import HeadlessTurn
 from adh.transcript.blocks import Block, ToolBlock, ToolState
 from adh.transcript.outcome import Outcome, OutcomeKind
 from holdfast import Approved

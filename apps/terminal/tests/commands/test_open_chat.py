@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,11 +14,12 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 
 from adh.commands.arguments import parse_arguments
-from adh.commands.chat_opening import open_chat
+from adh.commands.chat_opening import find_branch, open_chat
 from adh.commands.chat_start import read_chat_start
-from adh.commands.command_error import CommandError
+from adh.commands.exit_statuses import CommandError
 from adh.screen.chat_app import ChatApp
 from adh.screen.conversation_port import OpenChat
+from adh.workspace.assembly import find_repository
 
 
 @pytest.fixture
@@ -118,3 +120,32 @@ async def test_no_key_is_told_before_the_first_message_and_the_rest_of_the_scree
         await pilot.press("f3")
         await wait(pilot, lambda: "protected.system_folders" in read(app))
     assert app.failure is None
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_branch_is_read_as_git_has_it(tmp_path: Path) -> None:
+    folder = tmp_path / "main"
+    (folder / "sub").mkdir(parents=True)
+    git(folder, "init", "--quiet", "--initial-branch=feature/prices")
+    assert find_repository(folder / "sub") == str(folder)
+    assert find_branch(str(folder)) == "feature/prices"
+    git(folder, "commit", "--quiet", "--allow-empty", "--message=Begin")
+    git(folder, "worktree", "add", "--quiet", "-b", "other", str(tmp_path / "linked"))
+    assert find_branch(str(tmp_path / "linked")) == "other"
+    git(folder, "checkout", "--quiet", "--detach")
+    assert find_branch(str(folder)) == git(folder, "rev-parse", "HEAD")[:8]
+
+
+def test_without_a_repository_or_with_a_damaged_one_there_is_no_branch(tmp_path: Path) -> None:
+    assert find_branch("") == ""
+    assert find_branch(str(tmp_path)) == ""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_bytes(b"\xff\x1b[2J not a commit\n")
+    assert find_branch(str(tmp_path)) == ""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from adh.commands.arguments import parse_arguments
-from adh.commands.command_error import CommandError
+from adh.commands.exit_statuses import CommandError
 from adh.commands.policies_command import parse_call
 from adh.commands.program import run_command
 

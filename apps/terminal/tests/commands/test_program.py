@@ -14,6 +14,8 @@ import pytest
 from adh.commands.arguments import parse_arguments
 from adh.commands.program import run_command
 
+pytestmark = pytest.mark.slow  # starts processes
+
 ADH = [sys.executable, "-m", "adh"]
 
 

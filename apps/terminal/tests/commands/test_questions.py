@@ -14,10 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adh.approval.question import ApprovalQuestion
-from adh.checks.check_outcome import CheckOutcome
-from adh.commands.line_input import read_line
-from adh.commands.question_answers import NOBODY, YES_FLAG, RunAnswers, find_user
-from adh.commands.question_text import PROCEED, format_approval, format_prompt, is_yes
+from adh.checks.check_context import CheckOutcome
+from adh.commands.question_answers import (
+    NOBODY,
+    PROCEED,
+    YES_FLAG,
+    RunAnswers,
+    find_user,
+    format_approval,
+    format_prompt,
+    is_yes,
+    read_line,
+)
 from holdfast import Approved, ClarificationQuestion, ContinuationQuestion, Denied
 
 WRITE = ApprovalQuestion(

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from adh.commands.exit_statuses import ExitStatus
 from adh.commands.run_report import (
+    CallOutcome,
     ReportedCall,
     RunMetadata,
     RunReport,
+    collect_calls,
     format_json,
     format_markdown,
     format_text,
+    list_used_tools,
 )
+from adh.transcript.blocks import NoteBlock, ToolBlock, ToolState
 
 METADATA = RunMetadata(
     execution_time_ms=1234,
@@ -123,3 +127,70 @@ def test_no_text_of_a_tool_leaves_its_cell_or_its_quotation(arguments: str, reas
     assert "\x1b" not in row
     task = lines[lines.index("## Task") + 2 : lines.index("## What was asked and denied") - 1]
     assert all(line.startswith(">") for line in task)
+
+
+KEY = "t2.i0.tool.0"
+
+
+def block(state: ToolState, *, error: str = "", number: int = 0, turn: int = 2) -> ToolBlock:
+    return ToolBlock(
+        id=f"t{turn}.i0.tool.{number}",
+        turn=turn,
+        name="write_file",
+        state=state,
+        error=error,
+        level="confirm",
+        risk="medium",
+        rule="files.write (built-in)",
+        arguments='{"file_path": "a.py"}',
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "by", "outcome"),
+    [
+        (ToolState.SUCCESS, "", "", "ran"),
+        (ToolState.SUCCESS, "", "ada", "approved"),
+        (ToolState.FAILED, "not found", "ada", "errored"),
+        (ToolState.IN_DOUBT, "", "", "errored"),
+        (ToolState.BLOCKED, "A rule denies it.", "", "blocked"),
+        (ToolState.BLOCKED, "Safety check(s) failed: sandbox", "", "failed"),
+        (ToolState.CANCELLED, "no", "nobody", "denied"),
+        (ToolState.CANCELLED, "", "", "cancelled"),
+        (ToolState.PENDING, "", "", "cancelled"),
+    ],
+)
+def test_each_state_has_one_outcome(
+    state: ToolState, error: str, by: str, outcome: CallOutcome
+) -> None:
+    answered = {f"{KEY}.ask.0": by} if by else {}
+    (call,) = collect_calls([block(state, error=error)], 2, answered)
+    assert (call.outcome, call.by) == (outcome, by)
+    assert call.is_stopped is (outcome in ("blocked", "failed") or by == "nobody")
+
+
+def test_only_the_calls_of_the_turn_count_in_order() -> None:
+    blocks = [
+        block(ToolState.SUCCESS, turn=1),
+        NoteBlock(id="n", text="x"),
+        block(ToolState.SUCCESS),
+        block(ToolState.BLOCKED, number=1),
+    ]
+    assert [call.outcome for call in collect_calls(blocks, 2, {})] == ["ran", "blocked"]
+    assert list_used_tools(blocks, 2) == ("write_file",)
+    assert list_used_tools(blocks[3:], 2) == ()
+
+
+def test_a_delegated_call_finds_its_answer() -> None:
+    nested = block(ToolState.SUCCESS)
+    nested.id = f"t2.i1.tool.0/{KEY}"
+    (call,) = collect_calls([nested], 2, {f"{KEY}.ask.0": "ada"})
+    assert (call.outcome, call.by) == ("approved", "ada")
+
+
+def test_secrets_are_not_reported() -> None:
+    secret = block(ToolState.FAILED, error="login failed: password=hunter2")
+    secret.arguments = '{"command": "login --token ghp_abcdefghijklmnopqrstuvwxyz0123456789"}'
+    (call,) = collect_calls([secret], 2, {})
+    assert "hunter2" not in call.reason
+    assert "ghp_abc" not in call.arguments

@@ -11,8 +11,7 @@ import pytest
 from apps.terminal.tests.conversation.desk import make_workspace, talking, until
 from msgspec.structs import replace
 
-from adh.conversation.conversation import Conversation
-from adh.conversation.question_desk import ANSWER_SECONDS, OpenQuestion
+from adh.conversation.conversation import ANSWER_SECONDS, Conversation, OpenQuestion
 from adh.storage.settings import SessionSettings
 from adh.transcript.blocks import AnswerBlock, NoteBlock, PersonBlock, ToolBlock, ToolState
 from adh.transcript.outcome import OutcomeKind

@@ -9,8 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from adh.conversation.conversation import Conversation
-from adh.conversation.question_desk import OpenQuestion
+import pytest
+
+from adh.conversation.conversation import Conversation, OpenQuestion
 from adh.storage.audit_log import AuditLog
 from adh.transcript.blocks import ToolBlock, ToolState
 from adh.workspace.assembly import WorkspaceOptions, open_workspace
@@ -106,6 +107,7 @@ async def _go_on(home: Path, session: str) -> Conversation:
         return conversation
 
 
+@pytest.mark.slow  # ends the program at every record
 def test_no_tool_runs_twice_and_none_is_missing_wherever_the_program_ends(tmp_path: Path) -> None:
     home, copies = tmp_path / "home", tmp_path / "copies"
     (home / "project").mkdir(parents=True)

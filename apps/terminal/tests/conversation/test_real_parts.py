@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from apps.terminal.tests.conversation.desk import until
 
-from adh.agents.agent_errors import AgentFileError
+from adh.agents.agent_file import AgentFileError
 from adh.approval.question import ApprovalQuestion
-from adh.conversation.conversation import Conversation
-from adh.conversation.question_desk import OpenQuestion
-from adh.rules.problems import RulesError
+from adh.conversation.conversation import Conversation, OpenQuestion
+from adh.rules.yaml_tree import RulesError
 from adh.transcript.blocks import AnswerBlock, NoteBlock, ToolBlock, ToolState
 from adh.workspace.assembly import WorkspaceOptions, open_workspace
 from adh.workspace.workspace import Workspace

@@ -172,12 +172,13 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected", "priority"), COMMANDS, ids=str)
-def test_commands(text: str, expected: str, priority: int) -> None:
-    decision = decide(line(words(text)))
-    assert outcome(decision) == expected
-    assert deciding_rule(decision).priority == priority
-    assert [part.text for part in decision.parts] == [text]
+def test_commands() -> None:
+    found = []
+    for text, _, _ in COMMANDS:
+        decision = decide(line(words(text)))
+        found.append((text, outcome(decision), deciding_rule(decision).priority))
+        assert [part.text for part in decision.parts] == [text]
+    assert found == list(COMMANDS)
 
 
 @pytest.mark.parametrize("verb", ["status", "log", "diff", "branch --list", "remote -v", "show"])

@@ -1,13 +1,12 @@
 import pytest
 from apps.terminal.tests.rules.calls import NOON, PROJECT, rules, use, words
 
-from adh.rules.decision_table import TableCall, TableReport, format_report, run_table
+from adh.rules.decision_table import TableCall, TableReport, format_report, parse_table, run_table
 from adh.rules.facts import CallFacts
 from adh.rules.levels import Level, Risk
-from adh.rules.problems import RuleProblem
 from adh.rules.rule_files import RuleFile, RulesError
 from adh.rules.rule_set import RuleSet
-from adh.rules.table_fields import parse_table
+from adh.rules.yaml_tree import RuleProblem
 
 TABLE = """
 calls:

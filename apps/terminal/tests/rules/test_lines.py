@@ -5,10 +5,9 @@ from pathlib import Path
 
 from apps.terminal.tests.rules.calls import BUILT_IN, NOON, PROJECT
 
-from adh.rules.decision_table import TableCall, format_report, run_table
+from adh.rules.decision_table import TableCall, format_report, parse_table, run_table
 from adh.rules.facts import CallFacts
 from adh.rules.rule_files import RuleFile
-from adh.rules.table_fields import parse_table
 from adh.shell.command_line import parse_command_line
 from adh.shell.uses import find_uses
 

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adh.rules.levels import Level, Risk
-from adh.rules.problems import RuleProblem
 from adh.rules.rule_fields import CHECKS
 from adh.rules.rule_files import RuleFile, RulesError, load_rules
+from adh.rules.yaml_tree import RuleProblem
 
 SOUND = "mine:\n  one:\n    pattern: read_file\n    supervision: notify\n    risk: low\n"
 

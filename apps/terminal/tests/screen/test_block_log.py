@@ -1,15 +1,19 @@
-"""The chat of any length: only what is seen is painted, and what is looked at stays where it is."""
+"""The chat of any length: only the visible part is painted, it stays where it is, and heights add up."""
 
 from __future__ import annotations
 
 import pytest
 from apps.terminal.tests.screen.scripted_chat import ScriptedChat
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
 
-from adh.screen.block_log import MOST_PAINTED
+from adh.screen.block_log import MOST_PAINTED, LineIndex, LinePlace
 from adh.transcript.blocks import AnswerBlock, PersonBlock
+
+pytestmark = pytest.mark.slow  # drives the screen of an emulated terminal
 
 
 def _fill(chat: ScriptedChat, count: int) -> None:
@@ -210,3 +214,29 @@ async def test_what_did_not_change_is_not_laid_out_or_made_again() -> None:
         assert layouts == []
         kept = [strip for strip in log._painted[name] if id(strip) in rows]
         assert [strip.text.strip() for strip in kept if strip.text.strip()][:3] == ["One line."] * 3
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=20)
+
+
+@given(st.lists(st.integers(1, 9), max_size=30), CHANGES)
+def test_every_line_is_found_in_its_block(
+    heights: list[int], changes: list[tuple[int, int]]
+) -> None:
+    index = LineIndex()
+    index.replace(heights[: len(heights) // 2])
+    for height in heights[len(heights) // 2 :]:
+        index.append(height)
+    for number, height in changes:
+        if number < len(heights):
+            heights[number] = height
+            index.change(number, height)
+            assert index.start(number) == sum(heights[:number])
+
+    places = [
+        LinePlace(number, row) for number, height in enumerate(heights) for row in range(height)
+    ]
+    assert [index.find(line) for line in range(index.total)] == places
+    assert index.find(index.total) is None
+    assert index.find(-1) is None
+    assert len(index) == len(heights)

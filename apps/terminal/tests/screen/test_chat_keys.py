@@ -10,6 +10,8 @@ from textual.widgets import Input
 from adh.conversation.undo import UndoFile
 from adh.screen.key_table import PALETTE, SLASH_COMMANDS
 
+pytestmark = pytest.mark.slow  # drives the screen of an emulated terminal
+
 
 async def test_the_start_shows_the_policies_the_keys_and_the_agent() -> None:
     chat = ScriptedChat()
@@ -48,7 +50,7 @@ async def test_a_missing_key_is_told_before_the_first_message() -> None:
     chat = ScriptedChat()
     problem = "There is no API key. Set GEMINI_API_KEY, in the environment or in a .env file."
     chat.conversation.problem = problem
-    chat.conversation.transcript.note(problem)
+    chat.conversation.transcript.add_note(problem)
     async with chat.open(100, 24):
         assert problem in chat.read()
         assert "Chat Ready" not in chat.read()

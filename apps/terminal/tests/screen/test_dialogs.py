@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from apps.terminal.tests.screen.scripted_chat import ScriptedChat
 
+pytestmark = pytest.mark.slow  # drives the screen of an emulated terminal
+
 SECRET = "sk-very-secret-0123456789"
 
 

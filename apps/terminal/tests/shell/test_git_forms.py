@@ -11,7 +11,7 @@ import pytest
 
 from adh.shell import find_uses, is_read_only_git, parse_command_line
 from adh.tools.command_runner import find_shell
-from adh.tools.safe_git import make_git_environment
+from adh.tools.command_tool import make_git_environment
 
 READ_ONLY = (
     "git status", "git status --short --branch", "git log", "git log -p -3 --stat -- a.py", "git diff HEAD",
@@ -37,9 +37,8 @@ def test_a_form_only_reads(line: str) -> None:
     assert is_read_only_git(line.split())
 
 
-@pytest.mark.parametrize("line", OTHERS)
-def test_other_forms_may_do_more(line: str) -> None:
-    assert not is_read_only_git(line.split())
+def test_other_forms_may_do_more() -> None:
+    assert [line for line in OTHERS if is_read_only_git(line.split())] == []
 
 
 def test_an_unknown_word_may_be_any_option() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 
-import pytest
 from apps.terminal.tests.shell.lines import LINES
 
 from adh.shell import find_uses, parse_command_line
@@ -24,6 +23,7 @@ def describe_uses(text: str) -> tuple[str, ...]:
     return tuple(described)
 
 
-@pytest.mark.parametrize(("text", "expected"), LINES, ids=[text for text, _ in LINES])
-def test_a_line_is_judged(text: str, expected: tuple[str, ...]) -> None:
-    assert describe_uses(text) == expected
+def test_a_line_is_judged() -> None:
+    found = [(text, describe_uses(text), expected) for text, expected in LINES]
+    assert [row for row in found if row[1] != row[2]] == []
+    assert len(found) > 400

@@ -110,10 +110,10 @@ HARD = (
 
 @pytest.mark.parametrize("piece", HARD)
 def test_time_is_bounded(piece: str) -> None:
-    text = piece * (20_000 // len(piece))
+    text = piece * (10_000 // len(piece))
     started = time.process_time()
     judge(text)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 2.5
 
 
 @settings(max_examples=20)

@@ -142,6 +142,7 @@ with open_parent(path) as (folder, name), PendingWrites(Path(sys.argv[2])).reser
 """
 
 
+@pytest.mark.slow  # kills processes
 def test_a_kill_in_the_middle_of_a_write_leaves_the_old_content(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from apps.terminal.tests.tools.workbench import Workbench
 
-from adh.storage.approved_calls import ApprovedCall
+from adh.storage.call_context import ApprovedCall
 from adh.tools.command_environment import make_environment
 from holdfast import ToolCall
 
@@ -62,7 +62,7 @@ async def test_a_command_runs_in_its_folder(bench: Workbench) -> None:
         ({"command": "a\0b"}, "NUL"),
         ({"command": "no-such-program", "shell": False}, "command does not exist"),
         ({"command": "echo 'a", "shell": False}, "a quote that is not closed"),
-        ({"command": "pwd", "timeout": 0}, "timeout: expected number, more than 0"),
+        ({"command": "pwd", "timeout": 0}, "timeout: must be more than 0; got 0"),
     ],
 )
 async def test_what_cannot_run_is_told(

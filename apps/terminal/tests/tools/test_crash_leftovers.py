@@ -6,14 +6,15 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from apps.terminal.tests.tools.workbench import Workbench
 
 from adh.storage.places import find_places
 from adh.storage.process_notes import describe_own_process
-from adh.tools.crash_leftovers import Leftovers, remove_leftovers
-from adh.tools.process_end import find_processes
-from adh.tools.running_commands import RunningCommands
-from adh.tools.tools_context import make_tools_context
+from adh.tools.process_end import RunningCommands, find_processes
+from adh.tools.tools_context import Leftovers, make_tools_context, remove_leftovers
+
+pytestmark = pytest.mark.slow  # kills processes
 
 PROGRAM = """
 import asyncio, os, sys

@@ -17,10 +17,10 @@ from apps.terminal.tests.tools.workbench import Workbench
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adh.storage.approved_calls import ApprovedCall
+from adh.storage.call_context import ApprovedCall
 from adh.tools import web_addresses
+from adh.tools.fetch_tool import BoundedBody
 from adh.tools.web_addresses import AddressError, check_url, is_public
-from adh.tools.web_content import BoundedBody
 
 PRIVATE = ApprovedCall(private_addresses=True)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from apps.terminal.tests.tools.workbench import Workbench
 
-from adh.tools.safe_git import only_reads_with_git
+from adh.tools.command_tool import only_reads_with_git
 
 
 def git(bench: Workbench, *words: str) -> None:

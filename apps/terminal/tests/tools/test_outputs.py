@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adh.tools.bounded_output import BoundedOutput, clean_output
+from adh.tools.live_output import BoundedOutput, clean_output
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 20))

@@ -8,7 +8,7 @@ from apps.terminal.tests.tools.workbench import Workbench
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adh.storage.approved_calls import ApprovedCall
+from adh.storage.call_context import ApprovedCall
 from adh.tools import file_readers
 from adh.tools.text_content import cut_lines, decode_text, find_binary_kind
 
@@ -19,7 +19,7 @@ async def test_a_file_is_read_whole_or_to_a_line(bench: Workbench) -> None:
     assert await bench.call("read_file", file_path=str(bench.root / "a"), max_lines=2) == (
         "one\ntwo\n[cut: 1 more line]"
     )
-    assert "max_lines: expected integer, at least 1" in await bench.call(
+    assert "max_lines: must be at least 1 or null; got 0" in await bench.call(
         "read_file", file_path="a", max_lines=0
     )
 

@@ -4,7 +4,7 @@ import pytest
 from apps.terminal.tests.tools.workbench import Workbench
 
 from adh.storage.places import find_places
-from adh.tools.all_tools import make_registry, make_tools
+from adh.tools.all_tools import find_hosted_tools, make_registry, make_tools
 from adh.tools.reference_page import make_page
 from adh.tools.tool_registry import TOOL_EFFECTS, ToolRegistry, ToolSpec
 from adh.tools.tools_context import ToolsContext, make_tools_context, read_umask
@@ -77,3 +77,21 @@ def test_the_umask_is_read_and_not_changed() -> None:
 def test_the_page_lists_every_tool_as_it_is() -> None:
     page = Path(__file__).parents[2] / "docs" / "tools.md"
     assert page.read_text("utf-8") == make_page(), "it has drifted; run: ./run generate"
+
+
+@pytest.mark.parametrize(
+    ("provider", "names"),
+    [
+        ("gemini", ["web_search", "web_fetch"]),
+        ("anthropic", ["web_search", "web_fetch"]),
+        ("groq", []),
+        ("ollama", []),
+    ],
+)
+def test_search_is_there_only_where_the_provider_has_it(provider: str, names: list[str]) -> None:
+    assert [hosted.name for hosted in find_hosted_tools(provider)] == names
+
+
+def test_a_provider_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(ConfigurationError):
+        find_hosted_tools("nobody")

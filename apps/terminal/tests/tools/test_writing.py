@@ -7,7 +7,7 @@ from apps.terminal.tests.tools.workbench import AT, Workbench
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adh.storage.approved_calls import ApprovedCall
+from adh.storage.call_context import ApprovedCall
 from adh.storage.changes import ChangeStore
 from adh.storage.content_digest import ABSENT, digest_bytes
 from adh.storage.file_undo import plan_undo, undo_changes

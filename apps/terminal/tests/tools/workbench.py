@@ -6,14 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from adh.storage.approved_calls import ApprovedCall, ApprovedCalls
 from adh.storage.backups import Backups
-from adh.storage.call_context import CallContext
+from adh.storage.call_context import ApprovedCall, ApprovedCalls, CallContext, ToolOutput
 from adh.storage.changes import ChangeStore
 from adh.storage.pending_writes import PendingWrites
-from adh.storage.tool_notices import ToolOutput
 from adh.tools.all_tools import make_tools
-from adh.tools.running_commands import RunningCommands
+from adh.tools.process_end import RunningCommands
 from adh.tools.tools_context import ToolsContext
 from adh.tools.web_addresses import Resolve, resolve_host
 from holdfast import Agent, Middleware, ToolCall, ToolResult

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adh.rules.problems import RulesError
+from adh.rules.yaml_tree import RulesError
 from adh.storage.places import Places, find_places
 from adh.workspace.rule_book import LARGEST_FILE, RuleBook
 

@@ -55,6 +55,7 @@ def test_ids_sort_by_time_and_differ(files: SessionFiles) -> None:
     assert files.make_id(at) != files.make_id(at)
 
 
+@pytest.mark.slow  # starts a process
 def test_a_conversation_that_another_process_has_open_is_told_and_still_listed(
     files: SessionFiles, tmp_path: Path
 ) -> None:

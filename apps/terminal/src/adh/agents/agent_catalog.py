@@ -13,8 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from adh.agents.agent_errors import AgentFileError
-from adh.agents.agent_file import AgentFile, Origin, parse_agent_file
+from adh.agents.agent_file import AgentFile, AgentFileError, Origin, parse_agent_file
 from adh.agents.model_aliases import ModelAlias, built_in_aliases, parse_aliases
 from adh.storage.api_keys import list_key_variables, read_env_file
 from adh.storage.places import Places
@@ -35,7 +34,7 @@ class Catalog(Struct, frozen=True, kw_only=True):
         aliases: the aliases of models.
         project_instructions: the text of the project's AGENTS.md; empty without one, or without trust.
         skill_folders: the folders of skills that may be used.
-        untrusted: what the project has that is not used since its folder is not trusted.
+        untrusted: the files for agents in a project whose folder is not trusted; they are not used.
     """
 
     agents: dict[str, AgentFile]
@@ -90,7 +89,7 @@ def load_catalog(places: Places, *, trusted: bool) -> Catalog:
 
 
 def _find_project_files(places: Places) -> list[Path]:
-    """Return what the project has for agents."""
+    """Return the files that the project has for agents."""
     project = places.project / PROJECT_FOLDER
     candidates = (
         places.project / PROJECT_INSTRUCTIONS,

@@ -1,6 +1,7 @@
 """Reads `agent.md`: front matter, the system prompt and the template of the person's messages.
 
-Text in, value out: this module must never read a file.
+Text in, value out: this module must never read a file. An error of a file of agents or models names the file, the
+line and the fix.
 """
 
 from __future__ import annotations
@@ -14,7 +15,28 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from adh.agents.agent_errors import AgentFileError
+
+class AgentFileError(Exception):
+    """A file of an agent, of aliases or of project instructions cannot be used.
+
+    Args:
+        file: the file.
+        problem: the problem, such as "has no description".
+        fix: the instruction that solves it.
+        line: the line, from 1; 0 if the whole file is meant.
+
+    >>> str(AgentFileError("agents/a/agent.md", "has no description", "Add one", 2))
+    'agents/a/agent.md:2: has no description. Add one.'
+    """
+
+    def __init__(self, file: str, problem: str, fix: str, line: int = 0) -> None:
+        place = f"{file}:{line}" if line else file
+        super().__init__(f"{place}: {problem}. {fix}.")
+        self.file = file
+        self.problem = problem
+        self.fix = fix
+        self.line = line
+
 
 Origin = Literal["built-in", "person", "project"]
 

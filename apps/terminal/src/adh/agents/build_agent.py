@@ -1,4 +1,4 @@
-"""Builds the agents of a conversation: the person's agent, and those that it can delegate to.
+"""Builds the agents of a conversation, with their instructions: the person's agent, and those that it delegates to.
 
 All agents of a conversation share its journal, its rules and its checks. An agent that works for another one
 is judged by the rules of its caller.
@@ -8,20 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from adh.agents.agent_catalog import Catalog
-from adh.agents.agent_file import ALL_TOOLS, AgentFile
+from adh.agents.agent_file import ALL_TOOLS, MESSAGE_VARIABLE, AgentFile, fill_variables
 from adh.agents.delegation import DELEGATE_TOOL, make_delegate_tool
-from adh.agents.instructions import MessageTemplate, make_instructions
 from adh.agents.model_aliases import ModelAlias, resolve_model
 from adh.storage.call_context import CallContext
 from adh.storage.settings import Settings
-from holdfast import Agent, Limits, ModelAt, ModelSettings, OnQuestion, Skills, Tool
+from holdfast import (
+    Agent,
+    Limits,
+    Message,
+    Middleware,
+    ModelAt,
+    ModelSettings,
+    OnQuestion,
+    Skills,
+    Text,
+    Tool,
+)
 from holdfast.journal import Journal
-from holdfast.middleware import AnyMiddleware
+from holdfast.middleware import AnyMiddleware, BeforeIteration, Patch
 from holdfast.models import HostedTool, Model
 from holdfast.resilience import Clock
 
@@ -36,11 +46,11 @@ HOSTED_TOOLS = frozenset({"web_search", "web_fetch"})
 
 
 class AgentKit(Struct, frozen=True, kw_only=True):
-    """What the agents of a conversation are made of.
+    """The parts that the agents of a conversation share.
 
     Args:
         catalog: the agents and models.
-        settings: what the person set.
+        settings: the settings of the person.
         tools: the tools, besides the one that delegates.
         rules: the middlewares that decide about calls; agents that work for others have those of the caller.
         guards: the middlewares that every agent has of its own, such as checks and the audit.
@@ -69,7 +79,7 @@ def build_agent(
     """Build the person's agent, with the agents that it can delegate to.
 
     Args:
-        kit: what agents are made of.
+        kit: the parts that all agents share.
         name: the agent.
         journal: where the conversation is saved.
         on_question: asks the person.
@@ -131,3 +141,72 @@ def _build(  # noqa: PLR0917  # REASON: private; each argument is another part o
         journal=journal,
         clock=kit.clock,
     )
+
+
+PROJECT_HEADING = "# Instructions of this project"
+
+
+def describe_tools(tools: Sequence[Tool]) -> str:
+    """Return a line for each tool: its name and the first line of its description."""
+    return "\n".join(f"- {one.name}: {one.description.strip().splitlines()[0]}" for one in tools)
+
+
+def make_instructions(
+    agent: AgentFile,
+    tools: Sequence[Tool],
+    project_instructions: str,
+    today: Callable[[], date],
+) -> Callable[[], str]:
+    """Return the function that writes the instructions of each new turn.
+
+    Args:
+        agent: the agent.
+        tools: its tools.
+        project_instructions: the text of a trusted project; empty for none.
+        today: returns the date.
+    """
+    described = describe_tools(tools)
+
+    def write_instructions() -> str:
+        text = fill_variables(agent.system_prompt, _values(agent, described, today()))
+        if project_instructions.strip():
+            text += f"\n\n{PROJECT_HEADING}\n\n{project_instructions.strip()}"
+        return text
+
+    return write_instructions
+
+
+class MessageTemplate(Middleware):
+    """Shows the model each message of the person in the template of the agent. The saved message stays.
+
+    Args:
+        agent: the agent.
+        tools: its tools.
+        today: returns the date.
+    """
+
+    def __init__(self, agent: AgentFile, tools: Sequence[Tool], today: Callable[[], date]) -> None:
+        self._agent = agent
+        self._described = describe_tools(tools)
+        self._today = today
+
+    async def before_iteration(self, context: BeforeIteration[Any]) -> Patch:
+        """Put the messages of the person into the template."""
+        values = _values(self._agent, self._described, self._today())
+        return Patch(messages=tuple(self._fill(one, values) for one in context.messages))
+
+    def _fill(self, message: Message, values: dict[str, str]) -> Message:
+        if message.role != "user" or not message.text:
+            return message
+        filled = fill_variables(self._agent.user_prompt, {**values, MESSAGE_VARIABLE: message.text})
+        others = tuple(part for part in message.parts if not isinstance(part, Text))
+        return Message("user", (Text(filled), *others))
+
+
+def _values(agent: AgentFile, described_tools: str, today: date) -> dict[str, str]:
+    return {
+        **agent.variables,
+        "tool_descriptions": described_tools,
+        "current_date": today.isoformat(),
+        "agent_role": agent.description,
+    }

@@ -26,7 +26,7 @@ _NESTED = re.compile(r"/t\d+\.i\d+\.tool\.\d+")
 
 
 class DelegatedTask(Struct, frozen=True, kw_only=True):
-    """What came of a delegated task, as the calling model reads it.
+    """The outcome of a delegated task, as the calling model reads it.
 
     Args:
         agent_name: the agent.
@@ -50,7 +50,7 @@ def make_delegate_tool(agents: Mapping[str, Tool], roles: Mapping[str, str]) -> 
 
     Args:
         agents: the agents as tools, by name. It may be filled later.
-        roles: what each agent is for.
+        roles: the description of each agent.
     """
     listed = "\n".join(f"- {name}: {role}" for name, role in sorted(roles.items()))
 

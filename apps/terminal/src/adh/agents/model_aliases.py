@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from adh.agents.agent_errors import AgentFileError
+from adh.agents.agent_file import AgentFileError
 from holdfast import ModelSettings, Usage
 
 BUILT_IN_FILE = "built-in model_aliases.json"
@@ -35,7 +35,7 @@ class ModelParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ModelPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model costs, in dollars for a million tokens.
+    """The price of a model, in dollars for a million tokens.
 
     Args:
         input: tokens that are sent.
@@ -65,7 +65,7 @@ class ModelAlias(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Args:
         model_id: `provider:model`, such as "gemini:gemini-2.5-pro".
         parameters: its parameters.
-        price: what it costs; None if that is not known.
+        price: its price; None if it is not known.
     """
 
     model_id: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]*:.+")]
@@ -73,7 +73,7 @@ class ModelAlias(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price: ModelPrice | None = None
 
     def to_settings(self, own: ModelSettings) -> ModelSettings:
-        """Return the settings of a request; what the person set wins.
+        """Return the settings of a request; those of the person win.
 
         Args:
             own: the person's settings.

@@ -1,20 +1,27 @@
 """Makes the facts of a call that rules judge: its paths resolved, its command parsed, its addresses found.
 
 This is the only place that resolves the paths of a call. It must never guess: an argument that it cannot
-understand is an error, and a parameter whose name means a path is one, whatever the tool.
+understand is an error, and a parameter whose name means a path is one for every tool.
+
+Rules free `ls` and `git status` by their names. Where the search path has a folder of the project, a file in
+it may have such a name, and is another program than that of the system: the line then has a problem.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
-from adh.approval.found_programs import mark_project_programs
+import msgspec
+
 from adh.rules.facts import Access, CallFacts, CommandUse, PathUse
 from adh.shell.command_line import parse_command_line
-from adh.shell.plain_words import make_bash_line
+from adh.shell.program_names import is_known_program
+from adh.shell.quoting import make_bash_line
 from adh.shell.uses import find_uses
 from adh.storage.places import Places
+from adh.storage.search_path import DEFAULT_FOLDERS, find_project_program, list_folders_outside
 
 Parameters = Sequence[tuple[str, Access]]
 
@@ -27,7 +34,7 @@ _PATHS: Mapping[str, Parameters] = {
     "delete_file": (("file_path", "delete"),),
     "execute_command": (("cwd", "run"),),
 }
-"""Which parameters of the tools are paths, and what is done there."""
+"""The parameters of the tools that are paths, each with its access."""
 
 _PATH_NAMES = (
     "path",
@@ -53,7 +60,7 @@ class FactsError(Exception):
 
     Args:
         argument: the name of the argument.
-        problem: what is wrong with it, as the rest of a sentence.
+        problem: the problem with it, as the rest of a sentence.
     """
 
     def __init__(self, argument: str, problem: str) -> None:
@@ -175,3 +182,50 @@ def _find_urls(arguments: Mapping[str, object]) -> Iterator[str]:
             if not isinstance(url, str):
                 raise FactsError(name, "must be the text of an address")
             yield url
+
+
+def mark_project_programs(uses: Sequence[CommandUse], places: Places) -> tuple[CommandUse, ...]:
+    """Return the uses of a line, with a problem for each whose known name is that of a program of the project.
+
+    Args:
+        uses: the uses.
+        places: the project, and where programs are found.
+    """
+
+    @cache
+    def find(name: str) -> str:
+        return find_project_program(name, places.program_folders, str(places.project))
+
+    return tuple(_mark(use, find(use.program)) if _is_searched(use) else use for use in uses)
+
+
+def find_search_path(facts: CallFacts, places: Places) -> str:
+    """Return the PATH without folders of the project, for a line that names known programs of the system alone.
+
+    A file that is written into the project after the judgement then replaces none of them. For another line
+    it returns an empty text: its programs may be those of an environment in the project, and a rule of the
+    person or the person allowed them.
+
+    Args:
+        facts: the judged call.
+        places: the project, and where programs are found.
+    """
+    project = str(places.project)
+    if not facts.commands or not all(_is_searched(use) for use in facts.commands):
+        return ""
+    names = {use.program for use in facts.commands}
+    if any(find_project_program(name, places.program_folders, project) for name in names):
+        return ""
+    return os.pathsep.join(list_folders_outside(places.program_folders, project) or DEFAULT_FOLDERS)
+
+
+def _is_searched(use: CommandUse) -> bool:
+    """Whether the shell searches for the program of a use, and rules know its name."""
+    return bool(use.argv) and use.argv[0] == use.program and is_known_program(use.program)
+
+
+def _mark(use: CommandUse, found: str) -> CommandUse:
+    if not found:
+        return use
+    problem = f"{use.program} is {found} here, which is not the {use.program} of the system"
+    return msgspec.structs.replace(use, problems=(*use.problems, problem), read_only=False)

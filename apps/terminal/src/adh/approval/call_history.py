@@ -1,7 +1,7 @@
-"""What the events of a session say about its calls: who answered for them, and when earlier ones ran.
+"""Folds the events of a session into facts about its calls: who answered for them, and when earlier ones ran.
 
 It is a fold, so it is the same after a restart. It must never count a call twice, and must never be undone by
-a rewind of the session: what ran has run.
+a rewind of the session: a call that ran has run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was judged about the calls of a turn, from the judgement to the run, in one process.
+"""The judgements of a turn's calls, from the rules to the run, in one process.
 
 A turn that is resumed judges its calls again, so nothing here must outlive the process.
 """
@@ -15,11 +15,11 @@ from adh.rules.facts import CallFacts
 
 
 class JudgedCall(Struct, frozen=True):
-    """What was judged about a call.
+    """The judgement of a call.
 
     Args:
         facts: the call as it was judged, with its arguments.
-        decision: what the rules say.
+        decision: the decision of the rules.
         preview: the change that the person was shown; empty if nobody was asked.
         allowed_by: "rule" if nobody need be asked, "person" if a person has approved this question,
             "remembered" if only an earlier answer can have allowed it.
@@ -49,14 +49,14 @@ class JudgedCalls:
         self._calls: dict[str, JudgedCall] = {}
 
     def record(self, key: str, call: JudgedCall) -> None:
-        """Save what was judged; a later judgement replaces an earlier one."""
+        """Save a judgement; a later one replaces an earlier one."""
         self._calls[key] = call
 
     def find(self, key: str) -> JudgedCall | None:
-        """Return what was judged of a call; None if it was not judged in this process."""
+        """Return the judgement of a call; None if it was not judged in this process."""
         return self._calls.get(key)
 
     def find_equal(self, key: str, arguments: Mapping[str, object]) -> JudgedCall | None:
-        """Return what was judged of a call with exactly these arguments."""
+        """Return the judgement of a call with exactly these arguments."""
         found = self._calls.get(key)
         return found if found is not None and found.facts.arguments == arguments else None

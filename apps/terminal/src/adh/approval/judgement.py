@@ -33,7 +33,7 @@ class CallJudge:
     """Judges calls.
 
     Args:
-        setup: what the approval works with.
+        setup: the parts that the approval works with.
     """
 
     def __init__(self, setup: ApprovalSetup) -> None:
@@ -50,7 +50,7 @@ class CallJudge:
         now: float,
         calls_before: Sequence[PastCall] = (),
     ) -> JudgedCall:
-        """Return what the rules say about a call.
+        """Return the judgement of a call by the rules.
 
         Args:
             tool: the name of the tool.
@@ -84,7 +84,7 @@ class CallJudge:
             safety=self._setup.switch.is_on,
         )
         judged = _finish_judgement(facts, rules.decide(facts, moment), rules)
-        # A rule that denies is named. What no rule denies must still leave this program's own files alone.
+        # A rule that denies is named. A call that no rule denies must still leave this program's own files alone.
         folders = [os.path.realpath(own) for own in self._setup.own_folders]
         problem = "" if judged.denied else find_own_folder(facts, folders)
         return _deny_call(facts, problem) if problem else judged

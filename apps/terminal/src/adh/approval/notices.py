@@ -7,7 +7,7 @@ from typing import Literal
 from holdfast.events import CustomNotice
 
 BLOCKED_TEXT = "⛔ Action blocked by policy: {reason}"
-"""What a person reads of a call that a rule blocks."""
+"""The text for the person about a call that a rule blocks."""
 
 
 class CallJudged(CustomNotice, frozen=True):
@@ -38,7 +38,7 @@ class AuditBroken(CustomNotice, frozen=True):
     """The audit log cannot be written, so nothing runs but automatic reads.
 
     Args:
-        problem: what is wrong with it, and the fix.
+        problem: the problem with it, and the fix.
     """
 
     problem: str

@@ -1,6 +1,6 @@
 """The question whether a call may run, with all that a person needs to answer it, and its texts.
 
-It must never show a character that a person cannot see: what the model wrote is escaped, but for the
+It must never show a character that a person cannot see: text of the model is escaped, but for the
 arguments themselves, which would run as they are.
 """
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from adh.checks.check_outcome import CheckOutcome
+from adh.checks.check_context import CheckOutcome
 from holdfast import Answer, Approved, Denied, PermissionQuestion, Question
 from holdfast.errors import UnansweredReason
 
@@ -57,12 +57,12 @@ class ApprovalQuestion(
         agent: who asks.
         folder: the folder that the call works in.
         commands: the simple commands of its command line.
-        paths: what it does with which path, such as "write /project/a.txt".
+        paths: each path with its access, such as "write /project/a.txt".
         diff: the difference that it makes to a file; empty if none is known.
-        base: the digest of what the difference was made against.
+        base: the digest of the content that the difference was made against.
         shown: the digest of the arguments that the question shows.
         checks: the safety checks, as they are now.
-        restrictions: what holds for the call, in words.
+        restrictions: the restrictions of the call, in words.
         may_remember: whether the answer may hold for later calls.
         may_edit: whether the arguments may be edited.
         inline: whether the question may be asked in passing, without a dialog.
@@ -127,8 +127,8 @@ class ApprovalQuestion(
             expires_at: as for `approve`.
         """
         text = CANCELLED_TEXT.format(tool=self.tool)
-        told = f"{text}: {reason.strip()}" if reason.strip() else text
-        return self.answer(Denied(reason=told, remember=remember), by=by, expires_at=expires_at)
+        denial = f"{text}: {reason.strip()}" if reason.strip() else text
+        return self.answer(Denied(reason=denial, remember=remember), by=by, expires_at=expires_at)
 
     def leave_unanswered(self, why: UnansweredReason = "timeout") -> Answer[Approved | Denied]:
         """Return the no of a question that nobody answered.
@@ -145,7 +145,7 @@ class ApprovalQuestion(
 
 
 class UnattendedAnswer(Struct, frozen=True):
-    """What answers a question where no person is.
+    """The policy that answers a question where no person is.
 
     Args:
         accept_confirm: whether questions of the level "confirm" are answered with yes. A question of

@@ -15,8 +15,7 @@ from adh.approval.file_preview import FilePreview, preview_change
 from adh.approval.judged_calls import JudgedCall
 from adh.approval.question import ApprovalQuestion
 from adh.approval.setup import ApprovalSetup
-from adh.checks.check_context import MOST_BYTES, CheckContext
-from adh.checks.check_outcome import CheckOutcome
+from adh.checks.check_context import MOST_BYTES, CheckContext, CheckOutcome
 from adh.checks.daemon_thread import call_in_thread
 from adh.checks.protected_places import list_uses
 from adh.checks.run_checks import run_checks
@@ -36,7 +35,7 @@ async def make_question(
     Args:
         judged: the call.
         agent: who asks.
-        setup: what the approval works with.
+        setup: the parts that the approval works with.
     """
     facts, decision = judged.facts, judged.decision
     preview = await call_in_thread(partial(preview_change, facts))
@@ -103,7 +102,7 @@ async def check_call(
 
     Args:
         judged: the call.
-        setup: what the approval works with.
+        setup: the parts that the approval works with.
         preview: whether the checks must change nothing.
         answer: the answer of a person, with the name that they typed.
     """

@@ -1,7 +1,8 @@
 """Stands around the run of each call: nothing runs that was not judged, checked and written to the audit log.
 
-It is called around each attempt, behind every other hook, so what it sees is what runs. It must never
-change a call, and must never hide that something ran.
+It is called around each attempt, behind every other hook, so it sees the call that runs. The tool then acts on
+the judged paths and the shown content alone. This module must never change a call, must never approve more than
+was judged, and must never hide that something ran.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from adh.approval.approved_call import make_approved_call
+from adh.approval.call_facts import find_search_path
 from adh.approval.call_history import CallHistory, GivenAnswer, fold_calls
 from adh.approval.file_preview import preview_change
 from adh.approval.judged_calls import JudgedCall, JudgedCalls
@@ -22,12 +23,14 @@ from adh.approval.judgement import CallJudge
 from adh.approval.notices import AuditBroken, CallJudged
 from adh.approval.question_making import check_call
 from adh.approval.setup import ApprovalSetup
-from adh.checks.check_outcome import CheckOutcome, explain_failures
+from adh.checks.check_context import CheckOutcome, explain_failures
+from adh.checks.confinement import confine_words
 from adh.checks.daemon_thread import call_in_thread
+from adh.checks.protected_places import list_hidden
+from adh.checks.url_check import is_allowed_host
 from adh.rules.levels import Level
-from adh.storage.approved_calls import ApprovedCalls
 from adh.storage.audit_log import AuditEntry, AuditError
-from adh.storage.call_context import CallContext
+from adh.storage.call_context import ApprovedCall, ApprovedCalls, CallContext
 from holdfast import Middleware, Text, ToolError, ToolResult
 from holdfast.events import (
     Event,
@@ -40,7 +43,7 @@ from holdfast.events import (
 from holdfast.middleware import AfterTool, BeforeTool, HookContext, ToolUse
 
 DENIED_TEXT = "Action blocked by policy: {reason}"
-"""What the model reads of a call that a rule denies."""
+"""The text for the model about a call that a rule denies."""
 CHANGED_TEXT = (
     "The call was not run: {what} changed after it was approved. Look at it again, and call the tool "
     "again if it is still right."
@@ -82,10 +85,10 @@ def make_notice(
 
 
 class Safeguards(Middleware[CallHistory]):
-    """Checks each call again, writes it to the audit log, runs it, and writes what came of it.
+    """Checks each call again, writes it to the audit log, runs it, and writes its outcome.
 
     Args:
-        setup: what the approval works with.
+        setup: the parts that the approval works with.
     """
 
     scope: Literal["turn", "session"] = "session"
@@ -113,7 +116,7 @@ class Safeguards(Middleware[CallHistory]):
     async def wrap_attempt(
         self, context: ToolUse, call_next: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Run the call if it is still what was judged, its checks pass, and the audit log is written."""
+        """Run the call if it has not changed since its judgement, its checks pass, and the audit log is written."""
         judged = context.shared(JudgedCalls).find_equal(context.key, context.arguments or {})
         if judged is None or judged.denied:
             return _refuse(context, NOT_JUDGED_TEXT)
@@ -135,7 +138,7 @@ class Safeguards(Middleware[CallHistory]):
         return await self._run(context, entry, call_next)
 
     async def _find_change(self, context: ToolUse, judged: JudgedCall) -> str:
-        """Return what changed since the call was judged; empty if nothing did."""
+        """Return the change since the call was judged; empty if there is none."""
         now = await self._judge.judge_call(
             context.tool,
             judged.facts.arguments,
@@ -192,8 +195,8 @@ class Safeguards(Middleware[CallHistory]):
             raise
         except Exception as error:
             # Only the text of a ToolError is meant to be read.
-            told = str(error) if isinstance(error, ToolError) else type(error).__name__
-            await self._write_after(context, outcome("failed", told))
+            problem = str(error) if isinstance(error, ToolError) else type(error).__name__
+            await self._write_after(context, outcome("failed", problem))
             raise
         word = {"done": "success", "failed": "failed"}.get(result.outcome, "in doubt")
         if await self._write_after(context, outcome(word, result.text)):
@@ -256,7 +259,7 @@ class Safeguards(Middleware[CallHistory]):
         return await asyncio.to_thread(self._try_write, context, entry)
 
     async def _write_after(self, context: HookContext, entry: AuditEntry) -> str:
-        """Write a line about what has happened; it is on disk even if the turn is cancelled meanwhile."""
+        """Write a line about a past event; it is on disk even if the turn is cancelled meanwhile."""
         return await asyncio.shield(asyncio.to_thread(self._try_write, context, entry))
 
     def _write_now(self, context: HookContext, entry: AuditEntry) -> None:
@@ -307,3 +310,34 @@ def _name_decider(judged: JudgedCall | None, answer: GivenAnswer | None) -> str:
     if judged.allowed_by == "person" and answer is not None:
         return answer.by
     return judged.allowed_by
+
+
+def make_approved_call(judged: JudgedCall, setup: ApprovalSetup) -> ApprovedCall:
+    """Return the approved paths, content and confinement, which the tool of a call acts on.
+
+    Args:
+        judged: the call.
+        setup: the parts that the approval works with.
+    """
+    facts, hosts = judged.facts, judged.private_hosts
+    search_path = find_search_path(facts, setup.places)
+    content = {}
+    if judged.preview.digest and judged.allowed_by == "person":
+        content[judged.preview.path] = judged.preview.digest
+    return ApprovedCall(
+        paths={use.written: use.path for use in facts.paths},
+        content=content,
+        private_addresses=bool(facts.urls)
+        and all(is_allowed_host(url, hosts) for url in facts.urls),
+        command_prefix=_find_prefix(judged, setup),
+        environment={"PATH": search_path} if search_path else {},
+    )
+
+
+def _find_prefix(judged: JudgedCall, setup: ApprovalSetup) -> tuple[str, ...]:
+    """Return the words that confine a command whose rule asks for the check `sandbox`."""
+    facts = judged.facts
+    if "executes_process" not in facts.effects or "sandbox" not in judged.decision.checks:
+        return ()
+    hidden = list_hidden(facts.home, setup.own_folders)
+    return confine_words(setup.confinement, facts.project, facts.folder, hidden)

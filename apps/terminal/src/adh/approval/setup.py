@@ -1,4 +1,4 @@
-"""What the approval of one conversation works with, as the workspace opens it."""
+"""The parts that the approval of one conversation works with, as the workspace opens them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SafetySwitch:
 
 
 class ApprovalSetup(Struct, frozen=True, kw_only=True):
-    """What the approval works with.
+    """The parts that the approval works with.
 
     Args:
         places: where the project and the program's own folders are.

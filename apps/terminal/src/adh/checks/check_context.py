@@ -1,10 +1,13 @@
-"""What the checks of a call know beside its facts: places, limits, and the ways to the outside."""
+"""The context and the outcome of a check: places, limits, the ways to the outside, and a sentence about the call.
+
+An outcome must never hold a value that the check found, such as a password.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -23,7 +26,7 @@ async def resolve_host(host: str) -> Sequence[str]:
 
 
 class CheckContext(Struct, frozen=True, kw_only=True):
-    """What the checks of one call know beside its facts.
+    """The context of one call's checks, beside its facts.
 
     Args:
         home: the person's home folder, absolute and resolved.
@@ -50,3 +53,38 @@ class CheckContext(Struct, frozen=True, kw_only=True):
     most_bytes: int = MOST_BYTES
     resolve_host: Callable[[str], Awaitable[Sequence[str]]] = resolve_host
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class CheckOutcome(Struct, frozen=True):
+    """The outcome of one check of one call.
+
+    Args:
+        name: the name of the check, such as "disk_space".
+        passed: whether this check lets the call run.
+        detail: the problem, or the work of the check; a sentence for the person and the model.
+
+    >>> str(CheckOutcome("permission", passed=True))
+    'permission: passed'
+    """
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.name}: {'passed' if self.passed else 'failed'}"
+        return f"{text} ({self.detail})" if self.detail else text
+
+
+def explain_failures(outcomes: Iterable[CheckOutcome]) -> str:
+    """Return the text for a person and a model about the checks that failed; empty if none did.
+
+    >>> explain_failures([CheckOutcome("sandbox", passed=False, detail="/etc/passwd is protected.")])
+    'Safety check(s) failed: sandbox. /etc/passwd is protected.'
+    """
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    if not failed:
+        return ""
+    names = ", ".join(outcome.name for outcome in failed)
+    details = " ".join(outcome.detail for outcome in failed if outcome.detail)
+    return f"Safety check(s) failed: {names}. {details}".rstrip()

@@ -35,7 +35,7 @@ class Confinement(Struct, frozen=True):
 
     @property
     def explanation(self) -> str:
-        """What the person reads about it."""
+        """The sentence about it for the person."""
         if self.program:
             return "The command runs confined: it can write to the project only."
         return f"The command is judged by its words only and is not confined: {self.problem}."

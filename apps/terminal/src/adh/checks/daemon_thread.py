@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def call_in_thread(function: Callable[[], T]) -> T:
-    """Return what the function returns, or raise what it raises.
+    """Return the result of the function, or raise its error.
 
     Args:
         function: the function. It runs on when this call is cancelled, and its outcome is dropped.

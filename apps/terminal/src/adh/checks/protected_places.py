@@ -1,4 +1,4 @@
-"""Which places no call may touch, whatever a rule allows.
+"""The places that no call may touch, even if a rule allows it.
 
 It must never follow a link: paths are resolved before.
 """
@@ -76,7 +76,7 @@ def find_protected(facts: CallFacts, home: str, own_folders: Iterable[str]) -> s
 def find_own_folder(facts: CallFacts, own_folders: Iterable[str]) -> str:
     """Return why a call may not run because it may change this program's rules, log or copies; else "".
 
-    A program whose words are not known to be read alone may change what they name: `tar -C`, `sqlite3`.
+    A program that is not known only to read its operands may change them: `tar -C`, `sqlite3`.
 
     Args:
         facts: the call.

@@ -1,6 +1,6 @@
 """Finds keys, tokens, passwords and card numbers in text.
 
-It must never return what it found: only the kind of it. It looks for forms that are rarely anything else,
+It must never return a secret: only its kind. It looks for forms that are rarely anything else,
 as a check that fails blocks the call.
 """
 

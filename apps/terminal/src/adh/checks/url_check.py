@@ -27,7 +27,7 @@ async def check_urls(facts: CallFacts, context: CheckContext) -> str:
         problem = find_address_problem(url, _SCHEMES, context.private_hosts)
         if problem:
             return f"The address of the call is refused: {problem}."
-        # A search for a host tells its name to the network, so nobody searches before the approval.
+        # A search for a host shows its name to the network, so nobody searches before the approval.
         problem = "" if context.preview else await _examine_host(url, context)
         if problem:
             return problem

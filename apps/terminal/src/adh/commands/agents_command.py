@@ -1,6 +1,6 @@
 """`adh agents`: the agents that are defined here, and the models that have an alias.
 
-It must never use what a folder has that the person does not trust.
+It must never use files of a folder that the person does not trust.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def list_agents(catalog: Catalog, settings: Settings) -> list[AgentRow]:
 
     Args:
         catalog: the agents.
-        settings: what the person set.
+        settings: the settings of the person.
     """
     return [
         AgentRow(

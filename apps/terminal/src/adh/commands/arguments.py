@@ -56,7 +56,7 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words after `adh`.
 
     Args:
-        words: the words; a wrong one prints what is wrong and exits with status 2.
+        words: the words; a wrong one prints an error and exits with status 2.
 
     >>> parse_arguments(["--debug", "run", "fix it", "--output", "json"]).output
     'json'
@@ -71,7 +71,7 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
 def _add_common_flags(parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
     """Add the flags that may stand before and after a command.
 
-    Those after it have no defaults, since these would replace what stood before.
+    Those after it have no defaults, since these would replace the values before it.
     """
 
     def default(value: object) -> object:

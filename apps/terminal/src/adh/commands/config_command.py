@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from adh.commands.command_error import CommandError
+from adh.commands.exit_statuses import CommandError
 from adh.storage.api_keys import ApiKeys, explain_missing_key, open_keychain
 from adh.storage.places import Places, find_places
 from adh.storage.settings import Settings, change_settings, load_settings

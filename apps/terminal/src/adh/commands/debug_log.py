@@ -28,7 +28,7 @@ class _RedactingFormatter(logging.Formatter):
 
 
 def open_log(data: Path) -> Path:
-    """Write what the program and the library log into `adh.log`; return the file.
+    """Write the logs of the program and the library into `adh.log`; return the file.
 
     Args:
         data: the folder of the conversations and logs.

@@ -11,8 +11,7 @@ import shlex
 
 from adh.commands.chat_start import ChatStart
 from adh.commands.screen_command import open_screen
-from adh.demo.demo_model import FIRST_MESSAGE
-from adh.demo.demo_place import MODEL, DemoPlace, open_demo
+from adh.demo.demo_model import FIRST_MESSAGE, MODEL, DemoPlace, open_demo
 from adh.storage.places import find_places
 
 
@@ -29,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     with open_demo(os.environ, args.folder, keep=args.keep) as demo:
         session = _find_last(demo)
         start = _make_start(demo, session, debug=args.debug)
-        status = open_screen(start, "" if session else FIRST_MESSAGE, tells_resume=False)
+        status = open_screen(start, "" if session else FIRST_MESSAGE, shows_resume=False)
     if args.keep or args.folder is not None:
         folder = demo.project.parent
         words = shlex.join(["adh", "demo", "--folder", str(folder)])

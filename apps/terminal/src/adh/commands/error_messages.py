@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from adh.agents.agent_errors import AgentFileError
+from adh.agents.agent_file import AgentFileError
 from adh.approval.call_facts import FactsError
-from adh.commands.command_error import CommandError
-from adh.commands.exit_statuses import ExitStatus
-from adh.rules.problems import RulesError
+from adh.commands.exit_statuses import CommandError, ExitStatus
+from adh.rules.yaml_tree import RulesError
 from adh.storage.settings import SettingsError
 from adh.storage.storage_errors import StorageError
 from adh.workspace.session_files import SessionError
@@ -34,7 +33,7 @@ def describe_error(error: Exception) -> ErrorMessage:
     """Return the message of an error.
 
     Args:
-        error: what a command raised.
+        error: the error of a command.
 
     >>> describe_error(FileNotFoundError(2, "No such file or directory", "rules.yaml")).lines
     ('adh: rules.yaml: No such file or directory',)

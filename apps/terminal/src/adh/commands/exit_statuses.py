@@ -1,6 +1,7 @@
-"""How a command ended, as numbers that other programs read.
+"""The end of a command: its exit status, and the error of one that cannot do its task.
 
-A status must never say "done" for a run in which a rule stopped a call: a pipeline reads nothing else.
+A status must never say "done" for a run in which a rule stopped a call: a pipeline reads nothing else. This
+module must import no other room: the screen's prompt is painted before the library is there.
 """
 
 from __future__ import annotations
@@ -25,3 +26,20 @@ STATUSES = """exit status:
   130  stopped by Ctrl-C
   141  the reader of the output closed it
 """
+
+
+class CommandError(Exception):
+    """A command cannot do its task.
+
+    Args:
+        message: the problem.
+        fix: the next step of the person, as a command or a sentence; may be empty.
+        status: the exit status.
+    """
+
+    def __init__(
+        self, message: str, *, fix: str = "", status: ExitStatus = ExitStatus.BLOCKED
+    ) -> None:
+        super().__init__(message)
+        self.fix = fix
+        self.status = status

@@ -1,6 +1,6 @@
 """`adh log`: the audit log, filtered.
 
-It must never change the log, and prints what the log has, which was redacted before it was written.
+It must never change the log, and prints its entries, which were redacted before they were written.
 """
 
 from __future__ import annotations

@@ -15,14 +15,12 @@ from pathlib import Path
 import msgspec
 
 from adh.approval.call_facts import build_facts
-from adh.commands.command_error import CommandError
-from adh.commands.exit_statuses import ExitStatus
-from adh.rules.decision_table import TableCall, TableReport, format_report, run_table
+from adh.commands.exit_statuses import CommandError, ExitStatus
+from adh.rules.decision_table import TableCall, TableReport, format_report, parse_table, run_table
 from adh.rules.explain import explain_call, format_explanation, format_rules
 from adh.rules.facts import CallFacts
 from adh.rules.rule_files import RuleFile
 from adh.rules.rule_set import Moment, RuleSet
-from adh.rules.table_fields import parse_table
 from adh.storage.places import Places, find_places
 from adh.tools.tool_registry import TOOL_EFFECTS
 from adh.workspace.rule_book import RuleBook
@@ -49,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
 
     Raises:
         RulesError: a file of rules, or the table, has an error.
-        CommandError: the words do not say what call is meant.
+        CommandError: the words do not name a call.
     """
     places = find_places(os.environ, Path.cwd())
     rules = RuleBook(places, args.policy_dir).rules

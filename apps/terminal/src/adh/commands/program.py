@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import argparse
 
 
+_PR_SET_DUMPABLE = 4
+
+
 def run_program(words: Sequence[str]) -> int:
     """Run `adh` as the whole process and return its exit status.
 
@@ -38,6 +41,7 @@ def run_program(words: Sequence[str]) -> int:
         from adh.commands.arguments import parse_arguments
 
         args = parse_arguments(words)
+        hide_process()
         on_interrupt(signal.default_int_handler)
         return run_command(args)
     except KeyboardInterrupt:
@@ -48,11 +52,27 @@ def run_program(words: Sequence[str]) -> int:
         on_interrupt(_exit_interrupted)
 
 
+def hide_process() -> bool:
+    """Hide the environment of this process from its commands; return whether the system can do that.
+
+    A command gets no API key, but on Linux it could read those of the program in `/proc`. A system without
+    this protection is used as it is. The commands themselves are not hidden.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    try:
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False
+
+
 def run_command(args: argparse.Namespace) -> int:
     """Run the command of these arguments and return its exit status.
 
     Args:
-        args: what `parse_arguments` returned.
+        args: the result of `parse_arguments`.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.

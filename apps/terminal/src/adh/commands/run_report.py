@@ -1,18 +1,22 @@
-"""What `adh run` reports: one value, and its three forms.
+"""The report of `adh run`: the calls of a turn as its transcript shows them, one value, and its three forms.
 
-Everything here is pure. A report must never say success for a run in which a call was stopped, and no form may
-carry a control character of a model or a tool to the terminal.
+Everything here is pure. A call counts as approved only if it ran and somebody said yes. A report must never say
+success for a run in which a call was stopped, and no form may carry a control character of a model or a tool to
+the terminal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from adh.commands.exit_statuses import ExitStatus
+from adh.transcript.blocks import Block, ToolBlock, ToolState
+from adh.transcript.tool_fold import FAILED_CHECKS
+from holdfast.errors import redact
 from holdfast.middleware import escape_invisible
 
 CallOutcome = Literal["ran", "approved", "errored", "denied", "blocked", "failed", "cancelled"]
@@ -29,7 +33,7 @@ _LONGEST_CELL = 200
 
 
 class ReportedCall(Struct, frozen=True, kw_only=True):
-    """A call of a tool, and what was decided.
+    """A call of a tool, and the decision about it.
 
     Args:
         tool: its name.
@@ -37,7 +41,7 @@ class ReportedCall(Struct, frozen=True, kw_only=True):
         level: the level of supervision that held.
         risk: its risk.
         rule: the rule that decided, with its file and line; empty if none matched.
-        outcome: what happened.
+        outcome: the outcome of the call.
         by: who said yes or no: a user, "--yes", "nobody"; empty if nobody was asked.
         reason: why it was denied or blocked; may be empty.
         agent: the agent that called.
@@ -62,7 +66,7 @@ class ReportedCall(Struct, frozen=True, kw_only=True):
 
 
 class RunMetadata(Struct, frozen=True, kw_only=True):
-    """What a run used.
+    """The resources that a run used.
 
     Args:
         execution_time_ms: the milliseconds that it took.
@@ -87,10 +91,10 @@ class RunReport(Struct, frozen=True, kw_only=True):
     Args:
         kind: the kind of its outcome, such as "done", "refused", "failed".
         response: the answer of the model; empty if there is none.
-        error: what went wrong, for a person; empty if nothing did.
+        error: the error, for a person; empty if there was none.
         partial: the text of a reply that broke off.
         prompt: the task.
-        metadata: what it used.
+        metadata: its model, tools, tokens and time.
         calls: the calls of tools, in order.
     """
 
@@ -104,7 +108,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> ExitStatus:
-        """The exit status: blocked if a call was stopped, whatever the model answered then."""
+        """The exit status: blocked if a call was stopped, even if the model then gave an answer."""
         if self.kind == "cancelled":
             return ExitStatus.INTERRUPTED
         if self.kind in ("blocked_by_policy", "waiting") or any(
@@ -133,12 +137,12 @@ def format_json(report: RunReport) -> str:
 
 
 def format_text(report: RunReport) -> str:
-    """Return the answer alone, without invisible characters; of an unfinished one what there is."""
+    """Return the answer alone, without invisible characters; of an unfinished one the part that exists."""
     return escape_invisible(report.response or report.partial)
 
 
 def format_markdown(report: RunReport) -> str:
-    """Return a report for people: the task, how it ended, and each call with what was decided."""
+    """Return a report for people: the task, its end, and each call with the decision about it."""
     metadata = report.metadata
     used = ", ".join(f"{count:,} {kind}" for kind, count in metadata.usage.items() if count)
     stopped = sum(call.is_stopped for call in report.calls)
@@ -203,3 +207,72 @@ def _escape_cell(text: str) -> str:
 
 def _quote(text: str) -> list[str]:
     return [f"> {line}".rstrip() for line in escape_invisible(text).split("\n")]
+
+
+_RAN = (ToolState.SUCCESS, ToolState.FAILED, ToolState.IN_DOUBT, ToolState.EXECUTING)
+
+
+def collect_calls(
+    blocks: Iterable[Block], turn: int, answered_by: Mapping[str, str]
+) -> tuple[ReportedCall, ...]:
+    """Return the calls of a turn, in order.
+
+    Args:
+        blocks: the blocks of the conversation.
+        turn: the number of the turn.
+        answered_by: who answered, by the key of the question.
+    """
+    by_call = {key.partition(".ask.")[0]: by for key, by in answered_by.items()}
+    return tuple(
+        _describe_call(block, _find_answer(block.id, by_call))
+        for block in blocks
+        if isinstance(block, ToolBlock) and block.turn == turn
+    )
+
+
+def list_used_tools(blocks: Iterable[Block], turn: int) -> tuple[str, ...]:
+    """Return the tools that ran in a turn, each once, in order.
+
+    Args:
+        blocks: the blocks of the conversation.
+        turn: the number of the turn.
+    """
+    ran = [
+        block.name
+        for block in blocks
+        if isinstance(block, ToolBlock) and block.turn == turn and block.state in _RAN
+    ]
+    return tuple(dict.fromkeys(ran))
+
+
+def _describe_call(block: ToolBlock, by: str) -> ReportedCall:
+    return ReportedCall(
+        tool=block.name,
+        arguments=redact(block.arguments),
+        level=block.level or "unknown",
+        risk=block.risk or "unknown",
+        rule=block.rule,
+        outcome=_find_outcome(block, by),
+        by=by,
+        reason="" if block.state is ToolState.SUCCESS else redact(block.error),
+        agent=block.agent,
+    )
+
+
+def _find_outcome(block: ToolBlock, by: str) -> CallOutcome:
+    match block.state:
+        case ToolState.SUCCESS:
+            return "approved" if by else "ran"
+        case ToolState.FAILED | ToolState.IN_DOUBT:
+            return "errored"
+        case ToolState.BLOCKED:
+            return "failed" if block.error.startswith(FAILED_CHECKS) else "blocked"
+        case _:
+            return "denied" if by else "cancelled"
+
+
+def _find_answer(block_id: str, by_call: Mapping[str, str]) -> str:
+    """Return who answered for a call. The question of a delegated agent names its place without the caller's."""
+    if block_id in by_call:
+        return by_call[block_id]
+    return next((by for call, by in by_call.items() if block_id.endswith(f"/{call}")), "")

@@ -1,6 +1,7 @@
 """`adh` without a command: the full-screen chat.
 
-It must import the workspace only when the prompt is painted, and must never open the screen in a pipe.
+It must import the workspace only when the prompt is painted, and must never open the screen in a pipe, where it
+would write escape sequences into a file.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import asyncio
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 from adh.commands.chat_start import ChatStart, read_chat_start
-from adh.commands.command_error import CommandError
 from adh.commands.debug_log import set_up_log
-from adh.commands.exit_statuses import ExitStatus
-from adh.commands.terminal_check import ADVICE, find_screen_problem
+from adh.commands.exit_statuses import CommandError, ExitStatus
 from adh.screen.chat_app import ChatApp
 from adh.screen.conversation_port import OpenChat
 from adh.storage.places import find_places
@@ -38,13 +38,13 @@ def main(args: argparse.Namespace) -> int:
     return open_screen(read_chat_start(args, os.environ, Path.cwd()))
 
 
-def open_screen(start: ChatStart, message: str = "", *, tells_resume: bool = True) -> int:
+def open_screen(start: ChatStart, message: str = "", *, shows_resume: bool = True) -> int:
     """Open the screen; return the exit status when the person leaves it.
 
     Args:
         start: how the conversation is opened.
-        message: what the input holds at the start.
-        tells_resume: whether to print afterwards how the conversation continues.
+        message: the text of the input at the start.
+        shows_resume: whether to print afterwards how the conversation continues.
 
     Raises:
         CommandError: as for `main`.
@@ -60,7 +60,7 @@ def open_screen(start: ChatStart, message: str = "", *, tells_resume: bool = Tru
     app.run()
     if app.failure is not None:
         raise app.failure
-    for session in left if tells_resume else ():
+    for session in left if shows_resume else ():
         print(f"This conversation continues with: adh --resume {session}")
     return ExitStatus.DONE if app.ended_by is None else 128 + app.ended_by
 
@@ -72,3 +72,36 @@ async def _open_chat(start: ChatStart, left: list[str]) -> AsyncIterator[OpenCha
         yield chat
         if chat.conversation.transcript.turn and chat.workspace.settings.session.capture:
             left.append(chat.conversation.session)
+
+
+_DUMB = ("", "dumb", "unknown")
+ADVICE = 'Without a screen: adh run "what to do"'
+
+
+class Stream(Protocol):
+    """The part of a standard stream that is looked at."""
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        ...
+
+
+def find_screen_problem(environ: Mapping[str, str], stdin: Stream, stdout: Stream) -> str:
+    """Return why the screen cannot be shown, as a sentence; empty if it can.
+
+    Args:
+        environ: the environment; TERM names the kind of the terminal.
+        stdin: the standard input.
+        stdout: the standard output.
+
+    >>> import io
+    >>> find_screen_problem({"TERM": "xterm"}, io.StringIO(), io.StringIO())
+    'the screen needs a terminal, and standard input is none'
+    """
+    for name, stream in (("input", stdin), ("output", stdout)):
+        if not stream.isatty():
+            return f"the screen needs a terminal, and standard {name} is none"
+    kind = environ.get("TERM", "")
+    if kind in _DUMB:
+        return f"this terminal cannot show a screen: TERM is {kind or 'not set'}"
+    return ""

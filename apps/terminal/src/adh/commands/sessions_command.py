@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from adh.commands.chat_opening import resolve_id
 from adh.commands.chat_start import read_chat_start
-from adh.commands.command_error import CommandError
-from adh.commands.exit_statuses import ExitStatus
+from adh.commands.exit_statuses import CommandError, ExitStatus
 from adh.conversation.export import write_export, write_markdown
 from adh.conversation.history import load_history
 from adh.storage.changes import ChangeStore
@@ -55,7 +54,7 @@ class SessionLine(Struct, frozen=True, kw_only=True):
 
 
 def main(args: argparse.Namespace) -> int:
-    """Do what the words say; return the exit status.
+    """Run the subcommand; return the exit status.
 
     Args:
         args: the words of the command.
@@ -86,7 +85,7 @@ def describe_row(row: SessionRow) -> SessionLine:
     """Return a conversation as the list shows it.
 
     Args:
-        row: what is known of it.
+        row: its row in the list.
     """
     info = row.info
     return SessionLine(

@@ -1,4 +1,4 @@
-"""`adh tools`: the tools, what they do to the world, and the defaults of their parameters.
+"""`adh tools`: the tools, their effects on the world, and the defaults of their parameters.
 
 It must never run a tool.
 """
@@ -25,8 +25,8 @@ class ToolRow(Struct, frozen=True, kw_only=True):
 
     Args:
         name: its name.
-        description: what it does, in a sentence.
-        effects: what it does to the world.
+        description: its description, in a sentence.
+        effects: its effects on the world.
         parameters: its parameters with their defaults, such as "max_lines: integer = null".
     """
 

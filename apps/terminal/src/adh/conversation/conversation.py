@@ -1,7 +1,8 @@
 """A conversation: messages wait in a queue, and one turn after another answers them.
 
-One task drives all turns. Each item of a turn goes into the transcript, and whoever listens is told which
-blocks changed. This module must never end with a turn: what a turn raises becomes a note.
+One task drives all turns. Each item of a turn goes into the transcript, and listeners get the ids of the
+changed blocks. A question that nobody answers in time counts as no. This module must never end with a turn: an
+error of a turn becomes a note.
 """
 
 from __future__ import annotations
@@ -15,22 +16,133 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from adh.agents.agent_errors import AgentFileError
+from adh.agents.agent_file import AgentFileError
+from adh.approval.notices import AuditBroken, CallJudged
 from adh.conversation.export import ExportPaths, write_export
 from adh.conversation.history import load_history
-from adh.conversation.question_desk import OpenQuestion, QuestionDesk
-from adh.conversation.shown_items import apply_item, describe_notice
-from adh.conversation.undo import UndoPlan
-from adh.conversation.undo_turn import UndoTurn
+from adh.conversation.undo import UndoPlan, UndoTurn
+from adh.rules.levels import Level
+from adh.storage.call_context import ToolOutput
 from adh.storage.storage_errors import StorageError
 from adh.transcript.blocks import PersonBlock
-from adh.transcript.fold import Transcript
-from adh.workspace.missing_key import MissingKeyError
-from adh.workspace.open_session import OpenSession
+from adh.transcript.fold import Item, Transcript, place_of
+from adh.workspace.open_session import MissingKeyError, OpenSession
 from adh.workspace.session_files import SessionError
 from adh.workspace.workspace import Workspace
 from holdfast import Answer, ErrorCategory, ErrorInfo, HoldfastError, Question, Receipt, RunStream
+from holdfast.events import CustomNotice, FromAgent
+
+
+def apply_item(transcript: Transcript, item: Item, at: float) -> tuple[str, ...]:
+    """Apply an item of a turn to a transcript; return the ids of the changed blocks.
+
+    Args:
+        transcript: the transcript that the person sees.
+        item: an event, a notice or a question.
+        at: when it came, in seconds of a clock that never jumps.
+    """
+    chain: tuple[str, ...] = ()
+    notice: object = item
+    if isinstance(item, FromAgent):
+        chain, notice = (item.key, *item.chain), item.item
+    if not isinstance(notice, CustomNotice):
+        return transcript.apply(item, at)
+    place = place_of(notice.key, chain)
+    if isinstance(notice, ToolOutput):
+        return transcript.add_output(place, notice.stream, notice.text)
+    if isinstance(notice, CallJudged):
+        return transcript.judge(place, level=notice.level, risk=notice.risk, rule=notice.rule)
+    if isinstance(notice, AuditBroken):
+        transcript.add_note(f"Nothing runs but automatic reads: {notice.problem}")
+    return transcript.take_changed()
+
+
+def describe_notice(item: Item) -> str:
+    """Return the line that a person reads for a few seconds; empty if the item needs none."""
+    notice = item.item if isinstance(item, FromAgent) else item
+    if not isinstance(notice, CallJudged) or notice.level != Level.NOTIFY.word:
+        return ""
+    rule = f" · {notice.rule}" if notice.rule else ""
+    return f"ℹ️ {notice.tool} runs{rule}" if notice.outcome == "runs" else ""  # noqa: RUF001  # REASON: a sign
+
+
+ANSWER_SECONDS = 300.0
+"""Seconds that a question waits for its answer."""
+
+
+class OpenQuestion(Struct, frozen=True):
+    """A question that waits for the person.
+
+    Args:
+        question: the question of the library.
+        number: its place among the open ones when it came, from 1.
+    """
+
+    question: Question[Any]
+    number: int = 1
+
+
+class QuestionDesk:
+    """The questions that wait for the person.
+
+    Args:
+        wait: waits for this many seconds; a test passes its own clock.
+    """
+
+    def __init__(self, wait: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._wait = wait
+        self._open: dict[str, OpenQuestion] = {}
+        self._left = asyncio.Event()
+        self.on_question: Callable[[OpenQuestion], None] | None = None
+        """Shows a question. Without it nobody is there to answer."""
+        self.on_closed: Callable[[OpenQuestion], None] = lambda _opened: None
+        """Called with each question that waits no longer, however it ended."""
+
+    @property
+    def questions(self) -> tuple[OpenQuestion, ...]:
+        """The open questions, the oldest first."""
+        return tuple(self._open.values())
+
+    def leave(self) -> None:
+        """Leave all questions open: the program ends, and they are asked again when it goes on."""
+        self._left.set()
+
+    async def ask(self, question: Question[Any]) -> Answer[Any] | None:
+        """Show a question and wait until the library takes it back, as it does once it is answered.
+
+        Returns:
+            The answer that counts when there was none: no. None after `leave`.
+
+        Raises:
+            UnansweredError: this kind of question has no "no".
+        """
+        if self.on_question is None:
+            return question.answer(question.default_answer("nobody"), by="nobody")
+        opened = OpenQuestion(question, len(self._open) + 1)
+        self._open[question.key] = opened
+        try:
+            self.on_question(opened)
+            if await self._wait_for_end():
+                return None
+        finally:
+            self._open.pop(question.key, None)
+            self.on_closed(opened)
+        return question.answer(question.default_answer("timeout"), by="timeout")
+
+    async def _wait_for_end(self) -> bool:
+        """Wait until the time is over; return whether the questions were left before."""
+        left = asyncio.ensure_future(self._left.wait())
+        late = asyncio.ensure_future(self._wait(ANSWER_SECONDS))
+        try:
+            await asyncio.wait((left, late), return_when=asyncio.FIRST_COMPLETED)
+            return left.done()
+        finally:
+            for one in (left, late):
+                one.cancel()
+            await asyncio.gather(left, late, return_exceptions=True)
+
 
 _log = logging.getLogger("adh")
 
@@ -40,14 +152,14 @@ CLOSE_SECONDS = 5.0
 NO_KEY_TEXT = "⚠️ Agent not initialized. API key may be missing."
 
 UnableError = (AgentFileError, HoldfastError, SessionError, StorageError)
-"""Why a conversation cannot answer: the text says what to do."""
+"""Why a conversation cannot answer: the text names the fix."""
 
 
 class Conversation:
     """A conversation of a person with an agent.
 
     Args:
-        workspace: what it works with.
+        workspace: the open workspace.
         session: the id of a saved conversation; None begins another one.
         monotonic: a clock in seconds that never jumps.
         wait: waits for this many seconds.
@@ -127,8 +239,8 @@ class Conversation:
         """
         is_open = await self._open_session()
         for text in self._workspace.start_notes:
-            self._note(text)
-        self._workspace.on_note = self._note
+            self._add_note(text)
+        self._workspace.on_note = self._add_note
         self._worker = asyncio.create_task(self._work(resume=is_open), name="adh-conversation")
 
     async def _open_session(self) -> bool:
@@ -149,11 +261,11 @@ class Conversation:
     def _explain(self, error: Exception) -> None:
         self.problem = str(error)
         known = isinstance(error, MissingKeyError)
-        self._note(f"{NO_KEY_TEXT}\n{self.problem}" if known else self.problem)
+        self._add_note(f"{NO_KEY_TEXT}\n{self.problem}" if known else self.problem)
 
-    def _note(self, text: str) -> None:
-        self.transcript.note(text)
-        self._tell()
+    def _add_note(self, text: str) -> None:
+        self.transcript.add_note(text)
+        self._notify()
 
     def send(self, text: str) -> None:
         """Send a message; it waits for the turns before it."""
@@ -163,7 +275,7 @@ class Conversation:
         self._queue.append(self.transcript.send(text, queued=waiting))
         self._idle.clear()
         self._filled.set()
-        self._tell()
+        self._notify()
 
     def answer(self, question: OpenQuestion | Question[Any], answer: Any) -> Receipt:
         """Answer a question.
@@ -239,7 +351,7 @@ class Conversation:
         return await asyncio.to_thread(write_export, places.exports, self.session, blocks, facts)
 
     async def undo_preview(self) -> UndoPlan | None:
-        """Return what an undo of the newest turn would do; None if there is nothing to undo.
+        """Return the plan to undo the newest turn; None if there is nothing to undo.
 
         Raises:
             UndoError: a turn is in progress.
@@ -261,7 +373,7 @@ class Conversation:
         changed = await undo.run(plan)
         for record in (await undo.opened.journal.read(undo.opened.id))[-1:]:
             self.transcript.apply(record.event, self._monotonic())
-        self._tell()
+        self._notify()
         return changed
 
     def _make_undo(self) -> UndoTurn | None:
@@ -310,7 +422,7 @@ class Conversation:
         return self._opened
 
     async def _drive(self, opened: OpenSession, stream: RunStream[str]) -> None:
-        """Show a turn until it ends, and what it raises."""
+        """Show a turn until it ends, and its error."""
         self._stream = stream
         last, was_running = self.transcript.turn, self.transcript.running
         try:
@@ -324,14 +436,14 @@ class Conversation:
             if self.transcript.running or not begun:
                 self._show(self.transcript.fail(error.info.to_public()))
                 await self._give_up(opened)
-        except Exception as error:  # noqa: BLE001  # REASON: the conversation goes on, whatever a turn raises
+        except Exception as error:  # noqa: BLE001  # REASON: the conversation goes on after any error of a turn
             _log.exception("A turn of session %s failed", opened.id)
             problem = f"A bug of adh ended the turn ({type(error).__name__}). `adh --debug` logs the details."
             info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe=problem)
             self._show(self.transcript.fail(info))
         finally:
             self._stream = None
-            self._tell()  # that no turn is in progress any more
+            self._notify()  # that no turn is in progress any more
 
     async def _give_up(self, opened: OpenSession) -> None:
         """Close a turn that cannot continue, so that the session accepts the next message."""
@@ -340,7 +452,7 @@ class Conversation:
         except HoldfastError as error:
             _log.warning("The turn of session %s stays open: %s", opened.id, error)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.on_change(self.transcript.take_changed())
 
     def _show(self, changed: tuple[str, ...]) -> None:

@@ -85,7 +85,7 @@ def write_markdown(session: str, blocks: Sequence[Block]) -> str:
 
 def _write_tool(block: ToolBlock) -> str:
     body = "\n\n".join(
-        text for text in (block.arguments, _cut(block.result or block.error)) if text
+        text for text in (block.arguments, _shorten(block.result or block.error)) if text
     )
     fence = "`" * max(3, _longest_ticks(body) + 1)
     return f"### {block.header}\n\n{fence}text\n{body}\n{fence}"
@@ -145,12 +145,12 @@ def _describe_tool(block: ToolBlock) -> dict[str, object]:
         "state": block.state.value,
         "level": block.level,
         "rule": block.rule,
-        "result": _cut(block.result),
-        "error": _cut(block.error),
+        "result": _shorten(block.result),
+        "error": _shorten(block.error),
         "seconds": block.elapsed,
         "undone": block.undone,
     }
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_RESULT else f"{text[: LONGEST_RESULT - 1]}…"

@@ -1,23 +1,27 @@
 """Undo: takes back a turn with the changes that it made to files.
 
 The rewind of the session is saved first, and the files follow. If the process ends in between, the turn no
-longer counts and its changes are still in the store: `plan_turn_undo` then plans what is left. This module must
+longer counts and its changes are still in the store: `plan_turn_undo` then plans the rest. This module must
 never undo the changes of a turn that counts together with those of one that was left over.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from adh.storage.audit_log import AuditEntry
 from adh.storage.changes import ChangeStore
 from adh.storage.content_digest import ABSENT
-from adh.storage.file_undo import FilesPlan, FileUndo, UndoConflict, plan_undo
+from adh.storage.file_undo import FilesPlan, FileUndo, UndoConflict, plan_undo, undo_changes
 from adh.storage.storage_errors import StorageError
 from adh.transcript.wording import to_line
+from adh.workspace.open_session import OpenSession
+from adh.workspace.workspace import Workspace
 from holdfast.middleware import escape_invisible
 from holdfast.sessions import History, Point
 
@@ -32,7 +36,7 @@ class UndoFile(Struct, frozen=True):
 
     Args:
         path: the absolute path.
-        action: what happens to it.
+        action: the action on it.
         refusal: why it cannot be undone; empty if it can.
         diff: the difference that the undo makes; empty if it is not text.
     """
@@ -44,13 +48,13 @@ class UndoFile(Struct, frozen=True):
 
 
 class UndoPlan(Struct, frozen=True, kw_only=True):
-    """What an undo would do. With a refusal, it is not done.
+    """The plan of an undo. One with a refusal is not carried out.
 
     Args:
         summary: the turn that would be undone, in a line.
         files: the files that would change.
         turn: the number of the turn; 0 to finish an undo that was left over.
-        changes: what it does to the files.
+        changes: the changes to the files.
     """
 
     summary: str
@@ -65,11 +69,11 @@ class UndoPlan(Struct, frozen=True, kw_only=True):
 
 
 class UndoError(Exception):
-    """A turn cannot be undone; the text says why and what to do."""
+    """A turn cannot be undone; the text has the reason and the fix."""
 
 
 def plan_turn_undo(history: History, changes: ChangeStore, session: str) -> UndoPlan | None:
-    """Return what an undo of the newest turn would do; None if there is nothing to undo.
+    """Return the plan to undo the newest turn; None if there is nothing to undo.
 
     Args:
         history: the turns of the conversation.
@@ -147,3 +151,74 @@ def _take_bytes(blocks: Iterator[bytes]) -> bytes:
         if len(taken) > LARGEST_DIFF:
             break
     return taken
+
+
+class UndoTurn:
+    """The undo of the newest turn of an open conversation.
+
+    Args:
+        workspace: where the changes are.
+        opened: the conversation.
+        is_running: whether a turn is in progress.
+
+    Raises:
+        UndoError: a turn is in progress.
+    """
+
+    def __init__(self, workspace: Workspace, opened: OpenSession, *, is_running: bool) -> None:
+        if is_running:
+            raise UndoError("A turn is in progress. Stop it with Esc, then undo.")
+        self._parts = workspace.parts
+        self.opened = opened
+
+    async def plan(self) -> UndoPlan | None:
+        """Return the plan; None if there is nothing to undo. Raises StorageError."""
+        if not await self.opened.journal.read(self.opened.id):
+            return None
+        history = await self.opened.agent.sessions.read(self.opened.id)
+        return await asyncio.to_thread(plan_turn_undo, history, self._parts.changes, self.opened.id)
+
+    async def run(self, plan: UndoPlan) -> tuple[str, ...]:
+        """Carry out a plan; return the paths that changed.
+
+        Raises:
+            UndoError: something changed since the plan was shown. Nothing was done.
+            AuditError: the audit log cannot be written. Nothing was done.
+            StorageError: a file cannot be restored; the undo can be planned again.
+        """
+        if plan.refusals:
+            files = "; ".join(f"{file.path} {file.refusal}" for file in plan.refusals)
+            raise UndoError(f"The turn cannot be undone: {files}. Restore these files by hand.")
+        if await self.plan() != plan:
+            raise UndoError("Something changed since the undo was shown. Look at it again.")
+        self._write_audit("undoing", plan)
+        if plan.turn:
+            sessions = self.opened.agent.sessions
+            await sessions.rewind(self.opened.id, plan.turn - 1, by=self._parts.user)
+        changed = await asyncio.to_thread(
+            undo_changes,
+            self._parts.changes,
+            self._parts.pending,
+            plan.changes,
+            self._parts.now(),
+        )
+        self._write_audit("undone", plan)
+        return changed
+
+    def _write_audit(self, decision: str, plan: UndoPlan) -> None:
+        context = self.opened.context
+        self._parts.audit.write(
+            AuditEntry(
+                at=self._parts.now(),
+                event="decision" if decision == "undoing" else "outcome",
+                session=self.opened.id,
+                user=context.user,
+                agent=context.agent,
+                folder=context.folder,
+                repository=context.repository,
+                tool="undo",
+                parameters={"turn": plan.turn, "files": [file.path for file in plan.files]},
+                decision=decision,
+                decided_by="person",
+            )
+        )

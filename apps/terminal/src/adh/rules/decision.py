@@ -1,4 +1,4 @@
-"""What the rules say about a call."""
+"""The decision of the rules about a call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Violation(Struct, frozen=True):
 
     Args:
         restriction: its name, such as "size_limit".
-        reason: what is wrong, in a sentence for the person and the model.
+        reason: the problem, in a sentence for the person and the model.
     """
 
     restriction: str
@@ -40,7 +40,7 @@ class Violation(Struct, frozen=True):
 
 
 class PartDecision(Struct, frozen=True):
-    """What the rules say about one simple command of a line.
+    """The decision about one simple command of a line.
 
     Args:
         text: the command.
@@ -58,21 +58,21 @@ class PartDecision(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What the rules say about a call: the strictest of all its parts.
+    """The decision about a call: the strictest of all its parts.
 
     Args:
         level: its supervision.
         risk: its risk.
         rule: the rule that decided; None if none matched.
-        reason: why the level is stricter than the rule says, what else asks for it, or why it is
+        reason: why the level is stricter than the rule says, which fact asks for it too, or why it is
             denied; may be empty.
         checks: the names of the safety checks that must pass, in order.
         restrictions: the restrictions that hold, in words for the person.
         violations: the restrictions that the call breaks. With any, the level is deny.
-        parts: what was decided about each simple command.
+        parts: the decision about each simple command.
         softened: whether a preference or the safety switch made it freer than its rule.
-        max_bytes: the smallest size in bytes that a size_limit allows; None without one. What only
-            the disk knows, such as the size of a file to read, is compared with it before the call.
+        max_bytes: the smallest size in bytes that a size_limit allows; None without one. A size that only
+            the disk knows, such as that of a file to read, is compared with it before the call.
     """
 
     level: Level

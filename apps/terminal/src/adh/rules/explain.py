@@ -1,6 +1,6 @@
 """The rules in words: those that hold, and why one of them decides a call.
 
-It must never decide itself: it shows what the rules that decide were asked, and what they answered.
+It must never decide itself: it shows the questions to the rules that decide, and their answers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from adh.rules.subject import Subject, list_call_subjects, list_command_subjects
 
 
 class ConsideredRule(Struct, frozen=True):
-    """A rule whose pattern fits the tool, and what became of it.
+    """A rule whose pattern fits the tool, and its outcome.
 
     Args:
         rule: the rule.
         outcome: "decides", "does not match" or "is overruled".
-        detail: the condition that does not hold, or what overrules it.
+        detail: the condition that does not hold, or the rule that overrules it.
     """
 
     rule: Rule
@@ -39,7 +39,7 @@ class RuleQuery(Struct, frozen=True):
     Args:
         about: the command, the path or the tool, in words.
         considered: the rules, in the order in which they decide.
-        level: what holds for it.
+        level: its level.
         reason: why it is stricter than the rule says; empty if it is not.
     """
 
@@ -53,8 +53,8 @@ class Explanation(Struct, frozen=True):
     """Why a call is decided as it is.
 
     Args:
-        decision: what holds for the whole call.
-        queries: what the rules were asked, in order.
+        decision: the decision about the whole call.
+        queries: the questions to the rules, in order.
     """
 
     decision: Decision

@@ -1,4 +1,4 @@
-"""What rules judge: a call of a tool with its paths resolved and its command parsed."""
+"""The facts that rules judge: a call of a tool with its paths resolved and its command parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PathUse(Struct, frozen=True):
 
     Args:
         path: the absolute path, without `..`, `~` and symbolic links.
-        access: what the call does there.
+        access: the access of the call to it.
         written: the path as the call has it.
     """
 
@@ -45,7 +45,7 @@ class CommandUse(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """The name of the program without its folder; empty when only a run can tell."""
+        """The name of the program without its folder; empty when it is known only at run time."""
         first = self.argv[0] if self.argv else None
         return (first or "").rpartition("/")[2]
 

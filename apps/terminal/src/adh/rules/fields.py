@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeVar
 
-from adh.rules.problems import RuleProblem, suggest_word
-from adh.rules.yaml_tree import Broken, Items, Keyed, Node, Scalar
+from adh.rules.yaml_tree import Broken, Items, Keyed, Node, RuleProblem, Scalar, suggest_word
 
 Value = TypeVar("Value")
 

@@ -1,4 +1,4 @@
-"""What the rules say about one subject: the matching rules of the highest priority, and no freer than the facts.
+"""Judges one subject: the matching rules of the highest priority, and no freer than the facts.
 
 It must never return a freer level than any of the matching rules that deny.
 """
@@ -30,13 +30,13 @@ Value = TypeVar("Value")
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """What the rules say about a subject, or about several: then the strictest.
+    """The decision of the rules about a subject, or about several: then the strictest.
 
     Args:
         level: the supervision.
         risk: the risk.
         rule: the rule that decided; None if none matched.
-        reason: why it is stricter than the rule says, or what else asks for this level.
+        reason: why it is stricter than the rule says, or which fact asks for this level too.
         floor: the level that no preference goes below.
         checks: safety checks that must pass.
         restrictions: restrictions that hold, in words.
@@ -56,7 +56,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 class Floor(Struct, frozen=True):
-    """A level and a risk that facts of a call demand, whatever a rule says."""
+    """A level and a risk that facts of a call demand, even if a rule is freer."""
 
     level: Level
     risk: Risk
@@ -64,7 +64,7 @@ class Floor(Struct, frozen=True):
 
 
 def sort_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return rules in the order in which they decide: what denies first, then by priority and strictness."""
+    """Return rules in the order in which they decide: denials first, then by priority and strictness."""
 
     def order(rule: Rule) -> tuple[bool, int, int, int, str, str, int]:
         denies = rule.level is Level.DENY
@@ -83,11 +83,11 @@ def sort_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def judge_subject(rules: Sequence[Rule], subject: Subject, moment: Moment) -> Judgement | None:
-    """Return what sorted rules say about a subject; None if it is about path rules and none matches.
+    """Return the decision of sorted rules about a subject; None if it is about path rules and none matches.
 
     Args:
         rules: the rules, in the order of `sort_rules`.
-        subject: what is judged.
+        subject: the subject.
         moment: when it is judged.
     """
     matching = [rule for rule in rules if not rule.find_mismatch(subject)]
@@ -195,7 +195,7 @@ def _reaches_outside(subject: Subject) -> bool:
         return False
     if subject.command is None:
         return True
-    # The paths of a command are judged as those of the file tools; only what it starts is left.
+    # The paths of a command are judged as those of the file tools; only the started programs are left.
     return path.access == "run" and path.path.rpartition("/")[0] not in SYSTEM_FOLDERS
 
 

@@ -144,7 +144,7 @@ def starts_with_words(beginning: str, words: Sequence[str], *, strict: bool = Fa
     Args:
         beginning: the words to begin with, apart by spaces.
         words: the words of a command.
-        strict: whether a word after the program that only a run can tell counts as the one that is
+        strict: whether a word after the program that is known only at run time counts as the one that is
             asked for.
 
     >>> starts_with_words("git push", ["git", "push", "-f"]), starts_with_words("ls", ["lsof"])

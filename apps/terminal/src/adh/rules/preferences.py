@@ -1,6 +1,6 @@
 """The person's preferences: stricter levels for tools, and tools that never or always run.
 
-A preference must never free what a rule denies, what is critical or what cannot be judged.
+A preference must never free a call that a rule denies, that is critical or that cannot be judged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Preference(Struct, frozen=True):
 
 
 class Preferences(Struct, frozen=True):
-    """What a file of preferences says.
+    """The content of a file of preferences.
 
     Args:
         tools: levels that hold at least.
@@ -67,7 +67,7 @@ def apply_preferences(
     Args:
         preferences: the preferences.
         tool: the name of the tool.
-        decision: what the rules say.
+        decision: the decision of the rules.
         floor: the level that `auto_approve` cannot go below, since facts of the call demand it.
     """
     denial = preferences.find_denial(tool)
@@ -87,7 +87,7 @@ def apply_preferences(
 
 
 def read_preferences(reader: FieldReader, root: Node) -> Preferences:
-    """Return what a file of preferences says; what is wrong is reported.
+    """Return the preferences of a file; its problems are reported.
 
     Args:
         reader: reports the problems.

@@ -19,7 +19,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class Moment(Struct, frozen=True):
-    """When a call is judged, and what came before it.
+    """When a call is judged, and the calls before it.
 
     Args:
         at: the local time, with its zone.

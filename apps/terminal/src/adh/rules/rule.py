@@ -1,4 +1,4 @@
-"""A rule: which calls it is for, and what it says about them.
+"""A rule: the calls that it is for, and its decision about them.
 
 It must never depend on the order of its conditions: all of them must hold.
 """
@@ -26,7 +26,7 @@ from adh.rules.subject import Subject
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """What must hold for a rule to match; an empty one holds always.
+    """The conditions of a rule; an empty one holds always.
 
     Args:
         command_matches: one of these patterns fits the words of the simple command.
@@ -51,12 +51,12 @@ class Rule(Struct, frozen=True, kw_only=True):
     Args:
         origin: where it stands.
         pattern: patterns of names of tools; one must fit.
-        conditions: what else must hold.
+        conditions: the further conditions.
         level: its supervision.
         risk: its risk.
         priority: the highest of the matching rules decides.
         checks: safety checks that must pass, by name.
-        restrictions: what the call must keep within.
+        restrictions: the limits that the call must keep.
         enabled: whether it counts at all.
         built_in: whether it comes with the application.
         replaces: the built-in rule that it stands for; None for none.

@@ -14,11 +14,10 @@ from msgspec.structs import replace
 
 from adh.rules.fields import FieldReader
 from adh.rules.preferences import Preferences, read_preferences
-from adh.rules.problems import RuleProblem, RulesError
 from adh.rules.rule import Rule
 from adh.rules.rule_fields import read_rules
 from adh.rules.rule_set import RuleSet
-from adh.rules.yaml_tree import parse_yaml
+from adh.rules.yaml_tree import RuleProblem, RulesError, parse_yaml
 
 __all__ = ["RuleFile", "RuleProblem", "RulesError", "built_in_files", "load_rules"]
 
@@ -30,7 +29,7 @@ class RuleFile(Struct, frozen=True):
 
     Args:
         name: its name as the person reads it, such as "policies/git.yaml".
-        text: what it holds.
+        text: its content.
         built_in: whether it comes with the application.
     """
 

@@ -1,4 +1,4 @@
-"""The rules that hold, and what they decide about a call.
+"""The rules that hold, and their decision about a call.
 
 How a call is decided:
 
@@ -7,14 +7,14 @@ How a call is decided:
   level, the highest risk, the checks and the restrictions of all of them. No rule: confirm.
 - A command line is judged by its simple commands, one by one, and by each path that they touch, which
   the rules of the file tool that does the same judge: `cat .env` is judged as `cat` and as `read_file`
-  of `.env`. The strictest holds. What cannot be parsed, or judged by its words, is manual and high; a
-  word that only a run can tell makes it at least confirm.
+  of `.env`. The strictest holds. A line that cannot be parsed, or judged by its words, is manual and
+  high; a word that is known only at run time makes it at least confirm.
 - A path outside of the project is at least confirm, but for a rule that names it by `path_matches`
   with a pattern that begins with `/` or `~/`. Reading /etc/hostname is so a question, and writing it
   is denied by a rule.
 - A broken restriction denies.
 - Preferences come last, then the safety switch: off, it turns confirm into automatic, but into notify
-  where facts of the call ask for a question, and never what is high, critical, manual or denied.
+  where facts of the call ask for a question, and never a call that is high, critical, manual or denied.
 
 It must never decide differently for files in another order.
 """
@@ -50,7 +50,7 @@ class RuleSet:
         self.preferences = preferences or Preferences()
 
     def decide(self, facts: CallFacts, moment: Moment) -> Decision:
-        """Return what holds for a call.
+        """Return the decision about a call.
 
         Args:
             facts: the call, with its paths resolved and its command parsed.

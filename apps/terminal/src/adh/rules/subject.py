@@ -1,4 +1,4 @@
-"""What one rule is compared with: a tool with at most one path and one simple command.
+"""The subject that one rule is compared with: a tool with at most one path and one simple command.
 
 It must never be built but from the facts of a call.
 """
@@ -57,7 +57,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     def list_path_forms(self, *, strict: bool) -> tuple[str, ...]:
         """Return the forms of the path that a pattern is compared with.
 
-        What frees a path sees where it leads. What restricts one also sees it as it is written, since a
+        A rule that frees a path sees its target. One that restricts it also sees it as it is written, since a
         pattern may name a link.
         """
         if self.path is None:
@@ -76,7 +76,7 @@ class Subject(Struct, frozen=True, kw_only=True):
 
 
 def list_command_subjects(facts: CallFacts, command: CommandUse) -> Iterator[Subject]:
-    """Yield what is asked about one simple command: itself for each path, and the file tools' paths."""
+    """Yield the subjects of one simple command: itself for each path, and the file tools' paths."""
     for path in command.paths or (None,):
         yield Subject(tool=COMMAND_TOOL, facts=facts, path=path, command=command)
     for path in command.paths:
@@ -85,7 +85,7 @@ def list_command_subjects(facts: CallFacts, command: CommandUse) -> Iterator[Sub
 
 
 def list_call_subjects(facts: CallFacts) -> Iterator[Subject]:
-    """Yield what is asked about the call itself, apart from its commands."""
+    """Yield the subjects of the call itself, apart from its commands."""
     runs_commands = facts.tool.casefold() == COMMAND_TOOL and bool(facts.commands)
     if not runs_commands or facts.unparsed:
         for path in facts.paths or (None,):

@@ -1,4 +1,4 @@
-"""YAML text as a tree that knows the line of each value.
+"""YAML text as a tree that knows the line of each value, and the problems of a file of rules.
 
 It reads events and builds no objects of YAML's own, so a file must never run code, refer to itself
 or grow: tags, anchors, aliases and deep nesting are problems.
@@ -7,7 +7,8 @@ or grow: tags, anchors, aliases and deep nesting are problems.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Literal
 
 from msgspec import Struct
@@ -27,7 +28,58 @@ from ruamel.yaml.events import (
     StreamEndEvent,
 )
 
-from adh.rules.problems import RuleProblem
+
+class RuleProblem(Struct, frozen=True):
+    """One thing that is wrong in a file.
+
+    Args:
+        file: the name of the file.
+        line: the line, from 1.
+        key: the path of keys to it, such as "commands.rm.priority"; empty for the file as a whole.
+        problem: the problem.
+        fix: the correct form.
+    """
+
+    file: str
+    line: int
+    key: str
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        key = f" {self.key}:" if self.key else ""
+        return f"{self.file}:{self.line}:{key} {self.problem}; {self.fix}"
+
+
+class RulesError(Exception):
+    """Files of rules cannot be used. Its text lists every problem, one a line.
+
+    Args:
+        problems: all of them, in the order of files and lines.
+    """
+
+    def __init__(self, problems: Sequence[RuleProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def suggest_word(word: str, known: Collection[str]) -> str:
+    """Return a fix for an unknown word: the nearest known one, or all of them.
+
+    Args:
+        word: the unknown word.
+        known: the words that would be right.
+
+    >>> suggest_word("supervison", ["supervision", "risk"])
+    'did you mean "supervision"?'
+    >>> suggest_word("x", ["risk", "pattern"])
+    'use one of: pattern, risk'
+    """
+    nearest = get_close_matches(word.lower(), sorted(known), n=1)
+    if nearest:
+        return f'did you mean "{nearest[0]}"?'
+    return f"use one of: {', '.join(sorted(known))}"
+
 
 LARGEST_FILE = 256 * 1024
 DEEPEST = 12
@@ -57,7 +109,7 @@ class Scalar(Struct, frozen=True):
 
     Args:
         text: the value as text.
-        kind: what it is by YAML's rules.
+        kind: its type by YAML's rules.
         line: its line, from 1.
     """
 
@@ -103,7 +155,7 @@ Node = Scalar | Items | Keyed | Broken
 
 
 def parse_yaml(file: str, text: str) -> tuple[Node | None, tuple[RuleProblem, ...]]:
-    """Return the tree of a file and what is wrong with its YAML.
+    """Return the tree of a file and the problems of its YAML.
 
     Args:
         file: the name of the file, for the problems.

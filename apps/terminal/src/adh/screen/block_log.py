@@ -1,14 +1,16 @@
 """The chat: paints only the blocks that are seen, of any number.
 
-The heights of blocks that were never seen are estimates; what the person looks at stays where it is when an
+The heights of blocks that were never seen are estimates; the visible part stays where it is when an
 estimate turns out wrong. It must never paint on each piece of a streamed answer: `MOST_PAINTS` a second.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from itertools import accumulate
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -28,9 +30,83 @@ from adh.screen.block_rows import (
     is_folded_at_first,
     paint_block,
 )
-from adh.screen.line_index import LineIndex
 from adh.screen.row_painter import RowPainter
 from adh.transcript.blocks import AnswerBlock, Block, ToolBlock, ToolState
+
+
+class LinePlace(NamedTuple):
+    """A line of the chat: the number of its block, and of the line in it."""
+
+    block: int
+    row: int
+
+
+class LineIndex:
+    """The heights of blocks, one below the other.
+
+    A change costs as much as there are blocks below it, so the growth of the last block costs nothing.
+
+    >>> index = LineIndex()
+    >>> index.replace([2, 3])
+    >>> index.find(4), index.find(5), index.total
+    (LinePlace(block=1, row=2), None, 5)
+    """
+
+    def __init__(self) -> None:
+        self._heights: list[int] = []
+        self._starts: list[int] = [0]
+        self._valid = 0  # the starts up to here, and this one, are right
+
+    def __len__(self) -> int:
+        return len(self._heights)
+
+    def replace(self, heights: list[int]) -> None:
+        """Take these heights in place of all that were there."""
+        self._heights = list(heights)
+        self._starts = [0] * (len(heights) + 1)
+        self._valid = 0
+
+    def append(self, height: int) -> None:
+        """Add a block below the others."""
+        self._heights.append(height)
+        self._starts.append(0)
+
+    def height(self, block: int) -> int:
+        """Return the height of this block."""
+        return self._heights[block]
+
+    def change(self, block: int, height: int) -> None:
+        """Give this block another height."""
+        if self._heights[block] != height:
+            self._heights[block] = height
+            self._valid = min(self._valid, block)
+
+    def start(self, block: int) -> int:
+        """Return the first line of this block, from 0."""
+        self._refresh()
+        return self._starts[block]
+
+    @property
+    def total(self) -> int:
+        """How many lines all blocks have."""
+        self._refresh()
+        return self._starts[-1]
+
+    def find(self, line: int) -> LinePlace | None:
+        """Return the place of this line; None if no block has it."""
+        self._refresh()
+        if not 0 <= line < self._starts[-1]:
+            return None
+        block = bisect_right(self._starts, line) - 1
+        return LinePlace(block, line - self._starts[block])
+
+    def _refresh(self) -> None:
+        first = self._valid
+        if first < len(self._heights):
+            initial = self._starts[first]
+            self._starts[first:] = accumulate(self._heights[first:], initial=initial)
+            self._valid = len(self._heights)
+
 
 MOST_PAINTED = 400
 """The blocks whose rows stay in memory."""
@@ -106,7 +182,7 @@ class BlockLog(ScrollView, can_focus=True):
         return isinstance(block, ToolBlock) and block.state is ToolState.EXECUTING
 
     def _arrange(self, blocks: Sequence[Block]) -> None:
-        """Take other blocks, and keep what is known of those that stay."""
+        """Take other blocks, and keep the measures of those that stay."""
         heights = {
             block.id: self._lines.height(number) for number, block in enumerate(self._blocks)
         }
@@ -180,7 +256,7 @@ class BlockLog(ScrollView, can_focus=True):
         return rows
 
     def _place(self) -> None:
-        """Measure what is seen, keep it where it is, and paint."""
+        """Measure the visible blocks, keep their place, and paint."""
         if self._placing or not self.size.height:
             return
         self._placing = True
@@ -244,7 +320,7 @@ class BlockLog(ScrollView, can_focus=True):
             self.scroll_to(y=top, animate=False, immediate=True, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Measure what comes into sight."""
+        """Measure the blocks that come into sight."""
         super().watch_scroll_y(old_value, new_value)
         if self._placing or round(old_value) == round(new_value):
             return
@@ -260,7 +336,7 @@ class BlockLog(ScrollView, can_focus=True):
             self._place()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the rows of what is seen."""
+        """Return the visible rows."""
         # Each is computed from many parts, and is the same for all rows.
         self._row_look = (self._width, self.rich_style)
         try:
@@ -269,7 +345,7 @@ class BlockLog(ScrollView, can_focus=True):
             self._row_look = None
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of what is seen."""
+        """Return one visible row."""
         width, style = self._row_look or (self._width, self.rich_style)
         line = round(self.scroll_y) + y
         place = self._lines.find(line)
@@ -314,7 +390,7 @@ class BlockLog(ScrollView, can_focus=True):
         return "\n".join(text.rstrip() for text in texts), "\n"
 
     def on_click(self, event: events.Click) -> None:
-        """Fold or copy what was clicked."""
+        """Fold or copy the block that was clicked."""
         meta = event.style.meta
         if name := meta.get("fold"):
             event.stop()

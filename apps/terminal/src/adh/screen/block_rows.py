@@ -1,17 +1,19 @@
 """Paints the blocks of a conversation into rows.
 
-A block that is folded shows its head alone. This module must never read more of a growing answer than what is new.
+A block that is folded shows its head alone. A growing answer is cut into chunks of Markdown: only the last one is
+rendered again when text comes, and it is bounded, so a long answer costs no more for each piece than a short one.
+This module must never read more of a growing answer than its new part, and must never change the text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from msgspec import Struct
 from rich.text import Text
 from textual.strip import Strip
 
-from adh.screen.markdown_chunks import MarkdownChunk, MarkdownChunks
 from adh.screen.row_painter import RowPainter, make_link
 from adh.transcript.blocks import (
     AnswerBlock,
@@ -63,7 +65,7 @@ class AnswerRows:
         self._rows: list[Strip] = []
 
     def update(self, block: AnswerBlock) -> list[Strip]:
-        """Return the rows of the text, after reading what is new of it."""
+        """Return the rows of the text, after reading its new part."""
         style = self._painter.colours.faint if block.state == "unfinished" or block.undone else ""
         if block.version != self._version or style != self._style:
             self._begin_anew(block.version, style)
@@ -255,3 +257,111 @@ def _paint_note(block: NoteBlock, painter: RowPainter) -> list[Strip]:
     style = colours.faint if quiet or block.undone else colours.bad
     bar = Text("▏ ", style=style)
     return painter.paint_text(block.text, bar, "▏ ", style if quiet else colours.text)
+
+
+MOST_LINES = 100
+"""The lines of a chunk: a longer block of code or list is cut."""
+
+MOST_CHARACTERS = 6_000
+"""The characters of a chunk."""
+
+_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
+
+
+class MarkdownChunk(Struct, frozen=True):
+    """A part of a Markdown text that is rendered alone.
+
+    Args:
+        text: the part, as Markdown.
+        joined: whether it continues the block of the chunk before, without an empty line between.
+    """
+
+    text: str
+    joined: bool = False
+
+
+class MarkdownChunks:
+    r"""The chunks of a text that comes in pieces of any size.
+
+    >>> chunks = MarkdownChunks()
+    >>> chunks.feed("One.\n\nTw")
+    >>> chunks.finished, chunks.last
+    ([], MarkdownChunk(text='One.\n\nTw', joined=False))
+    """
+
+    def __init__(self) -> None:
+        self.finished: list[MarkdownChunk] = []
+        self._lines: list[str] = []
+        self._rest = ""
+        self._length = 0
+        self._fence = ""
+        self._info = ""
+        self._prefix = ""
+        self._joined = False
+
+    @property
+    def last(self) -> MarkdownChunk:
+        """The chunk that still grows; its text may be empty."""
+        return MarkdownChunk(self._prefix + "".join(self._lines) + self._rest, self._joined)
+
+    def feed(self, piece: str) -> None:
+        """Add text at the end."""
+        *whole, self._rest = (self._rest + piece).split("\n")
+        for line in whole:
+            self._add_line(line)
+        while len(self._rest) > MOST_CHARACTERS:
+            self._cut_long_line()
+
+    def _add_line(self, line: str) -> None:
+        while len(line) > MOST_CHARACTERS:
+            cut = _find_cut(line)
+            self._append(line[:cut])
+            self._finish(joined=True)
+            line = line[cut:]
+        line += "\n"
+        if not self._fence and self._follows_gap() and line.strip() and not line[0].isspace():
+            self._finish(joined=False)
+        opened = self._fence
+        self._record_fence(line)
+        self._append(line)
+        if opened and not self._fence:
+            self._finish(joined=False)
+        elif len(self._lines) >= MOST_LINES or self._length > MOST_CHARACTERS:
+            self._finish(joined=True)
+
+    def _append(self, text: str) -> None:
+        self._lines.append(text)
+        self._length += len(text)
+
+    def _follows_gap(self) -> bool:
+        return bool(self._lines) and not self._lines[-1].strip()
+
+    def _record_fence(self, line: str) -> None:
+        match = _FENCE.match(line)
+        if match is None:
+            return
+        marks, info = match["marks"], match["info"].strip()
+        if not self._fence:
+            if marks[0] == "~" or "`" not in info:
+                self._fence, self._info = marks, info
+        elif marks.startswith(self._fence) and not info:
+            self._fence = ""
+
+    def _cut_long_line(self) -> None:
+        cut = _find_cut(self._rest)
+        self._append(self._rest[:cut])
+        self._rest = self._rest[cut:]
+        self._finish(joined=True)
+
+    def _finish(self, *, joined: bool) -> None:
+        text = self._prefix + "".join(self._lines)
+        if self._fence:
+            text += f"{'' if text.endswith(chr(10)) else chr(10)}{self._fence}\n"
+        self.finished.append(MarkdownChunk(text, self._joined))
+        self._prefix = f"{self._fence}{self._info}\n" if self._fence else ""
+        self._lines, self._length, self._joined = [], 0, joined
+
+
+def _find_cut(text: str) -> int:
+    space = text.rfind(" ", MOST_CHARACTERS // 2, MOST_CHARACTERS)
+    return space + 1 if space > 0 else MOST_CHARACTERS

@@ -38,7 +38,7 @@ class ChatApp(ChatFrame):
         opener: opens the conversation, once the prompt is there.
         clock: returns seconds that only grow; the same as that of the transcript.
         theme: "dark" or "light", until the settings are read.
-        message: what the input holds at the start.
+        message: the text of the input at the start.
 
     The attribute `failure` is the exception that ended the chat, and `ended_by` the number of the signal, if one did.
     """
@@ -179,14 +179,14 @@ class ChatApp(ChatFrame):
         return super().check_action(action, parameters)
 
     def action_session(self, name: str) -> None:
-        """Do what a key or a command of the palette says."""
+        """Carry out a key or a command of the palette."""
         if self.session is None or not self.session.is_ready:
             self.show_notice("The agent is not ready yet.")
         else:
             self.session.perform(name)
 
     def action_interrupt(self) -> None:
-        """Copy what is selected; otherwise stop or leave."""
+        """Copy the selection; without one, stop or leave."""
         selected = self.screen.get_selected_text()
         if selected:
             self.copy_to_clipboard(selected)

@@ -1,27 +1,77 @@
-"""What the keys and the palette do with an open conversation.
+"""The actions of keys and palette on an open conversation, and the chat as plain text for the clipboard.
 
 A command changes nothing before its dialog is confirmed. A failure is raised with a text for the person.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
 from rich.text import Text
 
-from adh.screen.chat_text import collect_chat
 from adh.screen.conversation_port import Choice, ConversationPort, UndoView, WorkspacePort
-from adh.screen.dialogs import ChoiceDialog, ConfirmDialog, TextDialog, ValueDialog
+from adh.screen.dialogs import (
+    ChoiceDialog,
+    ConfirmDialog,
+    RulesDialog,
+    SettingsDialog,
+    TextDialog,
+    ValueDialog,
+    read_key,
+    read_max_tokens,
+    read_temperature,
+)
 from adh.screen.key_table import KEYS
-from adh.screen.rules_dialog import RulesDialog
-from adh.screen.setting_values import read_key, read_max_tokens, read_temperature
-from adh.screen.settings_dialog import SettingsDialog
+from adh.transcript.blocks import AnswerBlock, Block, PersonBlock, ToolBlock
 from holdfast.middleware import escape_invisible
 
 if TYPE_CHECKING:
     from adh.screen.block_log import BlockLog
     from adh.screen.chat_frame import ChatFrame
+
+
+class ChatText(Struct, frozen=True):
+    """A chat as text.
+
+    Args:
+        text: all of it.
+        count: how many messages it has: those of the person and of agents.
+        sent: the messages of the person, oldest first.
+    """
+
+    text: str
+    count: int
+    sent: list[str]
+
+
+def describe_block(block: Block) -> str:
+    """Return one block as text.
+
+    >>> describe_block(PersonBlock(id="1", text="Hello"))
+    'You: Hello'
+    """
+    if isinstance(block, PersonBlock):
+        return f"You: {block.text}"
+    if isinstance(block, AnswerBlock):
+        mark = " (not finished)" if block.state == "unfinished" else ""
+        return f"{block.agent or 'Agent'}{mark}: {block.text}"
+    if isinstance(block, ToolBlock):
+        parts = (block.header, block.result, block.error)
+        return "\n".join(part for part in parts if part)
+    return block.text
+
+
+def collect_chat(blocks: Sequence[Block]) -> ChatText:
+    """Return a chat as text."""
+    messages = [block for block in blocks if isinstance(block, PersonBlock | AnswerBlock)]
+    return ChatText(
+        text="\n\n".join(describe_block(block) for block in blocks),
+        count=len(messages),
+        sent=[block.text for block in messages if isinstance(block, PersonBlock)],
+    )
+
 
 EXPORT_SECONDS = 15.0
 
@@ -243,7 +293,7 @@ class ChatCommands:
 
 
 def describe_undo(plan: UndoView) -> Text:
-    """Return what an undo would do, as text."""
+    """Return the plan of an undo as text."""
     text = Text(escape_invisible(plan.summary) + "\n")
     if not plan.files:
         text.append("No file was changed in it.")

@@ -1,4 +1,4 @@
-"""An open conversation on the screen: shows what changes, asks what is asked, and does what keys say.
+"""An open conversation on the screen: shows changes, asks questions, and carries out keys.
 
 It must never answer for the person, and must never end the program because a conversation failed to do something.
 """
@@ -9,11 +9,9 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from adh.screen.block_log import BlockLog
-from adh.screen.changing_line import ChangingLine, TitledFrame
-from adh.screen.chat_commands import ChatCommands
-from adh.screen.chat_text import collect_chat, describe_block
+from adh.screen.chat_commands import ChatCommands, collect_chat, describe_block
+from adh.screen.chat_frame import ChangingLine, TitledFrame, describe_session
 from adh.screen.conversation_port import AskedQuestion, OpenChat
-from adh.screen.footer_text import describe_session
 from adh.screen.question_queue import QuestionQueue
 from adh.transcript.blocks import Block, NoteBlock
 from holdfast.middleware import escape_invisible
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from adh.screen.chat_frame import ChatFrame
 
 FLUSH_SECONDS = 0.04
-"""The shortest time between two paints of what changed."""
+"""The shortest time between two paints of changes."""
 
 MOST_FLUSH_SECONDS = 0.25
 """The longest time between two paints, on a machine on which a paint takes long."""
@@ -62,7 +60,7 @@ class ChatSession:
     async def start(self) -> None:
         """Show the conversation, and begin."""
         conversation = self.conversation
-        conversation.on_change = self._note_change
+        conversation.on_change = self._record_change
         conversation.on_question = self._ask
         conversation.on_question_closed = self._questions.close
         conversation.on_notify = self.app.show_notice
@@ -121,7 +119,7 @@ class ChatSession:
         """Send a message of the person."""
         self.conversation.send(text)
         self.log.action_go_end()
-        self._note_change(())
+        self._record_change(())
 
     def stop_turn(self) -> bool:
         """Stop the turn; returns whether there was one to stop that was not being stopped."""
@@ -137,11 +135,11 @@ class ChatSession:
         self.log.action_page(step)
 
     def perform(self, name: str) -> None:
-        """Do what a key or the palette says."""
+        """Carry out a key or a command of the palette."""
         self.spawn(self._commands.perform(name))
 
     def spawn(self, work: Coroutine[object, object, None]) -> None:
-        """Run something; its failure is told to the person."""
+        """Run something; the person sees its failure."""
         self.app.run_worker(self._guard(work), exit_on_error=False)
 
     async def _guard(self, work: Coroutine[object, object, None]) -> None:
@@ -159,16 +157,16 @@ class ChatSession:
         if not receipt:
             reason = str(getattr(receipt, "reason", "") or "it is not open any more")
             self.app.show_notice(f"The answer was not taken: {reason}")
-        self._note_change(())
+        self._record_change(())
 
-    def _note_change(self, ids: tuple[str, ...]) -> None:
+    def _record_change(self, ids: tuple[str, ...]) -> None:
         self._changed.update(ids)
         if not self._flush_pending and self.is_ready:
             self._flush_pending = True
             self.app.set_timer(self._flush_seconds, self._flush)
 
     def _flush(self) -> None:
-        """Paint what changed."""
+        """Paint the changes."""
         self._flush_pending = False
         transcript = self.conversation.transcript
         late = self._take_late_tools()

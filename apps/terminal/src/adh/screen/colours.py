@@ -1,6 +1,6 @@
 """The two themes of the screen, dark and light, and the styles that a block is painted with.
 
-Colour only repeats what a word, a sign or a place says: without it, everything must still be understandable.
+Colour only repeats the information of a word, a sign or a place: without it, everything must still be understandable.
 """
 
 from __future__ import annotations

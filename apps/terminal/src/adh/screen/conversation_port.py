@@ -1,6 +1,6 @@
-"""What the screen needs of a conversation and of the workspace around it, as protocols and plain values.
+"""The parts of a conversation and of its workspace that the screen needs, as protocols and plain values.
 
-It must never import what fulfils it, so that the screen starts before the agent is there.
+It must never import their implementations, so that the screen starts before the agent is there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FooterFacts(Struct, frozen=True, kw_only=True):
-    """What the footer shows of a session.
+    """The facts of a session that the footer shows.
 
     Args:
         folder: the folder of the project.
@@ -69,7 +69,7 @@ class UndoneFile(Protocol):
 
     @property
     def action(self) -> str:
-        """What happens to it."""
+        """The action on it."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class UsageView(Protocol):
 
 
 class TranscriptView(Protocol):
-    """What the screen reads of a transcript."""
+    """The part of a transcript that the screen reads."""
 
     @property
     def blocks(self) -> Sequence[Block]:
@@ -136,7 +136,7 @@ class TranscriptView(Protocol):
 
     @property
     def cost(self) -> float | None:
-        """What they cost, in dollars; None if the price is unknown."""
+        """Their price, in dollars; None if it is unknown."""
         ...
 
 
@@ -164,7 +164,7 @@ class ConversationPort(Protocol):
 
     @property
     def transcript(self) -> TranscriptView:
-        """What was said and done so far."""
+        """The transcript so far."""
         ...
 
     @property
@@ -191,7 +191,7 @@ class ConversationPort(Protocol):
         ...
 
     def answer(self, question: Any, answer: Any) -> object:
-        """Give an answer. What is returned is false if it came too late, and has a `reason` then."""
+        """Give an answer. The result is false if it came too late, and has a `reason` then."""
         ...
 
     def stop(self) -> None:
@@ -203,7 +203,7 @@ class ConversationPort(Protocol):
         ...
 
     async def undo_preview(self) -> UndoView | None:
-        """Return what an undo of the newest turn would do; None if there is nothing to undo."""
+        """Return the plan to undo the newest turn; None if there is nothing to undo."""
         ...
 
     async def undo(self, plan: Any) -> object:
@@ -220,11 +220,11 @@ class ConversationPort(Protocol):
 
 
 class WorkspacePort(Protocol):
-    """What is around a conversation: settings, rules, models, agents, keys."""
+    """The surroundings of a conversation: settings, rules, models, agents, keys."""
 
     @property
     def facts(self) -> FooterFacts:
-        """What the footer shows."""
+        """The facts that the footer shows."""
         ...
 
     @property
@@ -238,7 +238,7 @@ class WorkspacePort(Protocol):
 
     @property
     def untrusted(self) -> Sequence[str]:
-        """What the project has for agents that is not used, since its folder is not trusted."""
+        """The files for agents of the project that are not used, since its folder is not trusted."""
         ...
 
     def trust_project(self) -> None:

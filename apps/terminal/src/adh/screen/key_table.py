@@ -25,7 +25,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("/word", "/clear /copy /export /model /quit /rules /safety"),
     ("", "/settings /trust /undo do the same as their keys"),
 )
-"""Each key, and what it does."""
+"""Each key and its action."""
 
 PALETTE: tuple[tuple[str, str, str], ...] = (
     ("Settings", "Model, agent, theme and limits", "edit_settings"),
@@ -54,4 +54,4 @@ SLASH_COMMANDS: dict[str, str] = {
     "/trust": "ask_for_trust",
     "/undo": "undo",
 }
-"""What a message that is nothing but such a word does, by its name in `ChatSession.perform`."""
+"""The action of a message that is nothing but such a word, by its name in `ChatSession.perform`."""

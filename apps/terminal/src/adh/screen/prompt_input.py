@@ -1,4 +1,4 @@
-"""The input: what the person writes, with its history.
+"""The input: the text that the person writes, with its history.
 
 It must never send on its own, and must never keep a character of a paste that the person cannot see.
 """

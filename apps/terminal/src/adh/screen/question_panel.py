@@ -1,4 +1,4 @@
-"""The question about a call, with everything that a person needs to answer it.
+"""The question about a call, with everything that a person needs to answer it, and the editor of its arguments.
 
 No key answers it within `GUARD_SECONDS` after it appeared, since the person was writing something else then. It must
 never answer on its own: closing it leaves the question open.
@@ -6,6 +6,7 @@ never answer on its own: closing it leaves the question open.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, Protocol, cast
@@ -18,7 +19,6 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Button, Input, Static, TextArea
 
-from adh.screen.argument_editor import ArgumentsError, read_arguments, write_arguments
 from adh.screen.colours import colours_of
 from adh.screen.conversation_port import AskedQuestion
 from adh.screen.question_view import (
@@ -29,6 +29,60 @@ from adh.screen.question_view import (
 )
 from holdfast import ContinuationQuestion, PermissionQuestion
 from holdfast.errors import AnswerTypeError
+
+
+class ArgumentsError(ValueError):
+    """The edited text is not a JSON object. Its text has the place and the fix."""
+
+
+def write_arguments(arguments: Mapping[str, object]) -> str:
+    """Return the arguments as JSON for an editor; control characters are escapes."""
+    text = json.dumps(arguments, indent=2, ensure_ascii=False)
+    return "".join(one if one.isprintable() or one == "\n" else _escape(one) for one in text)
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1]
+
+
+def read_arguments(text: str) -> dict[str, object]:
+    """Return the arguments that the text stands for.
+
+    Raises:
+        ArgumentsError: the text is not JSON, not an object, or names a parameter twice.
+
+    >>> read_arguments('{"path": "a.txt"}')
+    {'path': 'a.txt'}
+    >>> read_arguments('{"path": }')
+    Traceback (most recent call last):
+    adh.screen.question_panel.ArgumentsError: line 1, column 10: Expecting value. Write valid JSON.
+    """
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_refuse_repeated, parse_constant=_refuse_constant
+        )
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ArgumentsError(f"{place}: {error.msg}. Write valid JSON.") from None
+    except RecursionError:
+        raise ArgumentsError("It is nested too deeply. Write fewer levels.") from None
+    if not isinstance(value, dict):
+        raise ArgumentsError('The whole must be an object, such as {"file_path": "a.txt"}.')
+    return value
+
+
+def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ArgumentsError(f"The parameter {name!r} is there twice. Delete one.")
+        found[name] = value
+    return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise ArgumentsError(f"{name} is not JSON. Write a number.")
+
 
 GUARD_SECONDS = 0.4
 """How long keys are ignored after the question appeared."""
@@ -164,7 +218,7 @@ class QuestionPanel(Vertical):
             self.focus_answer()
 
     def fit(self, height: int) -> None:
-        """Take at most this many rows; what is longer scrolls.
+        """Take at most this many rows; a longer text scrolls.
 
         Args:
             height: in rows, with the frame.

@@ -131,7 +131,7 @@ class QuestionQueue:
     async def _show(self, asked: AskedQuestion, position: int, total: int) -> None:
         app = self._app
         inline = read_question(asked.question).inline
-        # What the person is writing keeps the keys, if the question leaves room for it; Tab goes to the question.
+        # The input keeps the keys while the person writes, if the question leaves room for it; Tab goes to the question.
         takes_keys = not (inline and app.prompt.text)
         panel = QuestionPanel(asked, position, total, app.clock, takes_keys=takes_keys)
         if inline:
@@ -148,7 +148,7 @@ class QuestionQueue:
             app.prompt.focus()
             return
         while shown in app.screen_stack:
-            # What lies above it is closed without a change. Whoever waits for a dialog is told by dismiss alone.
+            # A dialog above it is closed without a change. Only dismiss ends the wait for a dialog.
             await app.screen.dismiss(None)
 
 

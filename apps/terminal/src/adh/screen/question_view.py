@@ -1,4 +1,4 @@
-"""What a question shows, as values and as styled text. It is pure.
+"""The content of a question, as values and as styled text. It is pure.
 
 Every value of a question comes from a model or a tool: it must never be shown with invisible characters or as markup.
 """
@@ -29,26 +29,26 @@ class CheckView(Struct, frozen=True):
 
 
 class QuestionView(Struct, frozen=True, kw_only=True):
-    """What any question of a turn shows; a field that the question does not have is empty.
+    """The content of any question of a turn; a field that the question does not have is empty.
 
     Args:
         tool: the tool that wants to run; empty for a question that is not about a call.
         arguments: its arguments.
-        description: what the tool does.
+        description: the work of the tool.
         source: who asks, when no agent is named.
-        level, risk, rule: what the rules said.
+        level, risk, rule: the decision of the rules.
         agent: the agent that asks.
         folder: where a command runs.
         reason: why the level is stricter than the rule says.
         commands: the simple commands of the line.
-        paths: what is done with which path.
-        diff: what a write changes, as a unified diff.
+        paths: each path with its access.
+        diff: the change of a write, as a unified diff.
         checks: the safety checks.
-        restrictions: what else the rules demand.
+        restrictions: further demands of the rules.
         may_remember: whether the answer may hold for later calls.
         may_edit: whether the arguments may be changed.
         inline: whether it is shown in the chat instead of above it.
-        must_type: what the person must type to confirm; empty for nothing.
+        must_type: the word that the person must type to confirm; empty for none.
     """
 
     tool: str = ""
@@ -80,7 +80,7 @@ class QuestionView(Struct, frozen=True, kw_only=True):
 
 
 def read_question(question: object) -> QuestionView:
-    """Return what a question of the library shows, whatever its class.
+    """Return the content of a question of the library, of any class.
 
     >>> from holdfast import PermissionQuestion
     >>> read_question(PermissionQuestion(tool="pay", arguments={"sum": 3})).title

@@ -1,6 +1,6 @@
 """Finds in a bash command line every program that would run, and every file that it would touch.
 
-What is not understood for certain is a problem, which a person must judge. It must never run a
+Everything that is not understood for certain is a problem, which a person must judge. It must never run a
 command, read a file or the environment, or guess.
 """
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 
 ALWAYS = "*"
-"""The program runs what its input, a file or any of its words says."""
+"""The program runs code from its input, a file or any of its words."""
 
 SHORTEST_ABBREVIATION = 4
 EDITOR = "-c -S -s -u -e -E -t -q -i --cmd --startuptime --listen --remote-expr --remote-send +"

@@ -1,11 +1,10 @@
-"""Reads `find`: what it lists, deletes, writes and runs."""
+"""Reads `find`: the files that it lists, deletes and writes, and the programs that it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 
 LEADING = frozenset({"-H", "-L", "-P", "-O0", "-O1", "-O2", "-O3"})
 PLAIN = frozenset(
@@ -89,7 +88,7 @@ FOUND = "{}"
 
 
 def read_find(words: Sequence[Word]) -> Reading:
-    """Return what `find` does below its folders.
+    """Return the uses of `find` below its folders.
 
     Args:
         words: its words, without the program itself.
@@ -139,7 +138,7 @@ def read_predicate(rest: list[Word], folders: list[Word], reading: Reading) -> N
 
 
 def read_run(name: str, rest: list[Word], folders: list[Word], reading: Reading) -> None:
-    """Take the program that `find` runs for what it finds, up to `;` or `+`."""
+    """Take the program that `find` runs for each file, up to `;` or `+`."""
     end = next((i for i, word in enumerate(rest) if ends_run(rest, i)), None)
     if end is None:
         reading.problems.append(f"{name} of find has no end")
@@ -164,9 +163,9 @@ def ends_run(words: list[Word], index: int) -> bool:
 
 
 def replace_found(word: Word, folders: list[Word]) -> list[Word]:
-    """Return what the program receives for a word: for `{}` any file below the folders."""
+    """Return a word as the program receives it: for `{}` any file below the folders."""
     if word.pattern:
-        # What the shell puts there, or the pattern itself, may hold `{}`.
+        # A name that the shell puts there, or the pattern itself, may hold `{}`.
         return [Word(word.text, None, many=True, unknown=True)]
     if word.value is None or FOUND not in word.value:
         return [word]

@@ -1,4 +1,4 @@
-"""Tells the forms of git that certainly only read, and how to run them so that they do.
+"""Recognizes the forms of git that certainly only read, and how to run them so that they do.
 
 Git runs programs that a repository names: hooks, pagers, monitors, filters. A read-only form is one
 of a short list with options that are listed too, and is run in an environment that turns these off.
@@ -73,7 +73,7 @@ SAFE_GIT_SETTINGS = (
     ("maintenance.auto", "false"),
     ("gc.auto", "0"),
 )
-"""Settings that turn off what a repository may have git run, by `-c` or by the environment."""
+"""Settings that turn off the programs that a repository may have git run, by `-c` or by the environment."""
 
 SAFE_GIT_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {
@@ -145,7 +145,7 @@ def is_read_only_git(argv: Sequence[str | None]) -> bool:
     """Whether the words are a listed form of git that only reads.
 
     Args:
-        argv: the program and its words; None for a word that only a run can tell.
+        argv: the program and its words; None for a word that is known only at run time.
 
     >>> is_read_only_git(["git", "log", "--oneline"]), is_read_only_git(["git", "log", "--output=f"])
     (True, False)
@@ -167,7 +167,7 @@ def is_read_only_git(argv: Sequence[str | None]) -> bool:
 
 
 def names_one_file(text: str) -> bool:
-    r"""Whether an operand of git is a revision or one file below the folder, as far as its text tells.
+    r"""Whether an operand of git is a revision or one file below the folder, as far as its text shows.
 
     A pattern such as `.e*` or `\.env`, and one that begins with a colon, names files that no rule sees.
     """
@@ -190,7 +190,7 @@ def leaves_folder(text: str) -> bool:
 
 
 def make_git_program(program: str) -> str:
-    """Return a script that stands before git: it turns off what a repository names, and calls git.
+    """Return a script that stands before git: it turns off the programs of a repository, and calls git.
 
     It refuses other forms, and `git diff` outside of a repository, which compares any two files.
 

@@ -1,4 +1,4 @@
-"""Reads `git`: whether a form only reads, what it may run, and which addresses it reaches."""
+"""Reads `git`: whether a form only reads, the programs that it may run, and the addresses that it reaches."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from adh.shell.code_options import is_code_option
 from adh.shell.git_forms import find_shown_file, is_read_only_git
 from adh.shell.network_programs import is_remote_path
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 
 COMMANDS = frozenset(
     [
@@ -122,7 +121,7 @@ RUNNING_SCHEMES = ("ext::", "fd::")
 
 
 def read_git(words: Sequence[Word]) -> Reading:
-    """Return what a form of `git` does.
+    """Return the reading of a form of `git`.
 
     Args:
         words: its words, without the program itself.

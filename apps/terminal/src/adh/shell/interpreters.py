@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adh.shell.option_forms import Form, read_arguments
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 from adh.shell.wrappers import add_line, take_values
 
 SAME_GRAMMAR = frozenset({"bash", "sh", "dash", "ash"})
@@ -49,7 +48,7 @@ INTERPRETERS = {
 
 
 def read_interpreter(name: str, words: Sequence[Word]) -> Reading | None:
-    """Return what a shell or an interpreter runs; None if the program is none.
+    """Return the code or file that a shell or an interpreter runs; None if the program is none.
 
     Args:
         name: the name of the program.
@@ -73,7 +72,7 @@ def read_interpreter(name: str, words: Sequence[Word]) -> Reading | None:
 
 
 def read_shell(name: str, words: Sequence[Word]) -> Reading:
-    """Return what a shell runs: the line of `-c`, a file, or its input."""
+    """Return the code that a shell runs: the line of `-c`, a file, or its input."""
     found = read_arguments(SHELL, words)
     reading = take_values(found)
     operands = found.operands

@@ -1,4 +1,4 @@
-"""Reads the programs that reach other machines: the addresses, and what is read and written here."""
+"""Reads the programs that reach other machines: the addresses, and the files that are read and written here."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from adh.shell.code_options import read_code_options
 from adh.shell.option_forms import Arguments, Form, read_arguments
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 from adh.shell.wrappers import add_line, take_values
 
 CURL = Form(
@@ -51,7 +50,7 @@ SENDERS = frozenset({"data", "cookie"})
 
 
 def read_curl(words: Sequence[Word]) -> Reading:
-    """Read `curl`: `@file` in what it sends is read."""
+    """Read `curl`: `@file` in the data that it sends is read."""
     found = read_arguments(CURL, words)
     reading = take_transfer(found)
     options = set(found.options)
@@ -83,7 +82,7 @@ def add_sent_file(role: str, word: Word, reading: Reading) -> None:
 
 
 def read_wget(words: Sequence[Word]) -> Reading:
-    """Read `wget`, which writes into its folder unless told otherwise."""
+    """Read `wget`, which writes into its folder unless an option names another one."""
     found = read_arguments(WGET, words)
     reading = take_transfer(found)
     if not any(role == "write" for role, _ in found.values):
@@ -92,7 +91,7 @@ def read_wget(words: Sequence[Word]) -> Reading:
 
 
 def read_ssh(words: Sequence[Word]) -> Reading:
-    """Read `ssh`: what it runs runs on the other machine, and is judged as if it were here."""
+    """Read `ssh`: its command runs on the other machine, and is judged as if it were here."""
     found = read_arguments(SSH, words)
     reading = take_values(found)
     host, *others = found.operands or [Word("", None, unknown=True)]

@@ -1,4 +1,4 @@
-"""Says what a program does to its operands, by the form of its options.
+"""Finds how a program uses its operands, by the form of its options.
 
 It sorts words into paths, names of variables and problems. It resolves nothing.
 """
@@ -22,7 +22,7 @@ RECURSIVE_GREP = frozenset({"-r", "-R", "--recursive", "--dereference-recursive"
 
 
 class Roles(Struct):
-    """The paths among the words of a program, with what it does to each, and the problems."""
+    """The paths among the words of a program, with the access to each, and the problems."""
 
     paths: list[tuple[Access, Word]]
     problems: list[str]
@@ -33,7 +33,7 @@ class Roles(Struct):
 
 
 def assign_roles(form: Form, found: Arguments) -> Roles:
-    """Return what a program does to the words that were found.
+    """Return how a program uses the words that were found.
 
     Args:
         form: the options of the program.

@@ -16,7 +16,7 @@ READING = frozenset({"", "plain", "read", "list", "names", "pattern", "patternfi
 
 
 class Form(Struct, frozen=True):
-    """The options of a program, and what its other words are.
+    """The options of a program, and the role of its other words.
 
     Args:
         options: one string: `-abc` are options without a value, `-n:ROLE` and `--name=ROLE` take
@@ -126,7 +126,7 @@ def read_arguments(form: Form, words: Sequence[Word]) -> Arguments:
 
 
 def add_unknown(described: Described, word: Word, found: Arguments) -> None:
-    """Add a word whose value only a run can tell, which may be an option."""
+    """Add a word whose value is known only at run time, which may be an option."""
     if word.home is None and word.prefix.startswith("-"):
         found.problems.append(f"the option {word.text!r} is known only when it runs")
         return

@@ -1,11 +1,13 @@
-"""The parts of a command line: words, redirections, assignments and simple commands.
+"""The parts of a command line, and the effects of a program as its words show them.
 
 These are plain values. They never hold a node of the syntax tree, a file or a process.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from adh.rules.facts import Access
 
 LONGEST_LINE = 65_536
 """How many bytes a command line may have. A longer one is a problem."""
@@ -19,13 +21,13 @@ class Word(Struct, frozen=True):
 
     Args:
         text: the word as the line has it.
-        value: what the program receives, without quotes; None if only a run can tell.
+        value: the text that the program receives, without quotes; None if it is known only at run time.
         prefix: how the value certainly begins, when `value` is None.
         home: the person whose home folder the word begins with: "" for `~` and `$HOME`, a name for
             `~name`, None for no such beginning. `value` and `prefix` then follow the home folder.
         pattern: whether the shell puts the names of files in place of the word.
-        unmatched: what the program receives when no file fits the pattern; None if only a run can
-            tell. It follows the home folder too.
+        unmatched: the text that the program receives when no file fits the pattern; None if it is known
+            only at run time. It follows the home folder too.
         many: whether the shell may make any number of words of it, or none.
         unknown: whether a part of it comes from a variable or a command, and not only from files.
     """
@@ -57,7 +59,7 @@ class Assignment(Struct, frozen=True):
 
     Args:
         name: the name of the variable.
-        value: what it is set to; None for an array.
+        value: its value; None for an array.
     """
 
     name: str
@@ -77,7 +79,7 @@ class FolderStep(Struct, frozen=True):
 
 
 Folders = frozenset[tuple[FolderStep, ...] | None]
-"""The ways by which a command may have come to its folder. None: only a run can tell."""
+"""The ways by which a command may have come to its folder. None: it is known only at run time."""
 
 START: Folders = frozenset({()})
 
@@ -113,3 +115,27 @@ class ParsedLine(Struct, frozen=True):
 
     commands: tuple[SimpleCommand, ...] = ()
     problem: str = ""
+
+
+class Reading(Struct):
+    """The effects of a program, as its words show them.
+
+    Args:
+        paths: the words that are paths, with the access to each.
+        problems: why the program cannot be judged by its words.
+        urls: the addresses that it reaches.
+        programs: the programs that it runs, each with its words.
+        lines: the command lines that it gives to a shell.
+        variables: the names of the variables that it sets for programs that it runs.
+        elsewhere: whether the programs that it runs work in another folder or on another machine.
+        read_only: whether it is a form of git that certainly only reads.
+    """
+
+    paths: list[tuple[Access, Word]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    programs: list[tuple[Word, ...]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    elsewhere: bool = False
+    read_only: bool = False

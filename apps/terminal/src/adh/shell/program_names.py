@@ -40,7 +40,7 @@ def is_system_program(word: Word) -> bool:
 
 
 def is_known_program(name: str) -> bool:
-    """Whether it is known what the words of a program mean, so that it may be judged by its name."""
+    """Whether the meaning of a program's words is known, so that it may be judged by its name."""
     return name in PROGRAMS or name in WRAPPERS or name in SPECIAL or name in READERS
 
 

@@ -1,4 +1,4 @@
-"""The programs whose words name files, as data: their options, and what they do to each file.
+"""The programs whose words name files, as data: their options, and their access to each file.
 
 A program that is not here has no known files. An option that is not here is a problem.
 """

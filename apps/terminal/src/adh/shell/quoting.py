@@ -1,10 +1,14 @@
-"""Removes the quotes of bash: backslashes, double quotes and `$'...'`.
+"""The quotes of a command: removed as bash does, split for a command without a shell, and written for a bash line.
 
-It knows characters alone, and never the tree. What bash would read otherwise raises QuotingError.
+It knows characters alone, and never the tree. A text that bash would read otherwise raises QuotingError. The judged
+words and the words that run must come from the same split: bash and `split_plain_words` read `#`, `$'...'` and a line
+break differently.
 """
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -139,7 +143,7 @@ def read_ansi_c(text: str) -> str:
 
 
 def read_ansi_c_escape(text: str, position: int) -> tuple[bytes, int]:
-    """Return what the escape after a backslash means, and where it ends."""
+    """Return the meaning of the escape after a backslash, and its end."""
     letter = text[position : position + 1]
     if letter in ANSI_C:
         return ANSI_C[letter].encode(), position + 1
@@ -153,7 +157,7 @@ def read_ansi_c_escape(text: str, position: int) -> tuple[bytes, int]:
             raise QuotingError(f"\\{letter} without a character in $'...'")
         encoded = bytes([code]) if letter == "x" else chr(code).encode()
         return encoded, position + 1 + len(digits)
-    # \cx and what bash adds later are rare enough for a person to read.
+    # \cx and the later additions of bash are rare enough for a person to read.
     raise QuotingError(f"\\{letter} in $'...'")
 
 
@@ -163,3 +167,40 @@ def take_digits(text: str, position: int, digits: str, longest: int) -> str:
     while end < min(len(text), position + longest) and text[end] in digits:
         end += 1
     return text[position:end]
+
+
+def split_plain_words(command: str) -> tuple[str, ...]:
+    """Return the words of a command that runs without a shell.
+
+    Raises:
+        ValueError: a quote is not closed.
+
+    >>> split_plain_words("cat # .env")
+    ('cat', '#', '.env')
+    """
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        raise ValueError("has a quote that is not closed") from None
+
+
+def quote_words(words: Sequence[str]) -> str:
+    r"""Return the bash line that runs a program with exactly these words. Every word is quoted.
+
+    >>> quote_words(["a=b", "it's"])
+    "'a=b' 'it'\\''s'"
+    """
+    return " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+
+
+def make_bash_line(command: str, *, shell: bool) -> str:
+    """Return the bash line that has the effect of a command.
+
+    Args:
+        command: the command.
+        shell: whether bash reads it; otherwise its words are run as they are.
+
+    Raises:
+        ValueError: it runs without a shell, and a quote is not closed.
+    """
+    return command if shell else quote_words(split_plain_words(command))

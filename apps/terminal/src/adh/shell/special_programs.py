@@ -16,8 +16,7 @@ from adh.shell.network_programs import (
     read_wget,
 )
 from adh.shell.option_forms import Form, read_arguments
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 from adh.shell.text_programs import read_awk, read_sed
 from adh.shell.wrappers import add_program, take_values
 
@@ -35,7 +34,7 @@ DD_WRITES = "of"
 
 
 def read_special(name: str, words: Sequence[Word]) -> Reading | None:
-    """Return what a program with its own grammar does; None if it has none.
+    """Return the reading of a program with its own grammar; None if it has none.
 
     Args:
         name: the name of the program.

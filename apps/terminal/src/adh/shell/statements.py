@@ -1,7 +1,8 @@
 """Reads the statements of a syntax tree and lists every simple command in them.
 
-It follows the working folder as far as `cd` can be followed. It never skips a node that it does not
-know: such a node is a problem of the line.
+It follows the working folder through `cd` and `pushd`, as far as the words show it, and never looks at the disk:
+a `cd` may fail, so both folders are possible afterwards. It never skips a node that it does not know: such a node
+is a problem of the line.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from collections.abc import Callable, Sequence
 
 from tree_sitter import Node
 
-from adh.shell.folder_changes import change_folders, may_change_folder
-from adh.shell.keyword_options import find_keyword_problem
 from adh.shell.parsed_line import (
     START,
     Assignment,
     Folders,
+    FolderStep,
     Redirection,
     SimpleCommand,
     Word,
@@ -79,7 +79,7 @@ class StatementReader:
         self.problem = ""
         self._source = source
         self._folders: Folders = START
-        # The folders if the last statement succeeded, which is what `&&` continues with.
+        # The folders if the last statement succeeded, which `&&` continues with.
         self._success: Folders = START
         self._redirects: dict[int, list[Node]] = {}
         self._handlers: dict[str, Callable[[Node], None]] = {
@@ -105,7 +105,7 @@ class StatementReader:
 
     def _read(self, node: Node) -> None:
         if node.type in ONE_LINE:
-            self._note_problem(find_break_problem(node, self._source))
+            self._record_problem(find_break_problem(node, self._source))
         handler = self._handlers.get(node.type)
         if handler is None:
             self._scan(node)
@@ -114,7 +114,7 @@ class StatementReader:
         if node.type not in ("list", "command", "redirected_statement"):
             self._success = self._folders
 
-    def _note_problem(self, problem: str) -> None:
+    def _record_problem(self, problem: str) -> None:
         self.problem = self.problem or problem
 
     def _add(
@@ -157,7 +157,7 @@ class StatementReader:
     def _check_comment(self, node: Node) -> None:
         before = self._source[: node.start_byte].replace(b"\\\n", b"")[-1:]
         if before and before not in b" \t\n;&|()<>`":
-            self._note_problem("a comment within a word")
+            self._record_problem("a comment within a word")
 
     def _read_list(self, node: Node) -> None:
         left, *others = [child for child in node.children if child.type != "comment"]
@@ -182,8 +182,8 @@ class StatementReader:
             if node.type == "pipeline":
                 self._folders = before
             if child.type == "`" and ("\\" in get_text(node) or get_text(node).count("`") > 2):
-                # The first backquote ends it for bash, whatever quotes stand around it.
-                self._note_problem("a backslash or a quoted backquote within backquotes")
+                # The first backquote ends it for bash, in any quotes.
+                self._record_problem("a backslash or a quoted backquote within backquotes")
             if child.type in ("$(", "`", "<(", ">(", "|", "|&") or get_text(child).strip() == "`":
                 continue
             if node.type == "command_substitution" and child.type in ("file_redirect", "$"):
@@ -460,3 +460,96 @@ class StatementReader:
             name = next((c for c in node.children if c.type == "variable_name"), None)
             if name is not None:
                 self._add(node, (), assignments=(Assignment(get_text(name), None),))
+
+
+OPTIONS = {"time": ("-p", "--"), "coproc": ()}
+"""The options of bash after each word of its grammar, in this order and without quotes."""
+
+
+def find_keyword_problem(
+    words: Sequence[Word], groups: Sequence[Sequence[Node]], redirects: Sequence[Node]
+) -> str:
+    """Return why the program after bash's word `time` or `coproc` is not certain, or nothing.
+
+    After these, a word that begins with a dash is itself the program: `time -p -p` runs `-p`. The program
+    `time`, which bash runs after a pipe, has other options.
+
+    Args:
+        words: the words of a command that sets no variables.
+        groups: the nodes of its words.
+        redirects: the nodes of its redirections.
+    """
+    taken = 0
+    while taken < len(words) and words[taken].text in OPTIONS:
+        options = OPTIONS[words[taken].text]
+        taken += 1
+        for option in options:
+            taken += taken < len(words) and words[taken].text == option
+    starts = [group[0].start_byte for group in groups]
+    places = [redirect.start_byte for redirect in redirects]
+    if not taken or any(place < starts[0] for place in places):
+        # After a redirection it is a program, as any other word.
+        return ""
+    following = words[taken : taken + 1]
+    if following and (following[0].value or following[0].prefix).startswith("-"):
+        return f"{following[0].text!r} is an option or the program that is run"
+    if any(place < starts[taken - 1] for place in places):
+        return "a redirection before an option of the shell's grammar"
+    return ""
+
+
+CHANGING = frozenset({"cd", "pushd", "popd"})
+PASSING = frozenset({"builtin", "command", "eval", "source", "."})
+MOST_FOLDERS = 16
+
+
+def may_change_folder(node: Node) -> bool:
+    """Whether a command below the node changes the folder; a name in quotes counts as one."""
+    for inner in walk_nodes(node):
+        if inner.type == "command_name":
+            text = get_text(inner).replace("\\", "").strip("'\"")
+            if text in CHANGING or text in PASSING or not text.replace("_", "a").isalnum():
+                return True
+    return False
+
+
+def change_folders(words: Sequence[Word], folders: Folders) -> tuple[Folders, Folders]:
+    """Return the possible folders after a command, and those after its success."""
+    if not words:
+        return folders, folders
+    name, rest = words[0].value, list(words[1:])
+    if name in ("builtin", "command") and rest and rest[0].value in CHANGING:
+        name, rest = rest[0].value, rest[1:]
+    if name in ("eval", "source", ".", "popd"):
+        return folders | {None}, folders | {None}
+    if name not in CHANGING:
+        return folders, folders
+    step = read_change(name or "", rest)
+    changed: Folders = frozenset(
+        None if step is None or way is None else (*way, step) for way in folders
+    )
+    if len(folders | changed) > MOST_FOLDERS:
+        return frozenset({None}), frozenset({None})
+    return folders | changed, changed
+
+
+def read_change(name: str, words: list[Word]) -> FolderStep | None:
+    """Return the change that the words of `cd` or `pushd` make; None if it is known only at run time."""
+    physical = False
+    while words and words[0].value in ("-P", "-L", "-e", "--", "-"):
+        option = words.pop(0).value
+        if option == "-":
+            return None
+        physical = physical or option == "-P"
+        if option == "--":
+            break
+    if not words:
+        return FolderStep(None, physical) if name == "cd" else None
+    target = words[0]
+    if len(words) > 1 or target.value is None:
+        return None
+    if target.home:
+        return None
+    if target.home is None and target.value[:1] in ("-", "+", ""):
+        return None
+    return FolderStep(target, physical)

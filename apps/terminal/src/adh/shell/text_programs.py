@@ -1,12 +1,11 @@
-"""Reads the little languages of `sed` and `awk`: only what certainly runs and writes nothing."""
+"""Reads the little languages of `sed` and `awk`: only scripts that certainly run nothing and write nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from adh.shell.option_forms import Form, read_arguments
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 from adh.shell.wrappers import take_values
 
 SED = Form(
@@ -23,7 +22,7 @@ SED_COMMANDS = frozenset("pdqQnNgGhHxDPl=")
 SED_FLAGS = frozenset("gpiIm0123456789")
 SED_SPACES = " \t"
 SED_ENDS = ";\n}"
-# What awk writes, runs or reads by itself; `>` compares too, but is not worth telling apart.
+# Signs of awk that it writes, runs or reads by itself; `>` compares too, but need not be distinguished.
 AWK_ACTS = ("system", "|", ">", "getline", "@", "close", "fflush", "ENVIRON")
 
 

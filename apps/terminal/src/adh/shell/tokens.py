@@ -1,7 +1,7 @@
 r"""Splits a command line into tokens by the rules of bash, character by character.
 
-It is the second reader of a line, beside the grammar, and knows nothing of the first one. What it
-cannot split for certain raises TokenError. It never decides what a command does.
+It is the second reader of a line, beside the grammar, and knows nothing of the first one. A text that it
+cannot split for certain raises TokenError. It never decides about a command.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Token(Struct, frozen=True):
     """A token of a line.
 
     Args:
-        kind: what it is; a "document" is the text of a here-document with its end.
+        kind: its kind; a "document" is the text of a here-document with its end.
         start: where it begins, in bytes.
         end: where it ends.
         level: a number that all tokens share that bash reads in one go, such as those within one `$(...)`.
@@ -55,7 +55,7 @@ class Case(Struct):
     """A `case` that is open.
 
     Args:
-        state: what comes next: its word, `in`, a pattern or commands.
+        state: the next part: its word, `in`, a pattern or commands.
     """
 
     state: Literal["word", "in", "pattern", "body"] = "word"
@@ -68,7 +68,7 @@ class CommandLevel(Struct):
         number: the number of the level.
         begins: whether a command may begin here, so that a word may be a keyword.
         opened: the open parentheses and cases.
-        head: what comes next in the head of a loop or a function.
+        head: the next part in the head of a loop or a function.
         after_redirection: whether the next word is the target of a redirection.
     """
 
@@ -273,7 +273,7 @@ class Tokenizer(WordScanner):
         self._move_on(text, level)
 
     def _move_on(self, text: str, level: CommandLevel) -> None:
-        """Note what may follow a word that is no keyword."""
+        """Record the tokens that may follow a word that is no keyword."""
         innermost = level.opened[-1] if level.opened else None
         if innermost is not None and innermost.state == "word":
             innermost.state = "in"
@@ -324,7 +324,7 @@ class Tokenizer(WordScanner):
             level.opened.pop()
 
     def _read_test(self, level: CommandLevel) -> None:
-        """Read what follows `[[` up to its `]]`."""
+        """Read the condition after `[[` up to its `]]`."""
         self._levels += 1
         inner = CommandLevel(self._levels, begins=False, opened=[])
         is_pattern = False

@@ -20,9 +20,9 @@ ARITHMETIC_TEST_OPERATORS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 NAME_TEST_OPERATORS = frozenset({"-v", "-R"})
 HARMLESS_SPECIALS = frozenset({"#", "?", "$", "!"})
 UNQUOTED = frozenset({"simple_expansion", "expansion", "command_substitution"})
-# What may follow the delimiter of a here-document without being a part of it.
+# The text that may follow the delimiter of a here-document without being a part of it.
 HEREDOC_FOLLOWERS = frozenset([bytes([one]) for one in b" \t\n;&|<>()"])
-# What may follow the value of an assignment without being a part of it; a backslash is checked elsewhere.
+# The text that may follow the value of an assignment without being a part of it; a backslash is checked elsewhere.
 AFTER_ASSIGNMENT = frozenset([b"", *(bytes([one]) for one in b" \t\n;&|)<>`")])
 CODE = "bash evaluates the value of a variable as an expression there"
 
@@ -53,7 +53,7 @@ def find_expansion_problem(node: Node) -> str:
 
 
 def find_parted_problem(node: Node) -> str:
-    """Return why a node is not what the tree says, since its parts do not touch; or nothing.
+    """Return why a node is not as the tree shows it, since its parts do not touch; or nothing.
 
     In `x=$ rm` the tree has an expansion of `rm`, and bash sets x to a dollar and runs `rm`.
     """
@@ -62,7 +62,7 @@ def find_parted_problem(node: Node) -> str:
 
 
 def find_assignment_problem(node: Node, source: bytes) -> str:
-    """Return why an assignment is not what the tree says, or nothing."""
+    """Return why an assignment is not as the tree shows it, or nothing."""
     if source[node.end_byte : node.end_byte + 1] not in AFTER_ASSIGNMENT:
         return "an assignment that goes on after its value"
     return find_parted_problem(node)
@@ -105,7 +105,7 @@ def find_test_problem(node: Node) -> str:
                 return CODE
         if single and inner.type in UNQUOTED and not is_harmless_in_test(inner):
             return CODE
-        # What is an operator in [[ is a redirection or another command in [.
+        # An operator in [[ is a redirection or another command in [.
         if single and inner.type in ("<", ">", "&&", "||", "(", ")", "<=", ">="):
             return f"{text!r} within [ ]"
     if single and "\n" in get_text(node):

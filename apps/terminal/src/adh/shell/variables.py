@@ -1,4 +1,4 @@
-"""Which variables a line may set without changing what programs do, as data.
+"""The variables that a line may set without changing how programs work, as data.
 
 Names that are not listed are not safe: many programs read options, paths and commands from variables.
 """
@@ -65,7 +65,7 @@ def is_safe_value(name: str, value: str | None) -> bool:
 
     Args:
         name: the name of the variable.
-        value: its value; None if only a run can tell.
+        value: its value; None if it is known only at run time.
 
     >>> is_safe_value("LC_ALL", "C.UTF-8"), is_safe_value("LC_ALL", "zh_CN.GBK")
     (True, False)

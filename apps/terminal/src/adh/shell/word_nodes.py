@@ -1,6 +1,6 @@
 """Reads the words of a command from the nodes of its syntax tree.
 
-It reads quotes and expansions. It never decides what a command does.
+It reads quotes and expansions. It never decides about a command.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def group_words(nodes: Iterable[Node], source: bytes) -> list[list[Node]]:
 
 
 def read_words(nodes: Sequence[Node]) -> tuple[Word, ...]:
-    """Return what the nodes of one word make, usually one word.
+    """Return the words of the nodes of one word, usually one.
 
     Raises:
         QuotingError: bash would read the text otherwise.

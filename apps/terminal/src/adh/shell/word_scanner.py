@@ -1,6 +1,6 @@
 r"""Passes over the parts of a word by the rules of bash: quotes, expansions and substitutions.
 
-It knows characters alone, and never the tree. What bash may end elsewhere raises TokenError.
+It knows characters alone, and never the tree. A part that bash may end elsewhere raises TokenError.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WordScanner(ABC):
     """
 
     def __init__(self, source: bytes) -> None:
-        # One character for each byte: what matters is ASCII.
+        # One character for each byte: only ASCII matters.
         self._text = source.decode("latin-1")
         self._end = len(self._text)
         self._position = 0
@@ -90,7 +90,7 @@ class WordScanner(ABC):
         if self._depth > DEEPEST_TOKENS:
             raise TokenError("the line is nested too deeply")
 
-    def _note(self, kind: QuoteKind, start: int, *, inner: bool) -> None:
+    def _record(self, kind: QuoteKind, start: int, *, inner: bool) -> None:
         self.quotes.append(Quote(kind, start, self._position, inner))
 
     def _pass_piece(self, *, inner: bool) -> None:
@@ -120,7 +120,7 @@ class WordScanner(ABC):
         if end < 0:
             raise TokenError("a quote without its end")
         self._position = end + 1
-        self._note("raw_string", start, inner=inner)
+        self._record("raw_string", start, inner=inner)
 
     def _pass_ansi_c(self, *, inner: bool) -> None:
         start = self._position
@@ -130,7 +130,7 @@ class WordScanner(ABC):
                 raise TokenError("a quote without its end")
             self._position += 2 if self._peek() == "\\" else 1
         self._take("'")
-        self._note("ansi_c_string", start, inner=inner)
+        self._record("ansi_c_string", start, inner=inner)
 
     def _pass_string(self, *, inner: bool) -> None:
         start = self._position
@@ -149,10 +149,10 @@ class WordScanner(ABC):
                 self._position += 1
         self._take('"')
         self._depth -= 1
-        self._note("string", start, inner=inner)
+        self._record("string", start, inner=inner)
 
     def _pass_backquotes(self, *, inner: bool) -> None:
-        """Pass over commands in backquotes: bash looks for the second one before it reads what is between."""
+        """Pass over commands in backquotes: bash looks for the second one before it reads the text between."""
         start = self._position
         end = self._text.find("`", start + 1, self._end)
         if end < 0:
@@ -164,7 +164,7 @@ class WordScanner(ABC):
         self._read_commands("`")
         self._position, self._end = end, line_end
         self._take("`")
-        self._note("command_substitution", start, inner=inner)
+        self._record("command_substitution", start, inner=inner)
 
     def _pass_dollar(self, *, inner: bool, quoted: bool) -> None:
         following = self._peek(1)
@@ -174,7 +174,7 @@ class WordScanner(ABC):
             start = self._position
             self._position += 2 if following == "[" else 3
             self._pass_arithmetic("]" if following == "[" else "))")
-            self._note("arithmetic_expansion", start, inner=inner)
+            self._record("arithmetic_expansion", start, inner=inner)
         elif following == "(":
             self._pass_commands("command_substitution", 2, ")", inner=inner)
         elif following == "{":
@@ -196,7 +196,7 @@ class WordScanner(ABC):
         self._position += length
         self._read_commands(close)
         self._take(close)
-        self._note(kind, start, inner=inner)
+        self._record(kind, start, inner=inner)
 
     def _pass_expansion(self, *, inner: bool, quoted: bool) -> None:
         """Pass over `${...}`: the first closing brace without quotes ends it."""
@@ -209,7 +209,7 @@ class WordScanner(ABC):
             if self._position >= self._end:
                 raise TokenError("an expansion without its end")
             if self._looks_at("$'") or (quoted and self._peek() == "'"):
-                # Whether this is a quote depends on what is around it and on the version of bash.
+                # Whether this is a quote depends on the text around it and on the version of bash.
                 raise TokenError("a quote within an expansion")
             if self._looks_at("<(") or self._looks_at(">("):
                 raise TokenError("a process substitution within an expansion")
@@ -219,10 +219,10 @@ class WordScanner(ABC):
             self._pass_piece(inner=True)
         self._take("}")
         self._depth -= 1
-        self._note("expansion", start, inner=inner)
+        self._record("expansion", start, inner=inner)
 
     def _pass_arithmetic(self, close: str, separator: str = "") -> None:
-        """Pass over an expression of simple signs and what closes it."""
+        """Pass over an expression of simple signs and its end."""
         opened = 0
         while True:
             found = ARITHMETIC.match(self._text, self._position, self._end)
@@ -239,7 +239,7 @@ class WordScanner(ABC):
         self._take(close)
 
     def _pass_subscript(self) -> None:
-        """Pass over `[...]` after a name: bash may read it up to its end, whatever stands in it."""
+        """Pass over `[...]` after a name: bash may read it up to its end, with anything in it."""
         found = PLAIN_SUBSCRIPT.match(self._text, self._position + 1, self._end)
         if found is None:
             raise TokenError("a bracket after a name without its plain end")

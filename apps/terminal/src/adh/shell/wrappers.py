@@ -1,6 +1,6 @@
 """Sees through the programs that run another program, such as `env`, `sudo` and `xargs`.
 
-What cannot be seen through for certain is a problem.
+A wrapper that cannot be seen through for certain is a problem.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Final
 
 from adh.shell.operand_roles import Roles, add_value
 from adh.shell.option_forms import Arguments, Form, read_arguments
-from adh.shell.parsed_line import Word
-from adh.shell.reading import Reading
+from adh.shell.parsed_line import Reading, Word
 from adh.shell.variables import is_safe_value
 
 UNKNOWN_OPERANDS: Final = Word("...", None, many=True)
@@ -137,7 +136,7 @@ WATCH = Form(
 
 
 def read_wrapper(name: str, words: Sequence[Word]) -> Reading | None:
-    """Return what a wrapper runs; None if the program is none.
+    """Return the program that a wrapper runs; None if the program is none.
 
     Args:
         name: the name of the program.
@@ -191,7 +190,7 @@ def add_line(reading: Reading, words: Sequence[Word], *, to_bash: bool = False) 
     """Add a command line that a shell is given as these words.
 
     Args:
-        reading: what is added to.
+        reading: the reading that is added to.
         words: the words of the line.
         to_bash: whether the shell is certainly bash, as which every line is read.
     """
@@ -207,7 +206,7 @@ def add_line(reading: Reading, words: Sequence[Word], *, to_bash: bool = False) 
 
 
 def add_variable(reading: Reading, word: Word) -> None:
-    """Add a variable that is set for what is run."""
+    """Add a variable that is set for the program that is run."""
     name, _, value = (word.value or word.prefix).partition("=")
     reading.variables.append(name)
     if not is_safe_value(name, value if word.value is not None else None):

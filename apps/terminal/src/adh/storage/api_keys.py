@@ -157,7 +157,7 @@ class ApiKeys:
         def run() -> None:
             try:
                 results.append(work())
-            except Exception as error:  # noqa: BLE001  # REASON: a backend raises what it likes
+            except Exception as error:  # noqa: BLE001  # REASON: a backend raises any exception
                 failures.append(error)
 
         thread = threading.Thread(target=run, name="adh-keychain", daemon=True)
@@ -192,7 +192,7 @@ def list_key_variables() -> tuple[str, ...]:
 
 
 def explain_missing_key(provider: str) -> str:
-    """Return what to set so that a provider can be used. Raises ConfigurationError.
+    """Return how to set the key of a provider. Raises ConfigurationError.
 
     >>> explain_missing_key("gemini")
     'Set GEMINI_API_KEY or GOOGLE_API_KEY, in the environment or in a .env file.'

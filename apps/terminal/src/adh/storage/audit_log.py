@@ -54,7 +54,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rule: the rule that decided, with its file and line.
         level: the supervision.
         risk: the risk.
-        decision: what was decided or what came of it, such as "allowed", "denied", "success".
+        decision: the decision about it or its outcome, such as "allowed", "denied", "success".
         decided_by: who said so: "rule", "person", "timeout", "--yes", "remembered".
         reason: why.
         checks: the safety checks, such as "backup: passed".
@@ -112,7 +112,7 @@ class AuditLog:
 
     Args:
         path: its file.
-        redact_patterns: regular expressions; what they match is not written.
+        redact_patterns: regular expressions; text that they match is not written.
         secrets: known secrets, such as API keys; they are not written.
     """
 

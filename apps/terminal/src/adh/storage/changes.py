@@ -1,7 +1,7 @@
-"""Changes: what the file tools changed in a project, with the old contents, so that a turn can be undone.
+"""Changes of the file tools in a project, with the old contents, so that a turn can be undone.
 
 A change and the old content are on disk before the file is touched. Contents are stored by their digests.
-Commands are not covered: what a command writes is not known. This module must never undo a change to a
+Commands are not covered: their writes are not known. This module must never undo a change to a
 file that somebody changed since.
 """
 
@@ -166,7 +166,7 @@ class ChangeStore:
         return tuple(one for one in self.list_changes(session, turn) if one.turn == turn)
 
     def delete_session(self, session: str) -> None:
-        """Delete what is stored of a conversation.
+        """Delete everything stored of a conversation.
 
         Raises:
             StorageError: it cannot be deleted.
@@ -180,7 +180,7 @@ class ChangeStore:
             raise StorageError(folder, *explain_os_error(error)) from error
 
     def delete_before(self, time: datetime) -> int:
-        """Delete what is stored of conversations that changed nothing since, and return how many.
+        """Delete everything stored of conversations without a change since, and return how many they were.
 
         Args:
             time: the time, with its zone.

@@ -27,12 +27,12 @@ _NEW_MODE = 0o644
 
 
 class FileUndo(Struct, frozen=True, kw_only=True):
-    """What an undo does to one file.
+    """The effect of an undo on one file.
 
     Args:
         path: the absolute path.
         action: restore its old content, delete it, or nothing, as it is already as it was.
-        found: the digest of what is there now, or "absent".
+        found: the digest of the present content, or "absent".
         content: the digest of the old content, or "absent".
         mode: the old permission bits.
     """
@@ -57,12 +57,12 @@ class UndoConflict(Struct, frozen=True):
 
 
 class FilesPlan(Struct, frozen=True, kw_only=True):
-    """What an undo would do. With conflicts, it must not be done.
+    """The plan of an undo. One with conflicts must not be carried out.
 
     Args:
         session: the conversation.
         changes: the ids of the changes that it undoes.
-        files: what it does to each file.
+        files: the effect on each file.
         folders: folders that are removed if they are empty, inner ones first.
         conflicts: the files that cannot be undone.
     """
@@ -75,7 +75,7 @@ class FilesPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_undo(store: ChangeStore, session: str, first_turn: int) -> FilesPlan:
-    """Return what it takes to undo the changes of a turn and of all later ones.
+    """Return the plan to undo the changes of a turn and of all later ones.
 
     Args:
         store: the changes.
@@ -122,7 +122,7 @@ def _plan_file(path: str, history: list[FileChange]) -> FileUndo | UndoConflict:
     links = itertools.pairwise(history)
     if any(earlier.after != later.before for earlier, later in links):
         return UndoConflict(path, "was changed by somebody else between two changes of the agent")
-    # A crash between the record and the write leaves what was there before.
+    # A crash between the record and the write leaves the old content.
     if found not in (history[-1].after, history[-1].before):
         return UndoConflict(path, "was changed by somebody else since")
     action: Literal["restore", "delete"] = "delete" if content == ABSENT else "restore"
@@ -132,7 +132,7 @@ def _plan_file(path: str, history: list[FileChange]) -> FileUndo | UndoConflict:
 def undo_changes(
     store: ChangeStore, pending: PendingWrites, plan: FilesPlan, at: datetime
 ) -> tuple[str, ...]:
-    """Do what a plan says, and return the paths that changed.
+    """Carry out a plan, and return the paths that changed.
 
     Args:
         store: the changes.

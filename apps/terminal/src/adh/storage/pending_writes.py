@@ -1,4 +1,4 @@
-"""Temporary files that are about to replace files of a project, so that a later start removes what a crash left.
+"""Temporary files that are about to replace files of a project, so that a later start removes those of a crash.
 
 Each has a note in a folder of its own, on disk before the temporary file exists. This module must never
 remove a file that no note names.

@@ -91,7 +91,7 @@ class Places(Struct, frozen=True, kw_only=True):
 
     @property
     def changes(self) -> Path:
-        """What the agent changed in files, for undo."""
+        """The folder of the agent's changes to files, for undo."""
         return self.data / "changes"
 
     @property

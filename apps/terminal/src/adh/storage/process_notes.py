@@ -1,4 +1,4 @@
-"""Names a running process in a note, so that a later start can tell whether it still runs.
+"""Names a running process in a note, so that a later start can find out whether it still runs.
 
 The number alone is not enough: a process that ended keeps its number until its parent has asked how it ended,
 and another process may get the number afterwards. This module must never signal a process.
@@ -15,7 +15,7 @@ _ENDED = (b"Z", b"X")
 
 
 def describe_own_process() -> dict[str, int]:
-    """Return what a note has about this process: its number, and when it started, in ticks since the boot.
+    """Return a note about this process: its number, and when it started, in ticks since the boot.
 
     The start is 0 on a system without `/proc`.
     """

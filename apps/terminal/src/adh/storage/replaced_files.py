@@ -1,4 +1,4 @@
-"""Replaces and removes files of a project, whole or not at all, and only if they are what they were judged to be.
+"""Replaces and removes files of a project, whole or not at all, and only if they are as they were judged.
 
 It must never follow a symbolic link, and must never write before the change is recorded.
 """
@@ -34,11 +34,11 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def check_content(entry: Entry, expected: str | None) -> None:
-    """Check that a file is what it was when the change was planned.
+    """Check that a file is as it was when the change was planned.
 
     Args:
         entry: the file.
-        expected: its digest, or "absent"; None for whatever it is.
+        expected: its digest, or "absent"; None for any content.
 
     Raises:
         ChangedContentError: it is not.

@@ -1,4 +1,4 @@
-"""Settings: what the person set, in `config.json`. An error names the file, the field and the fix.
+"""The settings of the person, in `config.json`. An error names the file, the field and the fix.
 
 This module must never save an API key, and must never put a wrong value into an error.
 """
@@ -33,8 +33,8 @@ class SettingsError(StorageError):
     Args:
         path: the file.
         field: the field, such as "session.retention_days"; empty if the whole file is meant.
-        problem: what is wrong; never the value.
-        fix: what to do.
+        problem: the problem; never the value.
+        fix: the instruction that solves it.
     """
 
     def __init__(self, path: str | Path, field: str, problem: str, fix: str) -> None:
@@ -47,11 +47,11 @@ class SettingsError(StorageError):
 
 
 class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of what is kept of conversations.
+    """The settings of saved conversations.
 
     Args:
         capture: whether conversations are saved.
-        redact_patterns: regular expressions; what they match is never saved.
+        redact_patterns: regular expressions; text that they match is never saved.
         retention_days: when a conversation is deleted; None keeps all.
         token_limit: how many tokens a conversation may use; None for any number.
     """
@@ -63,7 +63,7 @@ class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the person set.
+    """The settings of the person.
 
     Args:
         model: the model or its alias, such as "gemini:gemini-2.5-flash".
@@ -72,7 +72,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         auto_scroll: whether the chat follows its end.
         temperature: from 0 to 2; None for the model's own.
         max_tokens: the longest reply, in tokens; None for the model's own limit.
-        session: what is kept of conversations.
+        session: the settings of saved conversations.
     """
 
     model: Words = "gemini:gemini-2.5-flash"

@@ -1,4 +1,4 @@
-"""What can go wrong with a file of the program. An error names the file, the problem and the fix."""
+"""Errors of the program's files. Each names the file, the problem and the fix."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class StorageError(Exception):
 
     Args:
         path: the file or folder.
-        problem: what is wrong with it, as the rest of a sentence about it.
-        fix: what to do, as a sentence without its full stop.
+        problem: the problem, as the rest of a sentence about the file.
+        fix: the instruction that solves it, as a sentence without its full stop.
     """
 
     def __init__(self, path: str | Path, problem: str, fix: str) -> None:
@@ -48,7 +48,7 @@ class LinkInPathError(ProjectFileError):
 
 
 class ChangedContentError(ProjectFileError):
-    """A file is not what it was when its change was planned."""
+    """A file is not as it was when its change was planned."""
 
 
 def explain_os_error(error: OSError) -> tuple[str, str]:

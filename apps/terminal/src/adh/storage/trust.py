@@ -89,7 +89,7 @@ class TrustedFolders:
 
 
 def identify_folder(folder: Path) -> TrustedFolder:
-    """Return what recognizes a folder. Raises OSError."""
+    """Return the mark by which a folder is recognized. Raises OSError."""
     resolved = Path(os.path.realpath(folder))
     found = resolved.stat()
     return TrustedFolder(str(resolved), found.st_dev, found.st_ino)

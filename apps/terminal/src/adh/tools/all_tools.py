@@ -1,6 +1,6 @@
-"""All tools of the program but the delegation, which the agents add.
+"""All tools of the program but the delegation, which the agents add, and those that a provider runs itself.
 
-It must never add a tool without its effects.
+It must never add a tool without its effects, and must never imitate a tool of a provider that has none.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from adh.tools.file_readers import FileReaders
 from adh.tools.file_writers import FileWriters
 from adh.tools.tool_registry import TOOL_EFFECTS, ToolRegistry, ToolSpec
 from adh.tools.tools_context import ToolsContext
+from holdfast.models import HostedTool, WebFetch, WebSearch, find_preset
 from holdfast.tools import Tool, as_tool
 
 _TAGS = {"execute_command": ("commands",), "fetch_url": ("web",)}
@@ -20,7 +21,7 @@ def make_registry(context: ToolsContext) -> ToolRegistry:
     """Return the registry of the tools.
 
     Args:
-        context: what the tools work with.
+        context: the parts that the tools work with.
     """
     groups = (FileReaders, FileWriters, CommandTools, FetchTools)
     return ToolRegistry(
@@ -38,6 +39,31 @@ def make_tools(context: ToolsContext) -> tuple[Tool, ...]:
     """Return the tools for an agent.
 
     Args:
-        context: what the tools work with.
+        context: the parts that the tools work with.
     """
     return tuple(spec.handler for spec in make_registry(context))
+
+
+_SEARCHING = frozenset({"openai_responses", "anthropic", "gemini"})
+_FETCHING = frozenset({"anthropic", "gemini"})
+
+
+def find_hosted_tools(provider: str) -> tuple[HostedTool, ...]:
+    """Return the tools that a provider runs itself.
+
+    Args:
+        provider: its name, such as "gemini".
+
+    Raises:
+        ConfigurationError: there is no such provider.
+
+    >>> [hosted.name for hosted in find_hosted_tools("gemini")], find_hosted_tools("groq")
+    (['web_search', 'web_fetch'], ())
+    """
+    wire = find_preset(provider).wire
+    found: list[HostedTool] = []
+    if wire in _SEARCHING:
+        found.append(WebSearch())
+    if wire in _FETCHING:
+        found.append(WebFetch())
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""The environment of a command: that of the program, without secrets and without what changes other programs.
+"""The environment of a command: that of the program, without secrets and without variables that change other programs.
 
 It must never pass an API key or a token on.
 """

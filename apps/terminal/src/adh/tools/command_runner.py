@@ -14,9 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from adh.tools.bounded_output import BoundedOutput
 from adh.tools.command_environment import COMMAND_MARK
-from adh.tools.live_output import LiveOutput, Stream
+from adh.tools.live_output import BoundedOutput, LiveOutput, Stream
 from adh.tools.process_end import NO_LEADER, end_processes, kill_processes_now
 
 _BLOCK = 1 << 16
@@ -109,7 +108,7 @@ async def _start(command: Command) -> Process:
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
-            # The folder that was opened, whatever its path leads to by now.
+            # The folder that was opened, even if its path leads elsewhere by now.
             cwd=f"{_OPEN_FILES}/{command.folder}" if _HAS_PROC else command.folder_path,
             env={**command.environ, COMMAND_MARK: command.mark},
             start_new_session=True,

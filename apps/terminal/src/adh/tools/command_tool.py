@@ -1,27 +1,40 @@
 """The tool execute_command.
 
 It must never run a line in another shell than bash: the rules judged it as bash reads it.
+
+The rules let the read-only forms of git run unasked, and a hostile repository names programs in its settings. A
+line whose uses of git are all such forms finds another `git` first in its search path, which adds options and
+calls the real one. A line that does more with git is never changed: a person agreed to that as it is.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
 
-from adh.shell.plain_words import make_bash_line, split_plain_words
+from adh.shell.command_line import parse_command_line
+from adh.shell.git_forms import (
+    SAFE_GIT_ENVIRONMENT,
+    is_read_only_git,
+    make_git_program,
+)
+from adh.shell.quoting import make_bash_line, split_plain_words
+from adh.shell.uses import find_uses
 from adh.storage.call_context import CallContext
 from adh.storage.path_steps import open_folder, open_parent
+from adh.storage.private_files import read_private_file, replace_private_file
 from adh.tools.command_environment import make_environment
 from adh.tools.command_runner import Command, CommandEnd, find_shell, run_command
 from adh.tools.failure_words import raise_as_tool_error
 from adh.tools.judged_paths import find_approval, find_judged_path
 from adh.tools.live_output import LiveOutput
-from adh.tools.safe_git import make_git_environment, only_reads_with_git
 from adh.tools.tools_context import ToolsContext
 from holdfast import tool
 from holdfast.tools import ToolContext, ToolError
@@ -39,7 +52,7 @@ class CommandTools:
     """The tool that runs commands.
 
     Args:
-        context: what the tools work with.
+        context: the parts that the tools work with.
     """
 
     def __init__(self, context: ToolsContext) -> None:
@@ -76,7 +89,7 @@ class CommandTools:
         mark = secrets.token_hex(16)
         running = self._context.running
         try:
-            with raise_as_tool_error("command"), running.note(mark) if running else nullcontext():
+            with raise_as_tool_error("command"), running.record(mark) if running else nullcontext():
                 programs = self._context.programs
                 line = make_bash_line(command, shell=shell)
                 if programs is not None and only_reads_with_git(line, path, self._context.home):
@@ -128,3 +141,50 @@ def _describe_end(end: CommandEnd, timeout: float) -> dict[str, object]:
         count = f"{end.left} process{'es' if end.left > 1 else ''}"
         described["note"] = f"{count} in the background ended with the command"
     return described
+
+
+_MOST_BYTES = 100_000
+
+
+def only_reads_with_git(command: str, folder: str, home: str) -> bool:
+    """Whether a line uses git, and only in forms that read.
+
+    Args:
+        command: the command line.
+        folder: its working folder, absolute and resolved.
+        home: the person's home folder.
+
+    >>> only_reads_with_git("git log | head", "/", "/"), only_reads_with_git("git push", "/", "/")
+    (True, False)
+    """
+    line = parse_command_line(command)
+    if line.problem:
+        return False
+    uses = [use for use in find_uses(line, folder, home, os.path.realpath) if "git" in use.program]
+    return bool(uses) and all(is_read_only_git(use.argv) for use in uses)
+
+
+def make_git_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the environment of a command whose uses of git only read.
+
+    Args:
+        environ: the environment that it has otherwise.
+        folder: where the program stands that calls git; it is written if it is not there.
+
+    Raises:
+        StorageError: the program cannot be written.
+    """
+    search_path = environ.get("PATH", "")
+    program = shutil.which("git", path=search_path)
+    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    kept |= SAFE_GIT_ENVIRONMENT
+    if program is not None:
+        _write_program(folder / "git", program)
+        kept["PATH"] = os.pathsep.join((str(folder), search_path))
+    return kept
+
+
+def _write_program(path: Path, program: str) -> None:
+    content = make_git_program(program).encode()
+    if read_private_file(path, _MOST_BYTES) != content:
+        replace_private_file(path, content, mode=0o700)

@@ -1,4 +1,4 @@
-"""The words for a failure of a tool, as the model reads them: its type and what to do, redacted.
+"""The words for a failure of a tool, as the model reads them: its type and the fix, redacted.
 
 This module must never put the value of an argument into a text.
 """
@@ -22,7 +22,7 @@ def describe_failure(error: Exception, argument: str) -> str:
     """Return the text for the model.
 
     Args:
-        error: what went wrong.
+        error: the failure.
         argument: the name of the argument that it is about, such as "file_path".
 
     >>> describe_failure(FileNotFoundError(2, "No such file", "/secret"), "file_path")

@@ -1,6 +1,6 @@
 """The tools that read: read_file, list_directory and get_file_info.
 
-They must never open what is not a regular file or a folder, as that could wait without end.
+They must never open anything but a regular file or a folder, as that could wait without end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FileReaders:
     """The tools that read.
 
     Args:
-        context: what the tools work with.
+        context: the parts that the tools work with.
     """
 
     def __init__(self, context: ToolsContext) -> None:
@@ -138,7 +138,7 @@ def _read_content(descriptor: int, path: str, max_lines: int | None) -> bytes:
         if size > MOST_BYTES and max_lines is None:
             problem = f"has {size:,} bytes, and at most {MOST_BYTES:,} are read"
             raise ProjectFileError(path, problem, "Pass max_lines to read its beginning")
-        # One byte more tells a file that grows meanwhile.
+        # One byte more shows a file that grows meanwhile.
         # A file of /proc that would wait has nothing to read.
         content = file.read(MOST_BYTES + 1) or b""
     if len(content) > MOST_BYTES:

@@ -33,7 +33,7 @@ _AGAIN = "Read it again, then decide anew"
 
 
 class _Present(Struct, frozen=True):
-    """What is at the path of an entry now."""
+    """The file at the path of an entry now."""
 
     digest: str
     mode: int | None
@@ -43,7 +43,7 @@ class FileWriters:
     """The tools that change files.
 
     Args:
-        context: what the tools work with.
+        context: the parts that the tools work with.
     """
 
     def __init__(self, context: ToolsContext) -> None:
@@ -145,7 +145,7 @@ class FileWriters:
         return "deleted; a copy is in the backups"
 
     def _save_present(self, context: ToolContext[CallContext], entry: Entry) -> _Present:
-        """Store what a file holds now, and check that it is what was approved.
+        """Store the present content of a file, and check that it is the approved one.
 
         Raises:
             ChangedContentError: it is not.
@@ -178,7 +178,7 @@ class FileWriters:
         )
 
     def _create_folders(self, context: ToolContext[CallContext], path: str) -> bool:
-        """Create what is missing of a folder, each recorded before; whether anything was missing."""
+        """Create the missing folders of a path, each recorded before; whether any was missing."""
         missing = _find_missing(path)
         for folder in missing:
             present = _Present(ABSENT, None)

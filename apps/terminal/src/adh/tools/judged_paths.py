@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 
 from adh.rules.patterns import is_inside
-from adh.storage.approved_calls import ApprovedCall, ApprovedCalls
-from adh.storage.call_context import CallContext
+from adh.storage.call_context import ApprovedCall, ApprovedCalls, CallContext
 from holdfast.tools import ToolContext, ToolError
 
 _NOT_APPROVED = ApprovedCall()
 
 
 def find_approval(context: ToolContext[object]) -> ApprovedCall:
-    """Return what was approved of this call; an empty approval if nothing was."""
+    """Return the approval of this call; an empty one if there is none."""
     return context.shared(ApprovedCalls).find(context.key) or _NOT_APPROVED
 
 

@@ -1,18 +1,23 @@
-"""Ends all processes of a command, also those that left its process group or its session.
+"""Ends all processes of a command, also those that left its process group or its session, and those of killed programs.
 
 A process belongs to the command if it is in its session or has its mark in its environment. Where the
-system has no `/proc`, only the process group is ended. This module must never signal any other process.
+system has no `/proc`, only the process group is ended. A note on the disk names the mark of each command that runs,
+so that a later start ends the commands of a killed program. This module must never signal any other process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from adh.storage.private_files import make_private_folder, read_private_file
+from adh.storage.process_notes import describe_own_process, is_process_running
+from adh.storage.storage_errors import StorageError, explain_os_error
 from adh.tools.command_environment import COMMAND_MARK
 
 _PROC = Path("/proc")
@@ -40,7 +45,7 @@ async def end_processes(leader: int, mark: str, *, grace: float = _GRACE) -> int
     _signal_all(leader, mark, signal.SIGTERM)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
-    # No event tells the end of processes that are not our children.
+    # No event reports the end of processes that are not our children.
     while find_processes(leader, mark) and loop.time() < deadline:  # noqa: ASYNC110  # REASON: as above
         await asyncio.sleep(_STEP)
     await _kill_all(leader, mark)
@@ -123,3 +128,69 @@ def _group_exists(leader: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+_LONGEST_NOTE = 1_000
+
+
+class RunningCommands:
+    """The commands that run, of all instances of the program.
+
+    Args:
+        folder: where the notes are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def record(self, mark: str) -> Iterator[None]:
+        """Leave a note of a command while the block runs.
+
+        Args:
+            mark: the mark of its processes.
+
+        Raises:
+            StorageError: the note cannot be written, so the command must not start.
+        """
+        path = self._folder / f"{mark}.json"
+        make_private_folder(self._folder)
+        try:
+            # A loss of power ends the processes too, so the note need not survive it.
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(describe_own_process(), file)
+        except OSError as error:
+            raise StorageError(path, *explain_os_error(error)) from error
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+    def end_abandoned(self) -> int:
+        """End the processes of commands whose program has ended, and return how many they were."""
+        ended = 0
+        try:
+            notes = sorted(self._folder.glob("*.json"))
+        except OSError:
+            return 0
+        for note in notes:
+            if not _is_abandoned(note):
+                continue
+            processes = find_processes(NO_LEADER, note.stem)
+            if processes:
+                kill_processes_now(NO_LEADER, note.stem)
+            ended += len(processes)
+            with suppress(OSError):
+                note.unlink()
+        return ended
+
+
+def _is_abandoned(note: Path) -> bool:
+    """Whether the program that wrote a note has ended."""
+    try:
+        content = json.loads(read_private_file(note, _LONGEST_NOTE) or b"")
+        return not is_process_running(content)
+    except (StorageError, ValueError):
+        return True  # it was killed while it wrote the note

@@ -56,7 +56,7 @@ class DecodedText(Struct, frozen=True):
 
 
 def find_binary_kind(content: bytes) -> str:
-    r"""Return what kind of file it is that is not text; empty if it is text.
+    r"""Return the kind of a file that is not text; empty if it is text.
 
     >>> find_binary_kind(b"GIF89a\0"), find_binary_kind(b"text")
     ('a GIF image', '')
@@ -100,7 +100,7 @@ def decode_text(content: bytes) -> DecodedText:
 
 
 def cut_lines(text: str, max_lines: int | None = None) -> str:
-    r"""Return a text with long lines cut, and at most so many lines; notes say what is missing.
+    r"""Return a text with long lines cut, and at most so many lines; notes name the missing parts.
 
     >>> cut_lines("a\nb\nc\n", 2)
     'a\nb\n[cut: 1 more line]'

@@ -44,12 +44,12 @@ TOOL_EFFECTS: Mapping[str, frozenset[str]] = {
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool with what rules and documents need to know of it.
+    """A tool with its description for rules and documents.
 
     Args:
         handler: the tool.
-        effects: what it does to the world.
-        tags: what it is about, such as "files".
+        effects: its effects on the world.
+        tags: its subjects, such as "files".
     """
 
     handler: Tool
@@ -63,7 +63,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def description(self) -> str:
-        """What the model reads about it."""
+        """The description that the model reads."""
         return self.handler.description
 
     @property
@@ -80,7 +80,7 @@ class ToolRegistry:
 
     Raises:
         ConfigurationError: a name is there twice, an effect is unknown, or the effects of a tool do not
-            fit what it declares to the library.
+            fit its declaration to the library.
     """
 
     def __init__(self, specs: Iterable[ToolSpec] = ()) -> None:

@@ -1,6 +1,7 @@
-"""What the tools work with: the stores of changes and backups, the environment of commands, the clock.
+"""The parts that the tools work with: the stores of changes and backups, the environment of commands, the clock.
 
-It must never hold what belongs to one call: that comes with the call's context.
+It must never hold a part of one call: that comes with the call's context. Its removal of leftovers must never
+touch a file or a process of another running instance.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from adh.storage.backups import Backups
 from adh.storage.changes import ChangeStore
 from adh.storage.pending_writes import PendingWrites
 from adh.storage.places import Places
-from adh.tools.running_commands import RunningCommands
+from adh.tools.process_end import RunningCommands
 from adh.tools.web_addresses import Resolve, resolve_host
 
 
@@ -26,7 +27,7 @@ def read_clock() -> datetime:
 
 
 class ToolsContext(Struct, frozen=True, kw_only=True):
-    """What the tools work with.
+    """The parts that the tools work with.
 
     Args:
         changes: where changes are recorded before they are made.
@@ -73,7 +74,7 @@ def make_tools_context(places: Places, environ: Mapping[str, str]) -> ToolsConte
 
 
 def read_umask() -> int:
-    """Return the umask of the process, without changing it where the system tells it."""
+    """Return the umask of the process, without changing it where the system shows it."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123  # REASON: no file of a disk
             for line in file:
@@ -84,3 +85,28 @@ def read_umask() -> int:
     umask = os.umask(0o077)
     os.umask(umask)
     return umask
+
+
+class Leftovers(Struct, frozen=True, kw_only=True):
+    """The files and processes that were left and are gone now.
+
+    Args:
+        files: the temporary files, which never had their names.
+        processes: how many processes were ended.
+    """
+
+    files: tuple[str, ...] = ()
+    processes: int = 0
+
+
+def remove_leftovers(context: ToolsContext) -> Leftovers:
+    """Remove the leftovers of killed instances of the program. Call it at the start, beside the tools.
+
+    Args:
+        context: the parts that the tools work with.
+    """
+    running = context.running
+    return Leftovers(
+        files=context.pending.remove_leftovers(),
+        processes=0 if running is None else running.end_abandoned(),
+    )

@@ -1,4 +1,4 @@
-"""Which addresses may be reached: public ones. A host is resolved once, and what was checked is connected to.
+"""The addresses that may be reached: public ones. A host is resolved once, and the checked address is connected to.
 
 So a name that leads to another address a moment later (DNS rebinding) leads nowhere. This module must
 never let a connection resolve a name by itself.

@@ -35,7 +35,7 @@ class AnswerFold:
         self._beginning = ""
         self._thought = ""
         self._rest = ""
-        """The end of the last piece, if what follows decides how it is escaped."""
+        """The end of the last piece, if the next one decides how it is escaped."""
         self._void = False
         """Whether the text so far counts no more as soon as other text comes."""
 
@@ -100,7 +100,7 @@ class AnswerFold:
             self._set_state("streaming")
 
     def finish(self, key: str, turn: int, reply: Reply, *, unfinished: bool = False) -> None:
-        """End the reply as it was saved: its text takes the place of what was streamed."""
+        """End the reply as it was saved: its text replaces the streamed one."""
         self.begin(key, turn)
         text = escape_invisible(reply.text or refusal_of(reply))
         block = self._block

@@ -1,6 +1,6 @@
 """The blocks of a transcript: a message, an answer, a call of a tool, a note.
 
-A block keeps its id as long as it exists, and changes in place. A reader of a long answer takes only what is
+A block keeps its id as long as it exists, and changes in place. A reader of a long answer takes only the new
 new: `AnswerBlock.pieces` only grows while `AnswerBlock.version` stays the same. A block must never hold a text
 that was not escaped.
 """
@@ -160,14 +160,14 @@ class ToolBlock(Struct, kw_only=True):
         hidden_parameters: how many parameters are not in `parameters`.
         arguments: all parameters as text, for the body.
         agent: the agent that delegated work runs in: shown as "(via {agent})"; empty for none.
-        result: what the tool returned.
+        result: the result of the tool.
         error: why it failed, was blocked or cancelled.
         output: the newest lines of its live output.
         dropped_lines: how many lines of live output came before those.
         started: when it began, in seconds of the clock that `Transcript.apply` gets; None before.
         elapsed: how long it ran, in seconds; None if that was not measured.
         ending: how a command ended that did not succeed, such as "exit status 1"; otherwise empty.
-        level, risk, rule: what the rules said; empty if they said nothing yet.
+        level, risk, rule: the decision of the rules; empty if there is none yet.
         undone: whether its turn was rewound.
     """
 
@@ -214,7 +214,7 @@ class NoteBlock(Struct, kw_only=True):
     Args:
         id: names the block.
         text: the note.
-        kind: the kind of the outcome that it tells; None for another note.
+        kind: the kind of the outcome that it shows; None for another note.
         turn: the number of its turn; 0 for none.
         undone: whether its turn was rewound.
     """

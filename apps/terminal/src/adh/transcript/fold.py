@@ -51,6 +51,7 @@ from holdfast.events import (
     TurnStopped,
 )
 from holdfast.middleware import UsageLimits, escape_invisible
+from holdfast.sessions import list_surviving_turns
 
 Item: TypeAlias = Event | Notice | Question[Any]
 
@@ -61,7 +62,7 @@ _TURN = re.compile(r"t(\d+)")
 
 
 class Transcript:
-    """What a person sees of a conversation.
+    """The blocks of a conversation, as the person sees them.
 
     Args:
         price: returns the cost of a usage; None if the price is not known.
@@ -79,9 +80,9 @@ class Transcript:
         self._stopped: TurnStopped | None = None
         self._text = self._partial = self._last_tool = ""
         self.status = ""
-        """The line that says what is going on."""
+        """The line about the current activity."""
         self.thought = ""
-        """The first line of what the model thinks now."""
+        """The first line of the model's present reasoning."""
         self.countdown: Countdown | None = None
         """The wait before another attempt."""
         self.turn = 0
@@ -143,7 +144,7 @@ class Transcript:
         self.status = ""
         return self._list.take_changed()
 
-    def note(self, text: str, kind: OutcomeKind | None = None) -> NoteBlock:
+    def add_note(self, text: str, kind: OutcomeKind | None = None) -> NoteBlock:
         """Add a note of the program."""
         self._count += 1
         block = NoteBlock(id=f"note.{self._count}", text=escape_invisible(text), kind=kind)
@@ -167,7 +168,7 @@ class Transcript:
         return self._list.take_changed()
 
     def judge(self, block_id: str, *, level: str, risk: str, rule: str) -> tuple[str, ...]:
-        """Record what the rules say about a call; return the ids of the changed blocks."""
+        """Record the decision of the rules about a call; return the ids of the changed blocks."""
         self._tools.judge(block_id, level, risk, rule)
         return self._list.take_changed()
 
@@ -332,7 +333,7 @@ class Transcript:
     def _rewind(self, event: SessionRewound, _at: float) -> None:
         number = self.turn = _turn_of(event.key)
         self._rewinds[number] = event.to
-        alive = _list_surviving(number, self._rewinds)
+        alive = set(list_surviving_turns(number, self._rewinds))
         for block in self._list.blocks:
             undone = bool(block.turn) and block.turn not in alive
             if block.undone != undone:
@@ -427,20 +428,3 @@ def _text_of(message: Message) -> str:
     media = [getattr(part, "media_type", "") for part in message.parts]
     shown = ", ".join(kind for kind in media if kind)
     return message.text or f"[{shown}]"
-
-
-def _list_surviving(last: int, rewinds: dict[int, int]) -> set[int]:
-    """Return the numbers of the turns that still count.
-
-    >>> sorted(_list_surviving(5, {4: 1}))
-    [1, 5]
-    """
-    alive: set[int] = set()
-    number = last
-    while number > 0:
-        if number in rewinds:
-            number = rewinds[number]
-            continue
-        alive.add(number)
-        number -= 1
-    return alive

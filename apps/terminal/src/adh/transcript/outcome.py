@@ -47,7 +47,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     Args:
         kind: how it ended.
-        text: the answer; of another kind, what happened and what to do, for a person.
+        text: the answer; of another kind, the event and the advice, for a person.
         error: the failure, if there was one.
         partial: the text of an answer that broke off.
         status: the status line, such as "❌ Error: ..."; empty for an answer.
@@ -69,7 +69,7 @@ UNSAVED_TEXT = (
     "gone, send the message again."
 )
 UNSAVED_STATUS = "❌ Error: The conversation cannot be saved."
-"""What stands there when a record could not be saved: that has nothing to do with the model."""
+"""The text for a record that could not be saved: that has nothing to do with the model."""
 
 LIMIT_ADVICE = "Begin another session, or raise session.token_limit in the settings."
 

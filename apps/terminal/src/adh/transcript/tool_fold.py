@@ -1,4 +1,4 @@
-"""Folds what happens to the calls of tools into their blocks.
+"""Folds the events of tool calls into their blocks.
 
 A call is a success only when its saved result says so. This module must never guess an outcome.
 """
@@ -112,7 +112,7 @@ class ToolFold:
         if block is None:
             return None
         self._end_lines(block)
-        text = _cut(escape_invisible(event.result.text))
+        text = _shorten(escape_invisible(event.result.text))
         if event.result.is_error:
             block.error = text
         else:
@@ -139,7 +139,7 @@ class ToolFold:
                 self._close(block, ToolState.CANCELLED)
 
     def judge(self, block_id: str, level: str, risk: str, rule: str) -> None:
-        """Record what the rules say about a call."""
+        """Record the decision of the rules about a call."""
         block = self._blocks.find(block_id)
         if isinstance(block, ToolBlock):
             block.level, block.risk = to_line(level, 80), to_line(risk, 80)
@@ -218,10 +218,10 @@ def _asker_of(key: str) -> str:
 
 def _set_arguments(block: ToolBlock, arguments: dict[str, object]) -> None:
     block.parameters, block.hidden_parameters = shorten_parameters(arguments)
-    block.arguments = _cut(write_arguments(arguments))
+    block.arguments = _shorten(write_arguments(arguments))
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     if len(text) <= LONGEST_RESULT:
         return text
     return f"{text[:LONGEST_RESULT]}\n… {len(text) - LONGEST_RESULT:,} more characters"

@@ -1,6 +1,6 @@
 """Short forms of texts for one line: parameters, thoughts and the beginning of an answer.
 
-Each function costs the same for a text of any length, apart from the escape of what is kept. A function here
+Each function costs the same for a text of any length, apart from the escape of the kept part. A function here
 must never return a character that a terminal obeys.
 """
 
@@ -57,7 +57,7 @@ def preview_text(beginning: str) -> str:
 
 
 class _CommandResult(msgspec.Struct):
-    """What a result says about the end of a command."""
+    """The text of a result about the end of a command."""
 
     return_code: int | None
 

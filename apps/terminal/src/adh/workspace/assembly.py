@@ -1,15 +1,18 @@
-"""Opens a workspace: settings, rules, stores, tools and the approval pipeline, and what watches the rules.
+"""Opens a workspace: settings, rules, stores, tools, the approval pipeline, and the watch over the rules.
 
-It must never open one without the approval pipeline.
+It must never open one without the approval pipeline. Text that the person's patterns match is redacted in the saved
+conversation, but for the arguments of calls, since the tool needs them; the audit log redacts its own copy.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,18 +30,24 @@ from adh.storage.search_path import list_folders_outside
 from adh.storage.settings import Settings, load_settings
 from adh.storage.storage_errors import StorageError
 from adh.storage.trust import TrustedFolders
-from adh.tools.all_tools import make_tools
-from adh.tools.crash_leftovers import remove_leftovers
-from adh.tools.hosted_tools import find_hosted_tools
+from adh.tools.all_tools import find_hosted_tools, make_tools
 from adh.tools.tool_registry import TOOL_EFFECTS
-from adh.tools.tools_context import ToolsContext, make_tools_context
-from adh.workspace.missing_key import MissingKeyError
-from adh.workspace.redaction import RedactPatterns
+from adh.tools.tools_context import ToolsContext, make_tools_context, remove_leftovers
+from adh.workspace.open_session import MissingKeyError
 from adh.workspace.rule_book import RuleBook
 from adh.workspace.session_files import SessionFiles
 from adh.workspace.workspace import Workspace, WorkspaceParts, find_user
-from holdfast import ModelAt
-from holdfast.middleware import AnyMiddleware, UsageLimits
+from holdfast import Message, Middleware, ModelAt, Text, ToolResult
+from holdfast.middleware import (
+    AfterReply,
+    AfterTool,
+    AnyMiddleware,
+    BeforeTurn,
+    Patch,
+    Replace,
+    UsageLimits,
+    UseReply,
+)
 from holdfast.models import SecretValues, find_preset
 
 CAPTURE_NOTE = (
@@ -145,7 +154,7 @@ async def open_workspace(options: WorkspaceOptions) -> AsyncIterator[Workspace]:
 
 
 async def _end_leftovers(workspace: Workspace, tools: ToolsContext) -> None:
-    """End what a killed program left running, before anything runs: it could still change files."""
+    """End the commands of a killed program, before anything runs: they could still change files."""
     left = await asyncio.to_thread(remove_leftovers, tools)
     if left.processes:
         workspace.start_notes += (LEFTOVER_NOTE.format(count=left.processes),)
@@ -160,7 +169,7 @@ def _choose_settings(settings: Settings, options: WorkspaceOptions) -> Settings:
 
 
 def _find_secrets(keys: ApiKeys, places: Places) -> SecretValues:
-    """Return what the audit log must never have; the keys of a project's `.env` whether it is trusted or not."""
+    """Return the texts that the audit log must never have; the keys of a project's `.env` whether it is trusted or not."""
     own = keys.find_secrets()
     with suppress(StorageError):  # one that cannot be read has no key that is used
         return own | ApiKeys({}, [places.project_env_file]).find_secrets()
@@ -181,10 +190,10 @@ def _list_notes(workspace: Workspace, *, first_start: bool) -> list[str]:
 
 @asynccontextmanager
 async def _maintain(workspace: Workspace, tools: ToolsContext) -> AsyncIterator[None]:
-    """Watch the rules, and delete what is too old, while the workspace is open."""
+    """Watch the rules, and delete old conversations, while the workspace is open."""
     stop = asyncio.Event()
     watching = asyncio.create_task(
-        workspace.parts.rules.watch(workspace.tell_rules, stop), name="adh-rules"
+        workspace.parts.rules.watch(workspace.notify_rules, stop), name="adh-rules"
     )
     cleaning = asyncio.create_task(_clean_up(workspace, tools), name="adh-clean-up")
     try:
@@ -202,11 +211,11 @@ async def _clean_up(workspace: Workspace, tools: ToolsContext) -> None:
 
 
 class _KitMaker:
-    """Makes what the agents of a conversation are made of.
+    """Makes the parts of the agents of a conversation.
 
     Args:
-        setup: what the approval works with.
-        tools: what the tools work with.
+        setup: the parts that the approval works with.
+        tools: the parts that the tools work with.
         keys: the API keys.
         options: how the workspace was opened.
     """
@@ -220,7 +229,7 @@ class _KitMaker:
         self._options = options
 
     def make_kit(self, settings: Settings, catalog: Catalog) -> AgentKit:
-        """Return what agents are made of, with an approval pipeline of its own."""
+        """Return the parts of agents, with an approval pipeline of its own."""
         pipeline = make_pipeline(self._setup)
         patterns = settings.session.redact_patterns
         redaction: tuple[AnyMiddleware, ...] = (RedactPatterns(patterns),) if patterns else ()
@@ -256,3 +265,53 @@ def find_repository(project: Path) -> str:
         if (folder / ".git").exists():
             return str(folder)
     return ""
+
+
+MARK = "[redacted]"
+
+
+class RedactPatterns(Middleware):
+    """Replaces the text that the patterns match in messages, replies and results.
+
+    Args:
+        patterns: regular expressions.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = tuple(re.compile(pattern) for pattern in patterns)
+
+    def describe(self) -> dict[str, object]:
+        """How many patterns there are."""
+        return {"patterns": len(self._patterns)}
+
+    async def before_turn(self, context: BeforeTurn[Any]) -> Patch | None:
+        """Redact the message of the person."""
+        parts = self._clean_parts(context.message.parts)
+        if parts == context.message.parts:
+            return None
+        return Patch(messages=(Message(context.message.role, parts),))
+
+    async def after_reply(self, context: AfterReply[Any]) -> UseReply | None:
+        """Redact the text of a reply."""
+        reply = context.reply
+        if reply is None:
+            return None
+        parts = self._clean_parts(reply.parts)
+        return None if parts == reply.parts else UseReply(replace(reply, parts=parts))
+
+    async def after_tool(self, context: AfterTool[Any]) -> Replace | None:
+        """Redact the result of a tool."""
+        result: ToolResult = context.result
+        content = self._clean_parts(result.content)
+        return None if content == result.content else Replace(replace(result, content=content))
+
+    def _clean_parts(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            replace(part, text=self._clean(part.text)) if isinstance(part, Text) else part
+            for part in parts
+        )
+
+    def _clean(self, text: str) -> str:
+        for pattern in self._patterns:
+            text = pattern.sub(MARK, text)
+        return text

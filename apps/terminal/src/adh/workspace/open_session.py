@@ -1,4 +1,4 @@
-"""A conversation that this process has open."""
+"""A conversation that this process has open, and the error of a model whose provider has no key."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from adh.agents.build_agent import ChatAgent
 from adh.storage.call_context import CallContext
+from holdfast import ConfigurationError
 from holdfast.journal import Journal
 
 
@@ -29,3 +30,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
     context: CallContext
     saved: bool
     close: Callable[[], None]
+
+
+class MissingKeyError(ConfigurationError):
+    """There is no API key for the provider of a model; the text names the variable to set."""

@@ -1,6 +1,6 @@
 """The rules that hold: read at the start, and again when a file changes.
 
-A broken file stops the start. Later it changes nothing: the rules before it hold, and the person is told.
+A broken file stops the start. Later it changes nothing: the rules before it hold, and the person is notified.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from watchfiles import Change, awatch
 
-from adh.rules.problems import RuleProblem, RulesError
 from adh.rules.rule_files import RuleFile, built_in_files, load_rules
 from adh.rules.rule_set import RuleSet
+from adh.rules.yaml_tree import RuleProblem, RulesError
 from adh.storage.places import Places
 from adh.storage.private_files import read_private_file
 from adh.storage.storage_errors import StorageError, explain_os_error
@@ -48,7 +48,7 @@ class RuleBook:
         return self._rules
 
     def reload(self) -> str:
-        """Read the files again; return what is wrong with them, or an empty text.
+        """Read the files again; return their problem, or an empty text.
 
         With a problem, the rules before it still hold.
         """
@@ -62,7 +62,7 @@ class RuleBook:
         """Read the files again whenever one changes, until `stop` is set.
 
         Args:
-            on_change: called after each change with what is wrong, or with an empty text.
+            on_change: called after each change with the problem, or with an empty text.
             stop: ends the watching.
         """
         watched = [place for place in self._list_watched() if place.exists()]

@@ -1,7 +1,7 @@
 """The saved conversations of a person: a folder with a journal for each.
 
 A journal belongs to one process at a time. As each conversation has its own, two programs in one folder meet
-only when both want the same conversation, and then the second one is told. Lists are read without a lock.
+only when both want the same conversation, and then the second one gets an error. Lists are read without a lock.
 
     sessions/20260314-150926-4f2a9c/journal.db     the records
     sessions/20260314-150926-4f2a9c/session.json   the project and the agent
@@ -42,7 +42,7 @@ _SECONDS_PER_DAY = 86_400
 
 
 class SessionFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a conversation beside its records.
+    """The facts about a conversation beside its records.
 
     Args:
         project: the folder that it began in.
@@ -82,7 +82,7 @@ class SessionError(Exception):
     Args:
         session: its id.
         problem: why, as the rest of a sentence about it.
-        fix: what to do, as a sentence without its full stop.
+        fix: the instruction that solves it, as a sentence without its full stop.
     """
 
     def __init__(self, session: str, problem: str, fix: str) -> None:
@@ -156,7 +156,7 @@ class SessionFiles:
             raise SessionError(session, error.problem, error.fix or "Begin another one") from error
 
     def read_facts(self, session: str) -> SessionFacts:
-        """Return what is known beside the records; a file that is missing or damaged says nothing."""
+        """Return the facts beside the records; a file that is missing or damaged has none."""
         try:
             content = read_private_file(self._find_folder(session) / FACTS, _MOST_BYTES)
             return msgspec.json.decode(content or b"", type=SessionFacts)

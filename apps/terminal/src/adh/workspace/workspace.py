@@ -32,7 +32,7 @@ NO_NAME = "user"
 
 
 class WorkspaceParts(Struct, frozen=True, kw_only=True):
-    """What a workspace is made of.
+    """The parts of a workspace.
 
     Args:
         places: where everything is.
@@ -44,7 +44,7 @@ class WorkspaceParts(Struct, frozen=True, kw_only=True):
         trusted: the folders that the person trusts.
         keys: the API keys; None without any.
         switch: whether questions are asked; None in a workspace without approval.
-        make_kit: returns what agents are made of, for these settings and agents.
+        make_kit: returns the parts of agents, for these settings and agents.
         user: the name of the person's account.
         repository: the top folder of the git repository; empty without one.
         now: the clock.
@@ -71,11 +71,11 @@ class WorkspaceParts(Struct, frozen=True, kw_only=True):
 
 
 class Workspace:
-    """What a conversation works with.
+    """An open workspace, in which a conversation works.
 
     Args:
-        parts: what it is made of.
-        settings: what the person set.
+        parts: its parts.
+        settings: the settings of the person.
 
     Raises:
         AgentFileError: a file of agents or aliases is wrong.
@@ -88,9 +88,9 @@ class Workspace:
         self._catalog = self._load_catalog()
         self._revision = 1
         self.start_notes: tuple[str, ...] = ()
-        """What the person must know at the start."""
+        """The notes for the person at the start."""
         self.on_note: Callable[[str], None] = lambda _text: None
-        """Called with what the person must know later, such as a file of rules that is broken."""
+        """Called with a later note for the person, such as a file of rules that is broken."""
 
     @property
     def settings(self) -> Settings:
@@ -108,7 +108,7 @@ class Workspace:
         return self._revision
 
     def compute_cost(self, usage: Usage) -> float | None:
-        """Return what a usage costs with the agent's model, in dollars; None if the model has no price."""
+        """Return the price of a usage with the agent's model, in dollars; None if the model has no price."""
         agent = self._catalog.agents.get(self._settings.agent)
         model = (agent.model if agent is not None else "") or self._settings.model
         alias = self._catalog.aliases.get(model)
@@ -149,11 +149,11 @@ class Workspace:
             self.parts.keys.save_key(provider, key)
             self._revision += 1
 
-    def tell_rules(self, problem: str) -> None:
-        """Tell the person that a file of rules has changed.
+    def notify_rules(self, problem: str) -> None:
+        """Notify the person that a file of rules has changed.
 
         Args:
-            problem: what is wrong with it; empty if the new rules hold.
+            problem: its problem; empty if the new rules hold.
         """
         if problem:
             self.on_note(f"The rules before this change still hold. {problem}")
@@ -171,7 +171,7 @@ class Workspace:
         self._revision += 1
 
     def trust_project(self) -> None:
-        """Trust the folder of the project, as the person said, and use what it has for agents, and its `.env`.
+        """Trust the folder of the project, as the person said, and use its files for agents, and its `.env`.
 
         Raises:
             AgentFileError: a file of the project is wrong; nothing of it is used.

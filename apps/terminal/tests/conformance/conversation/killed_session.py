@@ -21,8 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from adh.conversation.conversation import Conversation
-from adh.conversation.question_desk import OpenQuestion
+from adh.conversation.conversation import Conversation, OpenQuestion
 from adh.storage.audit_log import AuditEntry, AuditLog
 from adh.transcript.blocks import ToolBlock
 from adh.workspace.assembly import WorkspaceOptions, open_workspace

@@ -11,14 +11,16 @@ from random import Random
 import pytest
 
 from adh.approval.question import ApprovalQuestion
-from adh.conversation.conversation import Conversation
-from adh.conversation.question_desk import OpenQuestion
+from adh.conversation.conversation import Conversation, OpenQuestion
 from adh.storage.audit_log import AuditLog
 from adh.transcript.blocks import ToolBlock, ToolState
 from adh.workspace.assembly import WorkspaceOptions, open_workspace
 from holdfast import ToolCall
 from holdfast.models import ModelAt
 from holdfast.testing.emulator import EmulatedRequest, Emulator, Fault, HttpStatus, call, chaos
+
+# Starts no processes, so that it may run beside those that do.
+pytestmark = pytest.mark.xdist_group("conversations")
 
 KEY = "sk-emulated-key-4c1f9a7be2d04e65"
 """The key that the program sends. Some errors of the provider repeat it."""

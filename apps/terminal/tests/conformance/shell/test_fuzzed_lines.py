@@ -16,6 +16,9 @@ from adh.rules.restrictions import Moment
 from adh.rules.rule_files import built_in_files, load_rules
 from adh.shell import find_uses, parse_command_line
 
+# Starts no processes, so that it may run beside those that do.
+pytestmark = pytest.mark.xdist_group("lines")
+
 FULL = os.environ.get("HOLDFAST_FULL") == "1"
 LINES = int(os.environ.get("LINES", "0")) or (1_000_000 if FULL else 3_000)
 SEED = int(os.environ.get("HOLDFAST_SEED", "20"))

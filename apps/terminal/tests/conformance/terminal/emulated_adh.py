@@ -122,7 +122,8 @@ class EmulatedAdh:
         path = self.data / "audit.log"
         if not path.exists():
             return []
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        # A writer that sees another one in the middle of a line begins a new one: such lines are empty.
+        return [json.loads(line) for line in path.read_text().splitlines() if line]
 
     def find_leaks(self, *texts: str) -> list[str]:
         """Return where the key is seen: in these texts, or in a file of the home or the project."""

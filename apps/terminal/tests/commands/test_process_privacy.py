@@ -6,7 +6,7 @@ import pytest
 
 PROGRAM = """
 import ctypes, os, subprocess, sys
-from adh.tools.process_privacy import hide_process
+from adh.commands.program import hide_process
 if os.geteuid() == 0:  # root may read everything
     os.setgroups([])
     os.setgid(65534)
@@ -31,3 +31,13 @@ def test_a_command_cannot_read_the_environment_of_the_program(kind: str) -> None
     )
     assert ("0f1e2d3c" in done.stdout) == (kind == "open")
     assert ("Permission denied" in done.stderr) == (kind == "hidden")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is about /proc")
+def test_the_program_hides_its_environment() -> None:
+    program = "import ctypes; from adh.commands.program import run_program\n"
+    program += "run_program(['policies']); print('dumpable', ctypes.CDLL(None).prctl(3))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.endswith("dumpable 0\n")
