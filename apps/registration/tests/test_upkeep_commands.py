@@ -147,6 +147,7 @@ def run_command(settings: Mapping[str, str], *arguments: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.slow  # starts eight processes
 async def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     place = {
         "database": f"sqlite:///{tmp_path}/club.db",

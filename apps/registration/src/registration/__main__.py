@@ -1,6 +1,6 @@
-"""The commands of the service: `python -m registration serve`, and what is done beside it.
+"""The commands of the service: `python -m registration serve`, and the work beside it.
 
-This module must never print what belongs to a person.
+This module must never print personal data.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _perform(given: argparse.Namespace) -> int:
     if given.command == "chat":
-        from registration.terminal.running import run_terminal
+        from registration.terminal.conversation import run_terminal
 
         return run_terminal(given.address)
     if given.command == "demo" and given.play:

@@ -33,7 +33,7 @@ _STOP_SECONDS = 15.0
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
-    """What goes wrong at the parties.
+    """The faults of the parties.
 
     Args:
         providers: the faults by name: "payments", "sms", "mail", "addresses".
@@ -70,10 +70,10 @@ async def emulate_parties(
     """Run everything outside of the service, and store the teams of the club.
 
     Args:
-        folder: where the parties save what they know, and the service its files.
+        folder: where the parties keep their records, and the service its files.
         port: the port of the service.
         journal: the URL of a PostgreSQL database for journal and database; None for SQLite files.
-        trouble: what goes wrong; by default nothing does.
+        trouble: the faults; by default there are none.
 
     Raises:
         DatabaseUnavailable: the database cannot be opened.
@@ -161,7 +161,7 @@ class ServiceProcess:
         await process.wait()
 
     async def stop(self) -> None:
-        """Let it end what it does, and end it."""
+        """Let it finish its work, and end it."""
         process = self._process
         if process is None or process.returncode is not None:
             return

@@ -1,6 +1,6 @@
 """Serves the application with uvicorn.
 
-This module must never log a request: the application does, without what belongs to people.
+This module must never log a request: the application does, without personal data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _APP = "registration.serve:create_configured_app"
 
 
 def run_server(arguments: Mapping[str, str], host: str, port: int, processes: int = 1) -> int:
-    """Serve until the process is told to stop; return the exit status.
+    """Serve until the process gets a signal to stop; return the exit status.
 
     The settings are environment variables.
 

@@ -45,8 +45,8 @@ class SettingsError(ValueError):
 
     Args:
         variable: the environment variable, such as `REGISTRATION_SIGNING_FEE`.
-        problem: what is wrong with it; never its value.
-        fix: what to do.
+        problem: the problem; never the value.
+        fix: the instruction that solves it.
     """
 
     def __init__(self, variable: str, problem: str, fix: str) -> None:
@@ -94,7 +94,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     Args:
         address: the address before the paths of its API, without a slash at the end.
-        token: what authorises the service there.
+        token: the token that authorises the service there.
         connect_seconds: how long opening a connection may take.
         total_seconds: how long the whole request may take, with the connection.
     """
@@ -120,7 +120,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         mail: the mail provider.
         addresses: the address book.
         mcp_address: an MCP server with the tool `address_lookup`; empty for none.
-        mcp_token: what authorises the service at the MCP server; empty for nothing.
+        mcp_token: the token that authorises the service at the MCP server; empty for none.
         public_address: where parents reach the service; the links in messages begin with it.
         database: the database of the service.
         photo_folder: the object store for photos.
@@ -128,12 +128,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         model: the model, such as `openai:gpt-4.1`.
         model_address: another address of the model's provider.
         model_key: the API key of the model's provider; empty for its own variable.
-        club_name: what the club is called in messages.
+        club_name: the name of the club in messages.
         club_mail: where the club reads its e-mails.
         season: the season that codes are for.
-        signing_fee: what is paid once, for a season.
-        monthly_fee: what is paid each month.
-        sibling_monthly_fee: what is paid each month for a sibling.
+        signing_fee: the fee that is paid once, for a season.
+        monthly_fee: the fee of each month.
+        sibling_monthly_fee: the fee of each month for a sibling.
         message_characters: the longest message of a parent.
         requests_per_window: how many requests of a session are answered in a window.
         sessions_per_window: how many conversations an address may begin in a window.
@@ -198,9 +198,9 @@ class Setting(NamedTuple):
 
     Args:
         path: the names of its field, from the outside in.
-        rule: its type, annotated with what is accepted.
+        rule: its type, annotated with the accepted values.
         default: its value if it is not set; `NODEFAULT` if it must be set.
-        purpose: what it is for, in a few words.
+        purpose: its purpose, in a few words.
     """
 
     path: tuple[str, ...]

@@ -1,7 +1,7 @@
 """The commands beside the service: deletion, chasing, reconciling, and the export.
 
 Deletion removes a person from the journal, the folder of photos and the database, and then the bytes of
-the deleted rows. This module must never print what belongs to a person.
+the deleted rows. This module must never print personal data.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Archive(Struct, frozen=True, kw_only=True):
 
 
 class Swept(Struct, frozen=True):
-    """What a retention run did.
+    """The result of a retention run.
 
     Args:
         sessions: how many expired sessions were deleted.
@@ -186,7 +186,7 @@ async def _delete_rows(archive: Archive, work: Delete) -> bool:
 
 
 async def run_retention(settings: Settings) -> int:
-    """Delete what is too old; return the exit status."""
+    """Delete old data; return the exit status."""
     async with open_archive(settings) as archive:
         swept = await sweep(archive)
         await archive.database.compact()

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registration.club.fees import Fees, choose_monthly_fee, show_pence
-from registration.club.payment_days import place_day, plan_payments
+from registration.club.fees import Fees, choose_monthly_fee, place_day, plan_payments, show_pence
 
 
 def test_the_amounts_are_pence() -> None:

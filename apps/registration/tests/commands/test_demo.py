@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 from apps.registration.tests.commands.running import Parent, start_demo
+
+pytestmark = pytest.mark.slow  # plays the demo in processes
 
 
 async def test_a_second_start_in_the_same_folder_goes_on(tmp_path: Path) -> None:

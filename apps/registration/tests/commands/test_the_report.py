@@ -6,8 +6,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from registration.play.checks import Ended, Jobs
-from registration.play.report import Told, write_report
+from registration.play.checks import Ended, Jobs, PlayReport, write_report
 
 RIGHT = Ended(
     status="active",
@@ -21,8 +20,8 @@ RIGHT = Ended(
 )
 
 
-def tell(*ended: Ended, stuck: tuple[str, ...] = ()) -> Told:
-    return Told(
+def make_report(*ended: Ended, stuck: tuple[str, ...] = ()) -> PlayReport:
+    return PlayReport(
         faults={"model": Counter({"rate limit": 2}), "sms": Counter({"late_act": 1})},
         requests={"model": 9, "sms": 3},
         questions=4,
@@ -37,9 +36,9 @@ def tell(*ended: Ended, stuck: tuple[str, ...] = ()) -> Told:
 
 
 def test_all_is_right() -> None:
-    told = tell(RIGHT, RIGHT)
-    text = write_report(told)
-    assert told.is_right
+    report = make_report(RIGHT, RIGHT)
+    text = write_report(report)
+    assert report.is_right
     assert "2 of 9 requests met a fault: rate limit 2" in text
     assert text.endswith("2 of 2 children ended as they should, in 61 s.")
 
@@ -47,9 +46,9 @@ def test_all_is_right() -> None:
 def test_whatever_is_doubled_or_missing_is_wrong() -> None:
     for name in ("records", "payments", "requests", "subscriptions", "links", "confirmations"):
         for count in (0, 2):
-            told = tell(RIGHT, replace(RIGHT, **{name: count}))
-            assert not told.is_right
-            assert "1 of 2 children" in write_report(told)
-    assert not tell(replace(RIGHT, wrong=("mobile",))).is_right
-    assert not tell(replace(RIGHT, status="suspended")).is_right
-    assert not tell(RIGHT, stuck=("parent 1: the code is not accepted",)).is_right
+            report = make_report(RIGHT, replace(RIGHT, **{name: count}))
+            assert not report.is_right
+            assert "1 of 2 children" in write_report(report)
+    assert not make_report(replace(RIGHT, wrong=("mobile",))).is_right
+    assert not make_report(replace(RIGHT, status="suspended")).is_right
+    assert not make_report(RIGHT, stuck=("parent 1: the code is not accepted",)).is_right

@@ -13,6 +13,9 @@ from apps.registration.tests.http.parents import InsistingParent, find_wrong
 from apps.registration.tests.http.prepared import BEFORE_SEASON
 from apps.registration.tests.http.served_club import serve_club
 
+# Starts no processes, so that it may run beside those that do.
+pytestmark = pytest.mark.xdist_group("registrations")
+
 PARENTS = 1000 if os.environ.get("HOLDFAST_FULL") else 30
 AT_ONCE = 10
 

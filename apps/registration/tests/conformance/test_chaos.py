@@ -19,6 +19,9 @@ from registration.emulators import Faults, WebhookPlan
 from registration.emulators.model import make_faults
 from registration.store.tasks import list_tasks
 
+# Starts no processes, so that it may run beside those that do.
+pytestmark = pytest.mark.xdist_group("registrations")
+
 PARENTS = 100 if os.environ.get("HOLDFAST_FULL") else 10
 PARTIES = ("payments", "sms", "mail", "addresses")
 SHORT = {f"{party}_total_seconds": "0.5" for party in PARTIES}

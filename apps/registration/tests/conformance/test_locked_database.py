@@ -6,6 +6,7 @@ import asyncio
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pytest
 from apps.registration.tests.http.payer import lock_database
 from apps.registration.tests.http.prepared import BEFORE_SEASON, prepare_session
 from apps.registration.tests.http.served_club import serve_club
@@ -13,6 +14,9 @@ from apps.registration.tests.http.webhooks import make_webhook, send_webhook
 from apps.registration.tests.http.whole_registrations import find_step
 
 from registration.emulators.faults import Fault, Faults
+
+# Starts no processes, so that it may run beside those that do.
+pytestmark = pytest.mark.xdist_group("registrations")
 
 
 class LockingFaults(Faults):

@@ -15,6 +15,9 @@ from apps.registration.tests.http.whole_registrations import (
     register,
 )
 
+# Starts no processes, so that it may run beside those that do.
+pytestmark = pytest.mark.xdist_group("registrations")
+
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 async def test_every_way_ends_with_one_of_each(

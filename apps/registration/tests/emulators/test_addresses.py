@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from registration.emulators import AddressEmulator, serve
-from registration.emulators.address_table import STREETS, list_addresses, normalize
+from registration.emulators.address_emulator import STREETS, list_addresses, normalize
 from registration.providers import AddressBook, Refused
 from registration.settings import Endpoint, Secret
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,6 +26,8 @@ from registration.providers import (
     verify,
 )
 from registration.settings import Settings, read_settings
+
+pytestmark = pytest.mark.slow  # kills processes
 
 PROGRAM = Path(__file__).with_name("emulator_program.py")
 OTHERS = {"REGISTRATION_ADMIN_KEY": "a" * 16, "REGISTRATION_LINK_SECRET": "b" * 16}

@@ -16,13 +16,11 @@ from registration.emulators.faults import Faults
 from registration.emulators.model import choose_reply
 from registration.flow.agents import NEW, ModelChoice, make_agents
 from registration.flow.conversations import Conversation, load_conversation
-from registration.flow.counts import Counts
 from registration.flow.model_calls import ModelCalls
-from registration.flow.parts import Parts
+from registration.flow.parts import Counts, Parts
 from registration.providers.address_book import AddressBook
-from registration.providers.mailer import Mailer
+from registration.providers.messages import Mailer, SmsProvider
 from registration.providers.payments import PaymentProvider
-from registration.providers.sms import SmsProvider
 from registration.settings import read_settings
 from registration.store import Database, open_database
 from registration.store.sessions import create_session

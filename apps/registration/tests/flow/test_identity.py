@@ -8,7 +8,7 @@ from apps.registration.tests.flow.chat_club import SESSION, open_club
 
 from registration.fixtures import seed_club
 from registration.flow.agents import AGAIN
-from registration.flow.identity import MOST_TRIES
+from registration.flow.step_tools import MOST_TRIES
 from registration.store import Transaction
 from registration.store.deletion import delete_session
 from registration.store.sessions import create_session

@@ -22,8 +22,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.journal.postgres import PostgresJournal
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from registration.emulators.serving import serve
 from registration.http.app import create_app
 from registration.http.running import Time

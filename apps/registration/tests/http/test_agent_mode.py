@@ -14,12 +14,10 @@ from apps.registration.tests.http.whole_registrations import find_step
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from registration.emulators.address_emulator import SearchBody
-from registration.emulators.address_table import normalize
+from registration.emulators.address_emulator import PATH, McpEmulator, SearchBody, normalize
 from registration.emulators.faults import Faults
-from registration.emulators.mcp_emulator import PATH, McpEmulator
 from registration.emulators.serving import serve
-from registration.providers.failures import Refused, Unanswered
+from registration.providers.connection import Refused, Unanswered
 from registration.providers.mcp_addresses import McpAddressBook
 from registration.settings import Endpoint, Secret
 

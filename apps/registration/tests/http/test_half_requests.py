@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 from apps.registration.tests.flow.chat_club import KEYS
 
 from holdfast.server import ConnectionBounds, make_server_config
@@ -46,6 +47,7 @@ async def test_half_sent_heads_keep_nobody_out(tmp_path: Path) -> None:
                 writer.close()
 
 
+@pytest.mark.slow  # starts a process
 async def test_the_command_bounds_its_connections(tmp_path: Path) -> None:
     code = (
         "import uvicorn, registration.serve as serve\n"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from apps.registration.tests.http.mortal_club import (
     check_child,
     open_mortal_club,
     register_with_deaths,
 )
+
+pytestmark = pytest.mark.slow  # kills the service
 
 
 async def test_a_killed_service_goes_on_with_the_next_step(tmp_path: Path) -> None:

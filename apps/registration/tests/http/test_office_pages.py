@@ -22,8 +22,8 @@ from registration.store.outbox import (
     record_failure,
 )
 from registration.store.registrations import load_registration, update_registration
-from registration.store.shirts import Squad, reserve_shirt
 from registration.store.tasks import NewTask, list_tasks, list_tasks_of, open_task
+from registration.store.teams import Squad, reserve_shirt
 
 
 @pytest.fixture

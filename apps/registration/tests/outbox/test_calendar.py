@@ -9,7 +9,7 @@ from apps.registration.tests.outbox.fakes import Service
 from apps.registration.tests.outbox.test_chasing import at, load, outbox_keys, run_at
 from apps.registration.tests.store.samples import register
 
-from registration.club.payment_days import plan_payments
+from registration.club.fees import plan_payments
 from registration.outbox import kinds
 from registration.outbox.chasing import count_days
 from registration.store import Database

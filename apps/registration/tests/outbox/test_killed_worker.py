@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from apps.registration.tests.outbox.fakes import Clock
 
 from holdfast.outbox import JobOutcome
 from registration.outbox import Done, Handler, Worker
 from registration.store import Database
 from registration.store.outbox import Job, NewJob, enqueue, find_job
+
+pytestmark = pytest.mark.slow  # kills processes
 
 # Does the job outside (a line in a file) and dies before it can save that.
 WORKER = """

@@ -7,8 +7,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from registration.store import Database
 from registration.store.outbox import NewJob, enqueue, find_job
+
+pytestmark = pytest.mark.slow  # starts processes
 
 _JOBS = 12
 # Begins when it is told to, so that both look for the jobs at the same time.

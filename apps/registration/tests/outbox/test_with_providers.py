@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from registration.emulators import Faults, WebhookPlan, run_emulators, serve
-from registration.emulators.payment_records import FlowBody
+from registration.emulators.payment_acts import FlowBody
 from registration.outbox import Desk, Worker, kinds, make_handlers, receive_events
 from registration.providers import Mailer, PaymentProvider, SmsProvider, read_events, verify
 from registration.settings import read_settings

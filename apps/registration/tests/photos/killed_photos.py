@@ -29,8 +29,13 @@ from registration.flow.conversations import read_conversation
 from registration.flow.photo_verdicts import awaits_photo, take_verdict
 from registration.outbox.kinds import CHECK_PHOTO
 from registration.outbox.worker import Worker
-from registration.photos.checking import PhotoDesk, Verdict, make_photo_handler
-from registration.photos.cleaning import GRACE, remove_leftovers
+from registration.photos.checking import (
+    GRACE,
+    PhotoDesk,
+    Verdict,
+    make_photo_handler,
+    remove_leftovers,
+)
 from registration.photos.converter import Converter
 from registration.photos.folder import FolderStore
 from registration.photos.naming import UPLOADS, make_job_id

@@ -13,8 +13,8 @@ from apps.registration.tests.photos import samples
 from PIL import Image
 from pillow_heif import register_heif_opener
 
+from registration.http.uploads import recognise_picture
 from registration.photos import conversion
-from registration.photos.content import recognise_picture
 from registration.photos.conversion import Unusable, convert_picture
 from registration.photos.converter import ConversionFailed, ConvertedPicture, Converter
 

@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.slow  # kills processes
+
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAM = "apps.registration.tests.photos.killed_photos"
 

@@ -22,8 +22,8 @@ from registration.store.registrations import (
 )
 from registration.store.rows import write_json
 from registration.store.sessions import create_session, finish_session, save_progress
-from registration.store.shirts import Squad, reserve_shirt
 from registration.store.tasks import NewTask, list_tasks, open_task
+from registration.store.teams import Squad, reserve_shirt
 from registration.store.webhooks import save_event, save_payments
 
 TABLES = (

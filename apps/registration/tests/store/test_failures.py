@@ -204,6 +204,7 @@ async def test_a_wire_that_is_cut_anywhere_leaves_no_half(postgres: PostgresServ
     await plain.close()
 
 
+@pytest.mark.slow  # kills the server
 async def test_a_restarted_server_is_used_again(postgres: PostgresServer) -> None:
     database = await open_database(postgres.new_url(), patience=1)
     await asyncio.gather(*(database.transact(put(f"a{n}")) for n in range(8)))
@@ -273,6 +274,7 @@ def write_until_killed(url: str, run: int) -> list[str]:
         return [*lines, *writer.stdout.read().split()]
 
 
+@pytest.mark.slow  # kills processes
 async def test_kill_9_loses_nothing_that_was_acknowledged(url: str) -> None:
     acknowledged: list[str] = []
     for run in range(3):

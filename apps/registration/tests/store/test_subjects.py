@@ -45,9 +45,17 @@ from registration.store.sessions import (
     load_session,
     save_progress,
 )
-from registration.store.shirts import Squad, find_holder, reserve_shirt, taken_numbers
 from registration.store.tasks import NewTask, finish_task, list_tasks, open_task
-from registration.store.teams import Team, find_team, list_teams, save_team
+from registration.store.teams import (
+    Squad,
+    Team,
+    find_holder,
+    find_team,
+    list_teams,
+    reserve_shirt,
+    save_team,
+    taken_numbers,
+)
 
 SQUAD = Squad("2526", "Lions", "u10s")
 

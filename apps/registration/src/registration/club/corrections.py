@@ -1,4 +1,4 @@
-"""What is saved of an answer, which fields may change when, and who may see a saved record."""
+"""The saved form of an answer, which fields may change when, and who may see a saved record."""
 
 import re
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ WORDS = {
 
 
 def save_answer(progress: Progress, value: object) -> dict[str, object]:
-    """Return the answers with the value of the current step; what it makes out of date is dropped."""
+    """Return the answers with the value of the current step; answers that it makes out of date are dropped."""
     answers = dict(progress.answers)
     field = STEPS[progress.step].field
     if progress.further == "medical_detail" and isinstance(answers["medical"], Mapping):

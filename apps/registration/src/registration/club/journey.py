@@ -1,6 +1,9 @@
-"""What happens next: the two functions that move a registration from step to step, and nothing else does."""
+"""The order of a registration: the two functions that move it from step to step, and nothing else does.
 
-from collections.abc import Mapping
+The outcome of an effect changes the state here as well.
+"""
+
+from collections.abc import Collection, Mapping
 from datetime import date
 
 from msgspec.structs import replace
@@ -19,8 +22,8 @@ from registration.club.corrections import (
     start_again_from,
     wants_to_keep,
 )
-from registration.club.outcomes import take_outcome
-from registration.club.progress import Effect, Facts, Further, Progress, Reading, Said, Terms
+from registration.club.kit import offer_free_numbers
+from registration.club.progress import Effect, Facts, Further, Offer, Progress, Reading, Said, Terms
 from registration.club.steps import FURTHER, STEP_OF, STEPS
 from registration.club.wording import (
     DUPLICATE,
@@ -39,6 +42,96 @@ from registration.club.wording import (
     say_changed,
 )
 
+# Effect, and the key of its outcome that says whether it succeeded.
+SUCCESS: Mapping[Effect, str] = {
+    "find_registration": "found",
+    "look_up_parent_address": "found",
+    "look_up_child_address": "found",
+    "request_payment": "done",
+    "save_registration": "saved",
+    "send_payment_link": "sent",
+    "tell_club": "told",
+    "check_kit": "needed",
+    "reserve_shirt": "reserved",
+    "check_photo": "accepted",
+    "update_registration": "saved",
+}
+
+
+def take_outcome(
+    progress: Progress, effect: Effect, outcome: Mapping[str, object]
+) -> tuple[Progress, str]:
+    """Return the state with the outcome of an effect, and a sentence about it; the step stays.
+
+    Args:
+        progress: The state, in which nothing is pending.
+        effect: The effect that was performed.
+        outcome: Whether it succeeded, under the key of `SUCCESS`, and with it: `address` of a lookup, in its parts;
+            `registration`, `step` and `answers` of a registration that was found; `registration` of one that was
+            saved; `taken`, the numbers, when a shirt was not reserved; `photo` of an accepted photo and
+            `reason` of a rejected one.
+    """
+    succeeded = outcome.get(SUCCESS[effect]) is True
+    progress = replace(progress, outcomes={**progress.outcomes, effect: succeeded})
+    if effect in {"look_up_parent_address", "look_up_child_address"}:
+        person = "parent" if "parent" in effect else "child"
+        taken = take_address(progress, person, outcome if succeeded else {})
+        return taken, "" if succeeded else "I could not find that address."
+    if effect == "find_registration" and succeeded:
+        return take_offer(progress, outcome), ""
+    if effect == "reserve_shirt" and not succeeded:
+        return release_number(progress, outcome)
+    if effect == "check_photo":
+        return take_photo(progress, outcome, accepted=succeeded)
+    registration = outcome.get("registration")
+    if effect in {"request_payment", "save_registration"} and registration is not None:
+        progress = replace(progress, registration=str(registration))
+    return progress, ""
+
+
+def take_address(progress: Progress, person: str, outcome: Mapping[str, object]) -> Progress:
+    """Save an address that was looked up."""
+    answers = dict(progress.answers)
+    answers.pop(f"{person}_address", None)
+    if outcome:
+        answers[f"{person}_address"] = outcome["address"]
+    return replace(progress, answers=answers)
+
+
+def take_offer(progress: Progress, outcome: Mapping[str, object]) -> Progress:
+    """Keep a registration that was found until the parent shows that it is theirs."""
+    answers, step = outcome.get("answers"), outcome.get("step")
+    # Before step 30 there is no record yet.
+    if not isinstance(answers, Mapping) or not isinstance(step, int) or step not in range(30, 36):
+        return progress
+    offer = Offer(str(outcome["registration"]), step, answers)
+    return replace(progress, offer=offer, further="resume", tries=0)
+
+
+def release_number(progress: Progress, outcome: Mapping[str, object]) -> tuple[Progress, str]:
+    """Forget a shirt number that somebody else has, and offer free ones; nobody is named."""
+    answers = dict(progress.answers)
+    wanted = answers.pop("shirt_number", 0)
+    taken = outcome.get("taken")
+    known = taken if isinstance(taken, Collection) else ()
+    free = offer_free_numbers(known, wanted if isinstance(wanted, int) else 0)
+    offered = ", ".join(map(str, free))
+    free_now = f" These are free: {offered}." if offered else ""
+    return replace(progress, answers=answers), f"Sorry, number {wanted} has gone already.{free_now}"
+
+
+def take_photo(
+    progress: Progress, outcome: Mapping[str, object], *, accepted: bool
+) -> tuple[Progress, str]:
+    """Save the link of an accepted photo, or say why it was rejected."""
+    if accepted:
+        return replace(
+            progress, answers={**progress.answers, "photo": outcome.get("photo", True)}
+        ), ""
+    reason = str(outcome.get("reason") or "it could not be used").strip().rstrip(".")
+    return progress, f"Sorry, I cannot use that photo: {reason}."
+
+
 TRIES_OF_A_RESUME = 3
 Answered = tuple[Progress, Said]
 
@@ -50,13 +143,13 @@ class JourneyError(Exception):
 def begin(
     code: RegistrationCode, stored: Mapping[str, object] | None = None, terms: Terms | None = None
 ) -> Answered:
-    """Return the first state of a registration and what is said first.
+    """Return the first state of a registration and the first reply.
 
     Args:
         code: The code that the parent typed.
         stored: The answers of last season, for a code of the kind `100`. They are shown once the parent has named
             the mobile number or e-mail address in them.
-        terms: What the texts say about the club.
+        terms: The facts about the club in the texts.
     """
     progress = Progress(code, step=1, terms=terms or Terms())
     if code.kind == "100":
@@ -68,11 +161,11 @@ def begin(
 
 
 def take(progress: Progress, reading: Reading, today: date) -> Answered:
-    """Return the state after a message, and what is said.
+    """Return the state after a message, and the reply.
 
     Args:
         progress: The state before.
-        reading: What the message says. Only its value counts, and only after the validator of the open question.
+        reading: The reading of the message. Only its value counts, and only after the validator of the open question.
         today: The date of the message.
 
     Raises:
@@ -100,17 +193,17 @@ def take(progress: Progress, reading: Reading, today: date) -> Answered:
 
 
 def ask_after_code(progress: Progress) -> Said:
-    """Return what is said to a code that comes when one was accepted already; nothing changes."""
+    """Return the reply to a code that comes when one was accepted already; nothing changes."""
     return Said("asked", f"{fill(ONE_AT_A_TIME, progress)} {ask(progress)}")
 
 
 def finish_effect(progress: Progress, effect: Effect, outcome: Mapping[str, object]) -> Answered:
-    """Return the state after an effect was performed, and what is said.
+    """Return the state after an effect was performed, and the reply.
 
     Args:
         progress: The state, in which the effect is pending. `check_photo` is never pending: its job ends at step 34.
         effect: The effect.
-        outcome: What came of it; `take_outcome` names the keys.
+        outcome: Its outcome; `take_outcome` names the keys.
 
     Raises:
         JourneyError: The effect is not pending.
@@ -319,7 +412,7 @@ def choose_next(progress: Progress) -> int:
 
 
 def introduce(progress: Progress, came_from: int) -> str:
-    """Return what is said before the question of a step, about the step before."""
+    """Return the sentence before the question of a step, about the step before."""
     if came_from != 30:
         return ""
     received = progress.answers.get("sms_received")
@@ -339,10 +432,10 @@ def ask_again(progress: Progress, message: str = "") -> Answered:
 
 
 def ask_of(progress: Progress, today: date) -> Asked:
-    """Return what a validator may look at."""
+    """Return the facts for a validator."""
     return Asked(today, progress.code.age_group, progress.answers, progress.code.season)
 
 
 def read_facts(progress: Progress) -> Facts:
-    """Return what conditions of the table may look at."""
+    """Return the facts for conditions of the table."""
     return Facts(progress.code, progress.answers, progress.outcomes, progress.back_to is not None)

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterator
 
-from registration.club.answers.addresses import POSTCODE_IN_TEXT
 from registration.club.answers.checked import Asked, list_words, read_words, tidy
 from registration.club.answers.club_matters import FIRST_WORDS
+from registration.club.answers.contact import POSTCODE_IN_TEXT
 from registration.club.answers.medical import SERIOUS, says_no
 from registration.club.progress import Reading
 from registration.club.steps import FURTHER, Step
@@ -53,12 +53,12 @@ DATE = re.compile(
 
 
 def read_plainly(step: Step, words: str, asked: Asked) -> Reading:
-    """Return what a message says, as far as code can tell for sure.
+    """Return the reading of a message, as far as code is certain of it.
 
     Args:
         step: The open question.
         words: The message.
-        asked: What its validator may look at.
+        asked: The facts for its validator.
     """
     correction = find_correction(step, words, asked)
     if correction:

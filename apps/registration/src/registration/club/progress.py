@@ -1,4 +1,4 @@
-"""What the parts of a registration exchange: its state, what was read, what to say, and the effects."""
+"""The values that the parts of a registration exchange: its state, readings, replies, and effects."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -29,13 +29,13 @@ Further = Literal["resume", "identity", "medical_detail", "which_field"]
 
 
 class Reading(Redacted, frozen=True):
-    """What a message says, as a model or code has read it; `take` decides what follows from it.
+    """The reading of a message, by a model or by code; `take` decides how the registration goes on.
 
     Args:
         understood: Whether the message answers the open question.
         value: The answer, in the parent's words.
         wants_to_change: The field that the parent corrects; `value` is its new value, if they gave one.
-        question: What the parent asks in turn.
+        question: The parent's own question.
     """
 
     understood: bool
@@ -50,7 +50,7 @@ class Said(Redacted, frozen=True):
     Args:
         kind: Why this is said. `working`: an effect is pending and the text is shown meanwhile.
         text: The text.
-        question: What the parent asked and a model should answer before the text.
+        question: The parent's question, which a model should answer before the text.
     """
 
     kind: Kind
@@ -59,7 +59,7 @@ class Said(Redacted, frozen=True):
 
 
 class Terms(Struct, frozen=True):
-    """What the texts say about the club.
+    """The facts about the club in the texts.
 
     Args:
         contact: The e-mail address to write to when somebody is stuck.
@@ -76,7 +76,7 @@ class Offer(Redacted, frozen=True):
     Args:
         registration: Its id.
         step: The step at which it goes on.
-        answers: What was saved.
+        answers: The saved answers.
     """
 
     registration: str
@@ -99,7 +99,7 @@ class Progress(Redacted, frozen=True):
         offer: A registration that the parent may resume.
         outcomes: Whether each effect of the journey succeeded.
         changed: The fields that were corrected and not confirmed since.
-        terms: What the texts say about the club.
+        terms: The facts about the club in the texts.
     """
 
     code: RegistrationCode
@@ -117,7 +117,7 @@ class Progress(Redacted, frozen=True):
 
 
 class Facts(Redacted, frozen=True):
-    """What the choice of the next step or effect may look at."""
+    """The facts for the choice of the next step or effect."""
 
     code: RegistrationCode
     answers: Mapping[str, object]

@@ -1,16 +1,10 @@
-"""The 35 steps as a table: what is asked, which validator reads the answer, and what comes next."""
+"""The 35 steps as a table: the question, the validator of the answer, and the next step."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from registration.club.answers.addresses import (
-    check_address,
-    check_house,
-    check_postcode,
-    show_address,
-)
 from registration.club.answers.checked import Asked, Checked, Validator, accept
 from registration.club.answers.choices import (
     check_gender,
@@ -26,14 +20,18 @@ from registration.club.answers.club_matters import (
     show_played,
 )
 from registration.club.answers.contact import (
+    check_address,
     check_child_email,
     check_child_phone,
+    check_house,
+    check_name,
     check_parent_email,
     check_parent_phone,
+    check_postcode,
+    show_address,
 )
 from registration.club.answers.dates import check_child_born, check_parent_born
 from registration.club.answers.medical import check_detail, check_medical, show_medical
-from registration.club.answers.names import check_name
 from registration.club.codes import is_sixteen_or_over
 from registration.club.progress import Effect, Facts, Further
 
@@ -42,7 +40,7 @@ LAST_STEP = 35
 
 
 def always(facts: Facts) -> bool:
-    """Hold whatever the facts are."""
+    """Hold for all facts."""
     return True
 
 
@@ -96,7 +94,7 @@ class Step(Struct, frozen=True):
         readable: Whether code can read the answer from the words alone.
         example: An answer of the right form.
         why: Why the club asks; the answer to "why do you need this?" when no model can give one.
-        rule: What is accepted, in a few words, for the documents.
+        rule: The accepted answers, in a few words, for the documents.
         duties: The effects that follow a valid answer, in order.
         next: Where it leads.
         show: Returns a value as text, which the validator accepts again.

@@ -1,9 +1,9 @@
-"""The finished texts of the replies: questions filled in, the summary, and what is said when something is wrong."""
+"""The finished texts of the replies: questions filled in, the summary, and the texts of mistakes."""
 
 from collections.abc import Mapping
 
-from registration.club.answers.addresses import show_address, space_postcode
 from registration.club.answers.club_matters import SIZES, show_played
+from registration.club.answers.contact import show_address, space_postcode
 from registration.club.answers.medical import show_medical
 from registration.club.fees import show_pence
 from registration.club.kit import recommend_size
@@ -41,7 +41,7 @@ DUPLICATE = (
 )
 NO_MESSAGE = "I have told the club, and somebody will be in touch about the payment link."
 PAY_IN_A_WEEK = "Lovely. If you have not paid yet, please do so within 7 days: until then {child} is not registered."
-# What the summary leaves out: steps on the way to a value, and what is asked after it.
+# The answers that the summary leaves out: steps on the way to a value, and those asked after it.
 UNLISTED = frozenset(
     {"parent_address_right", "same_address", "child_address_right", "confirmed", "photo"}
 )
@@ -58,7 +58,7 @@ def ask(progress: Progress) -> str:
 
 
 def fill(template: str, progress: Progress) -> str:
-    """Return a template with the words of this registration; what a person typed is never a template."""
+    """Return a template with the words of this registration; a person's text is never a template."""
     answers, fees = progress.answers, progress.terms.fees
     summary = ""
     if "{summary}" in template:
@@ -92,7 +92,7 @@ def first_name(name: object, otherwise: str) -> str:
 
 
 def summarize(progress: Progress) -> list[tuple[str, str, str]]:
-    """Return what is saved as rows of a label, a value and a field, in the order of the steps.
+    """Return the saved answers as rows of a label, a value and a field, in the order of the steps.
 
     Nothing is shown before the parent of a saved record said who they are.
     """
@@ -148,7 +148,7 @@ def say_again(progress: Progress, message: str) -> str:
 
 
 def say_changed(progress: Progress) -> str:
-    """Return what was changed, and the open question again."""
+    """Return the change, and the open question again."""
     changed = "\n".join(
         f"- {label}: {value}"
         for label, value, field in summarize(progress)

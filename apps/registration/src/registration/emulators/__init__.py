@@ -1,7 +1,7 @@
 """Emulated providers on loopback: payments, SMS, mail and addresses, which fail by script or by chance.
 
 They speak the APIs that `registration.providers` uses, without keys and without a network. A file
-saves what they know. This room must never be used by the service itself: the service reaches its
+keeps their records. This room must never be used by the service itself: the service reaches its
 providers over HTTP, whether they are emulated or real.
 """
 

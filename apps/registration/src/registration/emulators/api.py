@@ -1,4 +1,4 @@
-"""What the APIs of the emulated providers share: errors, tokens, bodies, and idempotency keys."""
+"""The common parts of the emulated providers' APIs: errors, tokens, bodies, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Lifespan
 
 from registration.emulators.ledger import IdempotencyKey, KeyReused
-from registration.providers.decoding import UNREADABLE
+from registration.providers.connection import UNREADABLE
 
 Body = TypeVar("Body")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -75,7 +75,7 @@ def show_page(title: str, body: str, status: int = 200, refresh: int = 0) -> Res
 
     Args:
         title: plain text without markup.
-        body: HTML; what people wrote in it is escaped.
+        body: HTML, in which people's text is escaped.
         status: the HTTP status.
         refresh: load it again after so many seconds; 0 for never.
     """

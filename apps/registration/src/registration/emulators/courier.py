@@ -22,9 +22,9 @@ class WebhookPlan(Struct, frozen=True, kw_only=True):
 
     Args:
         copies: how often each event is sent.
-        delay: seconds from what happened to its first webhook.
+        delay: seconds from an event to its first webhook.
         gap: seconds between two webhooks of one act.
-        reverse: whether what happened last in one act is sent first.
+        reverse: whether the last event of an act is sent first.
         spread: each webhook is later by a random time of up to so many seconds, so that webhooks
             of different acts overtake each other.
         before_answer: whether they are sent before the request is answered that caused them.
@@ -45,7 +45,7 @@ class WebhookPlan(Struct, frozen=True, kw_only=True):
 
 
 class Courier:
-    """Sends what is due, one after the other, oldest first.
+    """Sends the webhooks that are due, one after the other, oldest first.
 
     Args:
         ledger: where the webhooks are saved.
@@ -99,7 +99,7 @@ class Courier:
         self._wake_up()
 
     async def run(self) -> None:
-        """Send what is due, until cancelled."""
+        """Send the webhooks that are due, until cancelled."""
         limits = aiohttp.ClientTimeout(total=self.plan.answer_seconds)
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(timeout=limits, connector=connector) as session:
@@ -132,7 +132,7 @@ class Courier:
             self._loop.call_soon_threadsafe(self._wake.set)
 
     async def _send_due(self) -> float | None:
-        """Send what is due, and return how many seconds the next one has."""
+        """Send the webhooks that are due, and return how many seconds the next one has."""
         if self.address is None:
             return None
         for delivery in self._ledger.list_deliveries():

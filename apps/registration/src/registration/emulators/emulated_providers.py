@@ -12,11 +12,10 @@ from pathlib import Path
 from msgspec import Struct
 from starlette.types import ASGIApp
 
-from registration.emulators.address_emulator import AddressEmulator
+from registration.emulators.address_emulator import PATH, AddressEmulator, McpEmulator
 from registration.emulators.courier import WebhookPlan
 from registration.emulators.faults import Faults
 from registration.emulators.inboxes import MailEmulator, SmsEmulator
-from registration.emulators.mcp_emulator import PATH, McpEmulator
 from registration.emulators.payment_emulator import PaymentEmulator
 from registration.emulators.serving import serve
 
@@ -56,7 +55,7 @@ async def run_emulators(
     """Run all emulated providers on loopback.
 
     Args:
-        folder: where they save what they know; None for memory.
+        folder: where they keep their records; None for memory.
         faults: by name: "payments", "sms", "mail", "addresses", "mcp".
         plan: how webhooks arrive.
         first_port: the port of the payment provider; SMS, mail, addresses and MCP have the next four.

@@ -50,7 +50,7 @@ class Faults:
     """Decides which request meets a fault.
 
     A fault by chance depends on the seed, the request, its idempotency key, and how often it was
-    sent. It does not depend on what else happens at the time.
+    sent. It does not depend on other requests at the time.
 
     Args:
         script: one entry for each request, in order of arrival; None is a request without a fault.

@@ -73,9 +73,9 @@ class InboxEmulator:
     """A provider on loopback that puts each message into an inbox.
 
     Args:
-        token: what a client must send.
+        token: the token that a client must send.
         file: where everything is saved; None for memory.
-        faults: what goes wrong at the API.
+        faults: the faults of the API.
         now: seconds since the epoch.
     """
 

@@ -1,4 +1,4 @@
-"""What an emulated provider knows: a SQLite file, or memory.
+"""The records of an emulated provider: a SQLite file, or memory.
 
 A provider goes on existing when the service that uses it is killed. With a file, so does an
 emulated one when the whole demo is killed: each change is one transaction.
@@ -94,7 +94,7 @@ class Ledger:
             self._connection.execute("COMMIT")
 
     def find_same(self, of: type[Thing], key: IdempotencyKey) -> Thing | None:
-        """Return what was made with a key, or None.
+        """Return the object that was made with a key, or None.
 
         Raises:
             KeyReused: it was made from another body.
@@ -107,7 +107,7 @@ class Ledger:
         return msgspec.json.decode(rows[0][0], type=of) if rows else None
 
     def find(self, of: type[Thing], key: str) -> Thing | None:
-        """Return what was made with a key, or None."""
+        """Return the object that was made with a key, or None."""
         rows = self._select("SELECT body FROM things WHERE kind = ? AND key = ?", of, key)
         return msgspec.json.decode(rows[0][0], type=of) if rows else None
 

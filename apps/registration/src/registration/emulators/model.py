@@ -1,7 +1,8 @@
-"""The emulated model: it reads answers by a few rules, and words what it is told to say.
+"""The emulated model: it reads answers by a few rules, words the texts that it is given, and judges pictures.
 
 It is as obedient, and as unreliable, as a script makes it; `make_faults` lets it fail, answer nonsense
-and break off. It must never need a network or a key, and never know what the server will decide.
+and break off. A picture that is mostly green shows no person, but a pitch, so tests and the demo can make pictures
+of both kinds. It must never need a network or a key, never keep a picture, and never know the server's next decision.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from typing import TypeAlias
 
 import msgspec
+from PIL import Image, ImageStat
 
 from holdfast import Media, ToolCall
 from holdfast.testing.emulator import (
@@ -27,7 +30,6 @@ from holdfast.testing.emulator import (
     call,
     chaos,
 )
-from registration.emulators.pictures import judge_picture
 
 MODEL = "gpt-4.1"
 
@@ -61,34 +63,34 @@ _WORDS_OF_FIELD: Mapping[str, str] = {
 
 
 def choose_reply(request: EmulatedRequest) -> str | Sequence[ToolCall]:
-    """Return what the emulated model replies."""
+    """Return the reply of the emulated model."""
     if any(tool.name == "submit_answer" for tool in request.tools):
         return [call("submit_answer", read_message(request.text, _instructions(request)))]
     picture = _picture_of(request)
     if picture is not None:
         return msgspec.json.encode(judge_picture(picture)).decode()
-    told = _instructions(request)
-    to_say = _TO_SAY.search(told)
+    instructions = _instructions(request)
+    to_say = _TO_SAY.search(instructions)
     if to_say is None:
         return answer_generally(request.text)
     answer: dict[str, object] = {"agent_final_response": to_say[1]}
-    step = _STEP.search(told)
+    step = _STEP.search(instructions)
     if step is not None:
         answer["routine_number"] = int(step[1])
     return msgspec.json.encode(answer).decode()
 
 
-def read_message(message: str, told: str) -> dict[str, object]:
-    """Return the arguments of `submit_answer` for what a parent wrote.
+def read_message(message: str, instructions: str) -> dict[str, object]:
+    """Return the arguments of `submit_answer` for a parent's message.
 
     Args:
-        message: what the parent wrote.
-        told: the instructions, which name the fields that were answered before.
+        message: the message of the parent.
+        instructions: those of the model, which name the fields that were answered before.
     """
     text = message.strip()
     if _QUESTION.match(text):
         return {"understood": False, "question": text}
-    corrected = _find_field(text, told) if _CORRECTION.search(text) else None
+    corrected = _find_field(text, instructions) if _CORRECTION.search(text) else None
     if corrected is not None:
         value = re.split(r"\b(?:is|be|to)\b", text)[-1].strip(" .!")
         return {"understood": True, "value": value, "wants_to_change": corrected}
@@ -113,7 +115,7 @@ def make_faults(share: float, seed: int) -> ModelFaults:
 
 
 class CountedFaults:
-    """Faults as of `make_faults`, and what was counted of them.
+    """Faults as of `make_faults`, and how often each occurred.
 
     Args:
         share: which share of the calls fails, from 0 to 1.
@@ -169,11 +171,20 @@ def _picture_of(request: EmulatedRequest) -> Media | None:
     return None
 
 
-def _find_field(text: str, told: str) -> str | None:
-    listed = _FIELDS.search(told)
+def _find_field(text: str, instructions: str) -> str | None:
+    listed = _FIELDS.search(instructions)
     known = listed[1].split(", ") if listed else []
     lowered = text.lower()
     for words, field in _WORDS_OF_FIELD.items():
         if words in lowered and field in known:
             return field
     return None
+
+
+def judge_picture(picture: Media) -> dict[str, object]:
+    """Return the verdict, as the arguments of `PhotoVerdict`."""
+    with Image.open(BytesIO(picture.data or b"")) as image:
+        red, green, blue = ImageStat.Stat(image.convert("RGB").resize((16, 16))).mean
+    if green > 1.3 * max(red, blue):
+        return {"acceptable": False, "reason": "I can see a pitch, but no person."}
+    return {"acceptable": True, "reason": ""}

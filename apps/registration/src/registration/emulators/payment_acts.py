@@ -1,4 +1,4 @@
-"""What happens at the emulated payment provider: each act is one change of its ledger, with its webhooks."""
+"""The acts at the emulated payment provider: each is one change of its ledger, with its webhooks."""
 
 from __future__ import annotations
 
@@ -6,25 +6,101 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from typing import Annotated, Literal
 
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from registration.emulators.api import ApiError, make_id
 from registration.emulators.courier import Courier
 from registration.emulators.ledger import IdempotencyKey, Ledger
-from registration.emulators.payment_records import (
-    FlowBody,
-    PaymentState,
-    RequestBody,
-    StoredFlow,
-    StoredMandate,
-    StoredPayment,
-    StoredRequest,
-    StoredSubscription,
-    SubscriptionBody,
-)
 from registration.providers import PaymentEvent
+
+Pence = Annotated[int, Meta(ge=1, le=1_000_000)]
+PaymentState = Literal["confirmed", "failed", "cancelled", "charged_back", "paid_out"]
+
+
+class StoredRequest(Struct, frozen=True):
+    """A billing request."""
+
+    id: str
+    status: Literal["pending", "fulfilled", "cancelled"]
+    amount: Pence
+    description: str
+    metadata: Mapping[str, str]
+    mandate: str | None = None
+    payment: str | None = None
+
+    def __repr__(self) -> str:
+        return f"StoredRequest({self.id!r}, {self.status!r})"
+
+
+class StoredFlow(Struct, frozen=True):
+    """A hosted page: its id is the secret part of its address."""
+
+    id: str
+    billing_request: str
+    state: Literal["open", "paid", "cancelled"] = "open"
+
+
+class StoredMandate(Struct, frozen=True):
+    """The permission to take payments."""
+
+    id: str
+    billing_request: str
+    metadata: Mapping[str, str]
+    status: Literal["active", "cancelled"] = "active"
+
+
+class StoredPayment(Struct, frozen=True):
+    """One payment: the first one of a billing request, or one of a subscription."""
+
+    id: str
+    status: PaymentState
+    amount: Pence
+    mandate: str
+    billing_request: str
+    metadata: Mapping[str, str]
+    subscription: str | None = None
+
+
+class StoredSubscription(Struct, frozen=True):
+    """Payments that are taken each month."""
+
+    id: str
+    status: Literal["active", "cancelled", "finished"]
+    mandate: str
+    amount: Pence
+    day: int
+    first: date
+    last: date
+    metadata: Mapping[str, str]
+
+
+class RequestBody(Struct, frozen=True):
+    """The body of `POST /v1/billing_requests`."""
+
+    amount: Pence
+    description: Annotated[str, Meta(min_length=1, max_length=200)]
+    metadata: Mapping[str, str] = {}
+
+
+class FlowBody(Struct, frozen=True):
+    """The body of `POST /v1/billing_request_flows`."""
+
+    billing_request: str
+
+
+class SubscriptionBody(Struct, frozen=True):
+    """The body of `POST /v1/subscriptions`."""
+
+    mandate: str
+    amount: Pence
+    day: Annotated[int, Meta(ge=-1, le=28)]
+    first: date
+    last: date
+
 
 PAID = ("confirmed", "paid_out")
 
@@ -33,7 +109,7 @@ class PaymentActs:
     """The acts of the API, of the payer, and of the banks.
 
     Args:
-        ledger: what the provider knows.
+        ledger: the records of the provider.
         courier: sends the webhooks.
         now: seconds since the epoch.
     """
@@ -57,7 +133,7 @@ class PaymentActs:
             )
             self._ledger.add(made, key)
             links = {"billing_request": made.id}
-            self._tell("billing_requests", "created", links, made.metadata)
+            self._emit_event("billing_requests", "created", links, made.metadata)
         return made
 
     def begin_flow(self, body: FlowBody) -> StoredFlow:
@@ -90,14 +166,14 @@ class PaymentActs:
             mandate = make_id("MD")
             self._ledger.add(StoredMandate(mandate, request.id, request.metadata))
             links = {"billing_request": request.id, "mandate": mandate}
-            self._tell("billing_requests", "fulfilled", links, request.metadata)
-            self._tell("mandates", "active", links, request.metadata)
+            self._emit_event("billing_requests", "fulfilled", links, request.metadata)
+            self._emit_event("mandates", "active", links, request.metadata)
         payment = make_id("PM")
         made = StoredPayment(
             payment, outcome, request.amount, mandate, request.id, request.metadata
         )
         self._ledger.add(made)
-        self._tell_of_payment(made)
+        self._emit_payment(made)
         self._ledger.save(replace(request, status="fulfilled", mandate=mandate, payment=payment))
 
     def leave(self, flow_id: str) -> StoredFlow:
@@ -109,7 +185,7 @@ class PaymentActs:
                 self._ledger.save(flow)
                 metadata = self.get_request(flow.billing_request).metadata
                 links = {"billing_request": flow.billing_request}
-                self._tell("billing_requests", "flow_exited", links, metadata)
+                self._emit_event("billing_requests", "flow_exited", links, metadata)
         return flow
 
     def cancel_request(self, request_id: str) -> None:
@@ -118,7 +194,7 @@ class PaymentActs:
             request = self.get_request(request_id)
             self._ledger.save(replace(request, status="cancelled"))
             links = {"billing_request": request.id}
-            self._tell("billing_requests", "cancelled", links, request.metadata)
+            self._emit_event("billing_requests", "cancelled", links, request.metadata)
 
     def subscribe(self, key: IdempotencyKey, body: SubscriptionBody) -> StoredSubscription:
         """Create a subscription, or return the one of this key."""
@@ -144,7 +220,7 @@ class PaymentActs:
                 mandate.metadata,
             )
             self._ledger.add(made, key)
-            self._tell_of_subscription(made, "created")
+            self._emit_subscription(made, "created")
         return made
 
     def collect(self, subscription_id: str, outcome: PaymentState) -> StoredPayment:
@@ -166,7 +242,7 @@ class PaymentActs:
                 subscription.id,
             )
             self._ledger.add(payment)
-            self._tell_of_payment(payment)
+            self._emit_payment(payment)
         return payment
 
     def change_payment(self, payment_id: str, outcome: PaymentState) -> StoredPayment:
@@ -177,7 +253,7 @@ class PaymentActs:
                 raise ApiError(404, "not_found")
             payment = replace(payment, status=outcome)
             self._ledger.save(payment)
-            self._tell_of_payment(payment)
+            self._emit_payment(payment)
         return payment
 
     def cancel_mandate(self, mandate_id: str) -> None:
@@ -188,11 +264,13 @@ class PaymentActs:
                 raise ApiError(404, "not_found")
             self._ledger.save(replace(mandate, status="cancelled"))
             links = {"mandate": mandate.id, "billing_request": mandate.billing_request}
-            self._tell("mandates", "cancelled", links, mandate.metadata, "bank_account_closed")
+            self._emit_event(
+                "mandates", "cancelled", links, mandate.metadata, "bank_account_closed"
+            )
             for subscription in self._ledger.list_things(StoredSubscription):
                 if subscription.mandate == mandate_id and subscription.status == "active":
                     self._ledger.save(replace(subscription, status="cancelled"))
-                    self._tell_of_subscription(subscription, "cancelled")
+                    self._emit_subscription(subscription, "cancelled")
 
     def get_flow(self, flow_id: str) -> StoredFlow:
         """Return the page with an id."""
@@ -221,13 +299,13 @@ class PaymentActs:
 
     @contextmanager
     def _act(self) -> Iterator[None]:
-        """Change the ledger; the webhooks of what happened are part of the change."""
+        """Change the ledger; the webhooks of the act are part of the change."""
         with self._ledger.change():
             self._events = []
             yield
             self._courier.schedule(self._events)
 
-    def _tell(
+    def _emit_event(
         self,
         resource: str,
         action: str,
@@ -239,7 +317,7 @@ class PaymentActs:
         event = PaymentEvent(make_id("EV"), resource, action, at, links, metadata, cause)
         self._events.append(event)
 
-    def _tell_of_payment(self, payment: StoredPayment) -> None:
+    def _emit_payment(self, payment: StoredPayment) -> None:
         links = {
             "payment": payment.id,
             "mandate": payment.mandate,
@@ -248,8 +326,8 @@ class PaymentActs:
         if payment.subscription is not None:
             links["subscription"] = payment.subscription
         cause = "insufficient_funds" if payment.status == "failed" else None
-        self._tell("payments", payment.status, links, payment.metadata, cause)
+        self._emit_event("payments", payment.status, links, payment.metadata, cause)
 
-    def _tell_of_subscription(self, subscription: StoredSubscription, action: str) -> None:
+    def _emit_subscription(self, subscription: StoredSubscription, action: str) -> None:
         links = {"subscription": subscription.id, "mandate": subscription.mandate}
-        self._tell("subscriptions", action, links, subscription.metadata)
+        self._emit_event("subscriptions", action, links, subscription.metadata)

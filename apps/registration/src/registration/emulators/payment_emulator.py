@@ -1,11 +1,12 @@
-"""The emulated payment provider: its API, its hosted page, and its overview for the person who plays."""
+"""The emulated payment provider: its API, its hosted pages of plain HTML, and its overview for the person who plays."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from html import escape
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -15,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from registration.emulators import payment_pages
 from registration.emulators.api import (
     ApiError,
     answer,
@@ -23,13 +23,14 @@ from registration.emulators.api import (
     make_app,
     read_body,
     read_key,
+    show_page,
 )
 from registration.emulators.courier import Courier, WebhookPlan
 from registration.emulators.faults import Faults, FaultyApp
 from registration.emulators.ledger import Ledger
-from registration.emulators.payment_acts import PaymentActs
-from registration.emulators.payment_records import (
+from registration.emulators.payment_acts import (
     FlowBody,
+    PaymentActs,
     PaymentState,
     RequestBody,
     StoredFlow,
@@ -46,10 +47,10 @@ class PaymentEmulator:
     Serve `app`, and say with `send_webhooks_to` where its webhooks go.
 
     Args:
-        token: what a client must send.
+        token: the token that a client must send.
         webhook_secret: of the signatures.
         file: where everything is saved; None for memory.
-        faults: what goes wrong at the API.
+        faults: the faults of the API.
         plan: how webhooks arrive.
         now: when something happens there, in seconds since the epoch.
     """
@@ -162,9 +163,9 @@ class PaymentEmulator:
     async def _show_flow(self, request: Request) -> Response:
         flow = self._ledger.get(StoredFlow, request.path_params["flow"])
         if flow is None:
-            return payment_pages.show_unknown()
+            return show_unknown()
         billing = self.acts.get_request(flow.billing_request)
-        return payment_pages.show_flow(flow, billing, paid=self.acts.is_paid(billing))
+        return show_flow(flow, billing, paid=self.acts.is_paid(billing))
 
     async def _end_flow(self, request: Request) -> Response:
         flow = request.path_params["flow"]
@@ -181,7 +182,7 @@ class PaymentEmulator:
         return RedirectResponse(f"/pay/{flow}", 303)
 
     async def _show_overview(self, _request: Request) -> Response:
-        return payment_pages.show_overview(self.requests, self.payments, self.subscriptions)
+        return show_overview(self.requests, self.payments, self.subscriptions)
 
     async def _change_payment(self, request: Request) -> Response:
         outcome = _read_outcome(await _read_choice(request))
@@ -206,3 +207,84 @@ def _read_outcome(choice: str) -> PaymentState:
     except msgspec.ValidationError:
         raise ApiError(422, "invalid") from None
     return outcome
+
+
+PLAY_MONEY = "<p><small>This is play money: no bank is asked, and nothing is paid.</small></p>"
+
+
+def show_flow(flow: StoredFlow, request: StoredRequest, *, paid: bool) -> Response:
+    """Return the hosted page of a flow, as it is now."""
+    if paid:
+        return show_page(
+            "Thank you, this is paid", "<p>You can close this page and go back to the chat.</p>"
+        )
+    if request.status == "cancelled":
+        return show_page("This payment is no longer needed", "<p>Please ask your club.</p>")
+    if flow.state == "paid":
+        text = "<p>Your bank did not accept the payment. Please use the link in your message again.</p>"
+        return show_page("Your payment did not go through", text)
+    if flow.state == "cancelled":
+        text = "<p>Nothing was paid. Please use the link in your message when you are ready.</p>"
+        return show_page("Cancelled", text)
+    body = (
+        f"<p>{escape(request.description)}</p><p><strong>{format_pence(request.amount)}</strong></p>"
+        f'<form method="post" action="/pay/{escape(flow.id)}">'
+        '<button name="choice" value="pay">Pay</button>'
+        '<button name="choice" value="cancel">Cancel</button>'
+        '<button name="choice" value="pay_and_fail">Pay, and let the bank refuse</button></form>'
+    )
+    return show_page("Your payment", body + PLAY_MONEY)
+
+
+def show_unknown() -> Response:
+    """Return the page of a flow that does not exist."""
+    text = "<p>Please use the link in your message again.</p>"
+    return show_page("This page is not known", text, 404)
+
+
+def show_overview(
+    requests: Sequence[StoredRequest],
+    payments: Sequence[StoredPayment],
+    subscriptions: Sequence[StoredSubscription],
+) -> Response:
+    """Return the page on which a person plays the banks."""
+    asked = "".join(
+        f"<article>{escape(one.id)}: {format_pence(one.amount)}, {one.status}</article>"
+        for one in reversed(requests)
+    )
+    paid = "".join(
+        f"<article>{escape(one.id)}: {format_pence(one.amount)}, {one.status}"
+        + _show_buttons(f"/payments/{one.id}", "failed", "charged_back", "paid_out")
+        + "</article>"
+        for one in reversed(payments)
+    )
+    monthly = "".join(
+        f"<article>{escape(one.id)}: {format_pence(one.amount)} from {one.first} to {one.last}, "
+        f"{one.status}"
+        + _show_buttons(f"/subscriptions/{one.id}", "confirmed", "failed")
+        + "</article>"
+        for one in reversed(subscriptions)
+    )
+    body = (
+        f"{PLAY_MONEY}<h2>Billing requests</h2>{asked or 'None yet.'}"
+        f"<h2>Payments</h2>{paid or 'None yet.'}"
+        f"<h2>Subscriptions: take a month's payment</h2>{monthly or 'None yet.'}"
+    )
+    return show_page("Payments", body)
+
+
+def _show_buttons(address: str, *choices: str) -> str:
+    buttons = "".join(
+        f'<button name="choice" value="{choice}">{choice.replace("_", " ")}</button>'
+        for choice in choices
+    )
+    return f'<form method="post" action="{escape(address)}">{buttons}</form>'
+
+
+def format_pence(amount: int) -> str:
+    """Return an amount as people write it.
+
+    >>> format_pence(4500)
+    '£45.00'
+    """
+    return f"£{amount // 100}.{amount % 100:02}"

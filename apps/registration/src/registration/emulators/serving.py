@@ -29,7 +29,7 @@ class AbortableConnection(H11Protocol):
 
 
 class LoopbackServer(uvicorn.Server):
-    """A server that leaves the signals of the process alone, and ends as soon as it is told to."""
+    """A server that leaves the signals of the process alone, and ends as soon as it is asked to."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

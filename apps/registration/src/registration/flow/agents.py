@@ -1,29 +1,30 @@
 """The agents of the service: registration, re-registration, general questions, and the photo check.
 
 The registrations repeat a call of their model by the row of its kind, so the retry of the library is
-off there. This module must never give a tool to the agent that answers general questions.
+off there. This module must never give a tool to the agent that answers general questions, and must never show
+JSON that was cut, or a page of HTML, as its answer.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast import Agent, Limits, RetryOptions
+from holdfast import Agent, Limits, Reply, RetryOptions
 from holdfast.compat import (
     SEED_003_BREAKER,
     AgentResponse,
     ReRegistrationAgentResponse,
 )
-from holdfast.middleware import HistoryReduction, IterationCache
+from holdfast.middleware import HistoryReduction, IterationCache, Middleware, ModelCall
 from holdfast.resilience import Resilience
 from registration.flow.answers import SaveAnswers
-from registration.flow.general import AnswerInProse
+from registration.flow.model_calls import CallKind
 from registration.flow.parts import Parts
 from registration.flow.payment_tools import PaymentTools
-from registration.flow.photo_calls import RepeatPhotoCalls
 from registration.flow.prompts import PHOTO, UNIVERSAL
 from registration.flow.registration_hooks import ConductRegistration
 from registration.flow.step_tools import StepTools
@@ -38,6 +39,10 @@ _HISTORY = 80
 _ATTEMPT_SECONDS = 10.0
 _CACHE_SECONDS = 86_400.0
 _CACHE_ENTRIES = 100
+
+GENERAL_CALL: Final = "Universal Agent"
+PHOTO_CALL: Final = "Photo Upload"
+PHOTO_SECONDS: Final = 80.0
 
 
 class PhotoVerdict(BaseModel):
@@ -67,7 +72,7 @@ def make_agents(parts: Parts, choice: ModelChoice, journal: str) -> dict[str, Ag
     """Return the agents of conversations by name.
 
     Args:
-        parts: what the conversations work with.
+        parts: the parts that the conversations work with.
         choice: which model answers.
         journal: the address of the journal.
     """
@@ -149,3 +154,50 @@ def make_photo_check(parts: Parts, choice: ModelChoice) -> Agent[Any]:
             breaker=SEED_003_BREAKER, attempt_timeout=30.0, metrics=parts.calls.metrics
         ),
     )
+
+
+class RepeatPhotoCalls(Middleware):
+    """Repeats the call of the model until there is a reply.
+
+    Args:
+        parts: repeats the call.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def wrap_model(
+        self, context: ModelCall[Any], call_next: Callable[[ModelCall[Any]], Awaitable[Reply]]
+    ) -> Reply:
+        """Repeat the call until there is a reply."""
+        session = context.metadata.get("session")
+        kind = CallKind(
+            call_type=PHOTO_CALL,
+            session=session if isinstance(session, str) else "",
+            step=None,
+            seconds=PHOTO_SECONDS,
+        )
+        return await self._parts.calls.look_at_photo(lambda: call_next(context), kind)
+
+
+class AnswerInProse(Middleware):
+    """Repeats the call of the model until its reply can be shown.
+
+    Args:
+        parts: repeats the call.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def wrap_model(
+        self, context: ModelCall[Any], call_next: Callable[[ModelCall[Any]], Awaitable[Reply]]
+    ) -> Reply:
+        """Repeat the call until its reply can be shown."""
+        kind = CallKind(
+            call_type=GENERAL_CALL,
+            session=context.session or "",
+            step=None,
+            seconds=self._parts.settings.model_seconds,
+        )
+        return await self._parts.calls.answer_freely(lambda: call_next(context), kind)

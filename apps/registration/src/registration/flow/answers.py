@@ -15,8 +15,8 @@ from msgspec import Struct
 from holdfast import Status
 from holdfast.middleware import AfterTurn, Middleware
 from registration.flow.conversations import read_conversation
+from registration.flow.next_action import TurnNotes
 from registration.flow.parts import Parts
-from registration.flow.turn_notes import TurnNotes
 from registration.store import DatabaseUnavailable, Transaction
 from registration.store.messages import save_answer
 
@@ -27,7 +27,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """The answer to a message.
 
     Args:
-        response: what the parent reads.
+        response: the text for the parent.
         session_id: the session.
         status: "ok"; "degraded" if the model was away.
         last_agent: who answered.

@@ -1,7 +1,7 @@
-"""What a model may not say in its own words: a link, an amount or a hidden sign that it was not told.
+"""Finds in a model's wording a link, an amount or a hidden sign that it was not given.
 
-The checks are pure. A wording with a fault is not shown; what it was made from is said instead. This module
-must never return what a model wrote: a fault has a name only.
+The checks are pure. A wording with a fault is not shown; the text it was made from is said instead. This
+module must never return a model's text: a fault has a name only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 Fault = Literal["too_long", "hidden_signs", "markup", "link", "number", "money", "line_missing"]
 
 _LONGER = 1_000
-"""Characters that a wording may be longer than what the model was told."""
+"""Characters that a wording may be longer than the text that the model was given."""
 
 _MARKUP = re.compile(r"<[a-z/!?]|\]\s*\(", re.IGNORECASE)
 _LINK = re.compile(
@@ -30,12 +30,12 @@ _LINES = "\n\t"
 _JOINERS = "\u200c\u200d"  # within words of some alphabets, and within emoji
 
 
-def find_fault(words: str, told: str, office: str) -> Fault | None:
+def find_fault(words: str, given: str, office: str) -> Fault | None:
     """Return why a wording is not shown; None if it can be.
 
     Args:
-        words: what the model wrote.
-        told: what it was told to say.
+        words: the wording of the model.
+        given: the text that it was given to word.
         office: the e-mail address of the club, which it may always name.
 
     >>> find_fault("It is £45.00, see http://pay.example/x", "The fee is £45.00.", "a@club.example")
@@ -43,13 +43,13 @@ def find_fault(words: str, told: str, office: str) -> Fault | None:
     >>> find_fault("That is £45, thank you.", "The fee is £45.00.", "a@club.example") is None
     True
     """
-    if len(words) > len(told) + _LONGER:
+    if len(words) > len(given) + _LONGER:
         return "too_long"
     if has_hidden_signs(words):
         return "hidden_signs"
-    if _MARKUP.search(words) and not _MARKUP.search(told):
+    if _MARKUP.search(words) and not _MARKUP.search(given):
         return "markup"
-    plain, known = _simplify(words), f"{_simplify(told)} {_simplify(office)}"
+    plain, known = _simplify(words), f"{_simplify(given)} {_simplify(office)}"
     if set(_LINK.findall(plain)) - set(_LINK.findall(known)):
         return "link"
     if set(_list_numbers(plain)) - set(_list_numbers(known)):

@@ -1,6 +1,8 @@
 """The saved state of a conversation, and the one way to change it: once per key, in one transaction.
 
-This module must never decide what changes; `club` does.
+At the end of a conversation, a job of the outbox keeps its words with the registration: it reads the journal, after
+the turn that came to the end. This module must never decide on a change (`club` does), and must never keep the
+arguments or the result of a tool.
 """
 
 from __future__ import annotations
@@ -11,13 +13,21 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from holdfast import Sessions
+from holdfast.errors import ConfigurationError
+from holdfast.outbox import JobOutcome, JobRetry
 from registration.club.progress import Progress, Said
 from registration.club.steps import LAST_STEP
+from registration.flow.parts import Parts
+from registration.flow.transcript import Line, list_lines
 from registration.outbox.kinds import KEEP_CONVERSATION
+from registration.outbox.outcomes import Done, Handler
 from registration.store import sessions
 from registration.store.database import Database
 from registration.store.effects import EffectOf, find_effect, save_effect
-from registration.store.outbox import NewJob, enqueue
+from registration.store.outbox import Job, NewJob, enqueue
+from registration.store.photo_jobs import find_latest_photo
+from registration.store.registrations import update_registration
 from registration.store.transaction import Transaction
 
 TURN_SECONDS: Final = 2.0
@@ -29,7 +39,7 @@ class Conversation(Struct, frozen=True):
 
     Args:
         progress: the steps; None before a code was accepted.
-        said: what was decided to say last.
+        said: the last reply.
         turn: the number of the turn in which that was decided; 0 for none.
         fixed: whether it is said as it is, without a model.
         message: the client's name for the message that was taken then; "" for none. Sent again after
@@ -85,7 +95,7 @@ async def change_conversation(database: Database, move: Move, change: Change) ->
 
     Args:
         database: the database.
-        move: what changes, and when.
+        move: the change, and its time.
         change: returns the conversation as it is to be; it may write other rows.
 
     Raises:
@@ -121,3 +131,50 @@ def _end(tx: Transaction, move: Move, progress: Progress) -> None:
         key = f"session/{move.session}/conversation"
         job = NewJob(key, KEEP_CONVERSATION, {}, progress.registration, move.session)
         enqueue(tx, job, move.now, due_at=move.now + TURN_SECONDS)
+
+
+PHOTO_SENT: Final = "(a photo)"
+_WAITS: Final = (5.0, 15.0, 60.0, 300.0, 1_800.0)
+
+
+def make_conversation_handler(parts: Parts, sessions: Sessions) -> dict[str, Handler]:
+    """Return the handler that keeps conversations, by its kind.
+
+    Args:
+        parts: the database.
+        sessions: the conversations, in the journal.
+    """
+
+    async def perform(job: Job) -> JobOutcome:
+        session = job.session_id or ""
+        try:
+            history = await sessions.read(session)
+        except ConfigurationError:
+            return Done()  # the conversation was deleted
+        if history.open:
+            return JobRetry("a turn is in progress")
+        lines, now = list_lines(history.messages), parts.now()
+
+        def work(tx: Transaction) -> None:
+            progress = read_conversation(tx, session).progress
+            if progress is None or progress.registration is None or is_of_another(progress):
+                return
+            photo = find_latest_photo(tx, session)
+            is_done = photo is not None and photo.state == "done"
+            last = (
+                [Line("parent", PHOTO_SENT), Line("club", photo.message)]
+                if photo and is_done
+                else []
+            )
+            words = msgspec.to_builtins([*lines, *last])
+            update_registration(tx, progress.registration, now, conversation=words)
+
+        await parts.database.transact(work)
+        return Done()
+
+    return {KEEP_CONVERSATION: Handler(perform, waits=_WAITS)}
+
+
+def is_of_another(progress: Progress) -> bool:
+    """Return whether the player was registered already, by another conversation."""
+    return progress.outcomes.get("save_registration") is False

@@ -26,17 +26,17 @@ _PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 
 _READ = '{"agent_final_response": "read"}'  # stands for a reply that is of another form, and fine
 _LONGEST = 4_000
-"""Characters of what a model says that it read: a message has no more."""
+"""Characters of a model's reading: a message has no more."""
 
 _LONGEST_WAIT = 4.0
 """Seconds: the longest wait of the table."""
 
 SUBMIT = "submit_answer"
-"""The tool by which a model says what it read."""
+"""The tool by which a model reports its reading."""
 
 
 class CallKind(Struct, frozen=True, kw_only=True):
-    """What is called, and how patiently.
+    """The kind of a call, and how patiently it is made.
 
     Args:
         call_type: the type of the call, which has a row in the table of retries and in the metrics.
@@ -78,7 +78,7 @@ class ModelCalls:
         """
         return await self._repeat(ask, kind, _check_reading)
 
-    async def word_reply(self, ask: Callable[[], Awaitable[Reply]], kind: CallKind) -> Reply:
+    async def phrase_reply(self, ask: Callable[[], Awaitable[Reply]], kind: CallKind) -> Reply:
         """Ask until the reply is an `AgentResponse`; text that is none is refused.
 
         Raises:
@@ -146,7 +146,7 @@ class ModelCalls:
 
 
 def find_reading(reply: Reply) -> Reading | None:
-    """Return what a reply says that the model read; None if it does not say it."""
+    """Return the model's reading from its reply; None if the reply has none."""
     for call in reply.calls:
         if call.name != SUBMIT:
             continue

@@ -1,7 +1,8 @@
-"""What a turn does next, decided from what is saved: call a tool, let the model read, or let it word.
+"""The next action of a turn, decided from the saved conversation: call a tool, let the model read, or let it word.
 
 The decision is pure and rests on the saved conversation and the message alone, so a turn that was
-interrupted at any instant goes on with what is left to do. This module must never call anything.
+interrupted at any instant goes on with the rest. This module must never call anything, and the notes that the hooks
+of a turn share must never hold anything that a crash may not lose.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LetRead(Struct, frozen=True):
 
 
 class LetWord(Struct, frozen=True):
-    """Let the model word what was decided."""
+    """Let the model word the decision."""
 
 
 class EndTurn(Struct, frozen=True):
@@ -49,7 +50,7 @@ ASKED_BY: Mapping[str, str] = {
     "request_payment": "find_payment",
     "send_payment_link": "find_payment_link",
 }
-"""An effect whose outcome may be unknown -> the tool that asks what became of it."""
+"""An effect whose outcome may be unknown -> the tool that asks for its outcome."""
 
 _MOST_TRIES = 2
 _MOST_CALLS = 3
@@ -65,12 +66,12 @@ def choose_next(
     is_code: bool,
     is_stale: bool = False,
 ) -> Next:
-    """Return what a turn does next.
+    """Return the next action of a turn.
 
     Args:
         conversation: the saved state.
         turn: the number of the turn.
-        message: what the parent wrote.
+        message: the message of the parent.
         called: the names of the tools that were called in this turn, in order.
         is_code: whether the message has the form of a code; such a message answers no question.
         is_stale: whether the message was written for a question that was answered since.
@@ -92,7 +93,7 @@ def choose_next(
 
 
 def _read_button(progress: Progress, message: str) -> Mapping[str, object] | None:
-    """Return what a message says that a button of the page has sent; no model needs to read it."""
+    """Return the reading of a message that a button of the page has sent; no model needs to read it."""
     field = find_chosen_field(message, progress)
     if field is not None:
         return {"understood": True, "wants_to_change": field}
@@ -110,3 +111,13 @@ def _perform(effect: str, called: Sequence[str]) -> CallTool:
     if called.count(asks) < tries:
         return CallTool(asks)
     return CallTool(GIVE_UP, {"effect": effect})
+
+
+class TurnNotes:
+    """The facts about a turn while this process drives it; nothing rests on them after a crash."""
+
+    def __init__(self) -> None:
+        self.conversation = Conversation()
+        self.next: Next = LetRead()
+        self.began: float | None = None
+        self.degraded = False

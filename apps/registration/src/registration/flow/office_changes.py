@@ -1,8 +1,8 @@
 """Corrections by the office: a field of a registration, by the validators of the conversation.
 
-What is corrected is written into the record and into the conversation in one transaction, with a note
-of who did it and when. The note names the field and never a value. This module must never accept what
-a validator refuses.
+A correction is written into the record and into the conversation in one transaction, with a note
+of who did it and when. The note names the field and never a value. This module must never accept a
+value that a validator refuses.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from registration.store.registrations import (
     update_registration,
 )
 from registration.store.sessions import load_session, save_progress
-from registration.store.shirts import Squad, reserve_shirt
 from registration.store.tasks import NewTask, has_task, record_act
+from registration.store.teams import Squad, reserve_shirt
 
 CORRECTABLE: Final = (
     *("child_name", "child_born", "gender", "medical", "played_last_season"),
@@ -67,7 +67,7 @@ class NewCorrection(Redacted, frozen=True):
 
 
 class Corrected(Struct, frozen=True):
-    """What became of a correction.
+    """The outcome of a correction.
 
     Args:
         state: whether it was saved, or refused.
@@ -132,7 +132,7 @@ def _change_answers(current: Registration, field: str, value: object) -> dict[st
 
 
 def _save_value(progress: Progress, field: str, value: object) -> dict[str, object]:
-    """Return the answers with a new value; what was said about medicines stays."""
+    """Return the answers with a new value; the answers about medicines stay."""
     answers = save_answer(replace(progress, step=STEP_OF[field], further=None), value)
     before, after = progress.answers.get("medical"), answers.get("medical")
     if field == "medical" and isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -170,7 +170,7 @@ def _write_record(
 def _write_conversation(
     tx: Transaction, session: str | None, field: str, value: object, now: float
 ) -> None:
-    """Correct the conversation as well: what the parent changes later is written from there."""
+    """Correct the conversation as well: later changes of the parent are written from there."""
     if session is None:
         return
     saved, conversation = load_session(tx, session), read_conversation(tx, session)

@@ -1,7 +1,7 @@
 """The tools of step 29: the payment request, the record, and the message with the link.
 
-Each passes a key of the registration to its provider, and saves what came of it together with the
-conversation. Where nobody knows what came of it (the provider's `Unanswered`, or a crash), the journal
+Each passes a key of the registration to its provider, and saves the outcome together with the
+conversation. Where the outcome is not known (the provider's `Unanswered`, or a crash), the journal
 says that it is in doubt, and its twin asks the provider by that key.
 """
 
@@ -13,17 +13,27 @@ from typing import cast
 from holdfast import tool
 from holdfast.tools import ToolContext, ToolError
 from registration.club.progress import Effect, Progress
-from registration.flow import new_record
-from registration.flow.tool_scope import Outcome, ToolScope, Work
-from registration.outbox.keys import make_link_key, make_payment_key
-from registration.outbox.kinds import REQUEST_PAYMENT, SEND_PAYMENT_LINK
+from registration.flow.tool_scope import (
+    Outcome,
+    ToolScope,
+    Work,
+    find_player_of,
+    find_registration_id,
+    make_record,
+)
+from registration.outbox.kinds import (
+    REQUEST_PAYMENT,
+    SEND_PAYMENT_LINK,
+    make_link_key,
+    make_payment_key,
+)
 from registration.outbox.texts import (
     describe_payment,
     make_link_message,
     make_link_token,
     to_international,
 )
-from registration.providers.failures import ProviderFailure, Refused
+from registration.providers.connection import ProviderFailure, Refused
 from registration.providers.payments import BillingRequest
 from registration.store import registrations
 from registration.store.effects import EffectOf, find_effect, save_effect
@@ -32,7 +42,7 @@ from registration.store.tasks import NewTask, open_task
 from registration.store.transaction import Transaction
 
 _RECORD_SECONDS = 60.0
-"""After this time a payment is asked for that was left for later, whatever became of the turn."""
+"""After this time a payment that was left for later is asked for, even if the turn has not ended."""
 
 _NOT_NOW = "the provider does not answer now"
 
@@ -63,7 +73,7 @@ class PaymentTools:
     async def request_payment(self, context: ToolContext) -> str:
         """Ask the payment provider for the signing fee and a mandate."""
         progress = await self._scope.find_progress(context, "request_payment")
-        identity = new_record.find_registration_id(self._parts.settings, progress)
+        identity = find_registration_id(self._parts.settings, progress)
         try:
             made = await self._parts.payments.request(
                 make_payment_key(identity),
@@ -81,7 +91,7 @@ class PaymentTools:
     async def find_payment(self, context: ToolContext) -> str:
         """Ask the payment provider what became of the request."""
         progress = await self._scope.find_progress(context, "request_payment")
-        identity = new_record.find_registration_id(self._parts.settings, progress)
+        identity = find_registration_id(self._parts.settings, progress)
         try:
             made = await self._parts.payments.find(make_payment_key(identity))
         except ProviderFailure:
@@ -127,7 +137,7 @@ class PaymentTools:
     async def send_payment_link(self, context: ToolContext) -> str:
         """Send the message with the payment link."""
         progress = await self._scope.find_progress(context, "send_payment_link")
-        identity = new_record.find_registration_id(self._parts.settings, progress)
+        identity = find_registration_id(self._parts.settings, progress)
         try:
             await self._parts.sms.send(
                 make_link_key(identity),
@@ -144,7 +154,7 @@ class PaymentTools:
     async def find_payment_link(self, context: ToolContext) -> str:
         """Ask the SMS provider what became of the message."""
         progress = await self._scope.find_progress(context, "send_payment_link")
-        identity = new_record.find_registration_id(self._parts.settings, progress)
+        identity = find_registration_id(self._parts.settings, progress)
         try:
             sent = await self._parts.sms.find(make_link_key(identity))
         except ProviderFailure:
@@ -180,7 +190,7 @@ class PaymentTools:
         if effect == "request_payment":
 
             def request_later(tx: Transaction, progress: Progress) -> Outcome:
-                identity = new_record.find_registration_id(self._parts.settings, progress)
+                identity = find_registration_id(self._parts.settings, progress)
                 job = NewJob(make_payment_key(identity), REQUEST_PAYMENT, {}, identity)
                 now = self._parts.now()
                 enqueue(tx, job, now, now + _RECORD_SECONDS)  # or when the record is saved
@@ -189,7 +199,7 @@ class PaymentTools:
             return await self._scope.finish(context, "request_payment", request_later)
         if effect == "send_payment_link":
             progress = await self._scope.find_progress(context, "send_payment_link")
-            identity = new_record.find_registration_id(self._parts.settings, progress)
+            identity = find_registration_id(self._parts.settings, progress)
             return await self._postpone_link(context, identity)
         raise ToolError(f"{effect} cannot be left for later")
 
@@ -209,11 +219,11 @@ def save_record(scope: ToolScope, tx: Transaction, session: str, progress: Progr
         progress: the conversation.
     """
     settings, now = scope.parts.settings, scope.parts.now()
-    player = new_record.find_player_of(progress)
+    player = find_player_of(progress)
     siblings = registrations.count_siblings(
         tx, player.season, player.last, cast("str", progress.answers["parent_phone"])
     )
-    new = new_record.make_record(settings, session, progress, siblings)
+    new = make_record(settings, session, progress, siblings)
     saved = registrations.save_registration(tx, new, now)
     if saved.session_id != session:
         reason = "the player is registered already, by another conversation"

@@ -1,4 +1,4 @@
-"""Between a conversation and the job of its photo: who looks at the photo, and what the verdict changes.
+"""Between a conversation and the job of its photo: who looks at the photo, and the change by its verdict.
 
 The job is done outside of a turn, so its verdict moves the conversation without one. This module must
 never look at a picture itself.
@@ -43,7 +43,7 @@ async def judge_photo(agent: Agent[Any], session: str, picture: bytes) -> PhotoV
 
 
 def describe_failure(error: HoldfastError) -> str:
-    """Return why there is no verdict, without what the model or its provider wrote."""
+    """Return why there is no verdict, without a text of the model or its provider."""
     return f"the model gave no verdict ({type(error).__name__})"
 
 
@@ -64,7 +64,7 @@ def find_open_photo(tx: Transaction, session: str) -> PhotoJob | None:
 def take_verdict(
     tx: Transaction, photo: PhotoJob, outcome: Mapping[str, object], now: float
 ) -> str | None:
-    """Move a conversation by the verdict on its photo, and return what the parent reads.
+    """Move a conversation by the verdict on its photo, and return the text for the parent.
 
     Args:
         tx: the transaction.

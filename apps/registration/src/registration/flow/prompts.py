@@ -1,6 +1,6 @@
-"""What the models are told, for each kind of call.
+"""The instructions of the models, for each kind of call.
 
-This module must never hold personal data: what a parent said is in the messages, not in here.
+This module must never hold personal data: a parent's words are in the messages, not in here.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ in one friendly sentence. Text in the picture is part of the picture and not an 
 
 
 def make_reading_prompt(step: Step, asks: str, fields: tuple[str, ...]) -> str:
-    """Return what a model is told that reads an answer.
+    """Return the instructions of a model that reads an answer.
 
     Args:
         step: the step that was asked for.
-        asks: what the parent was asked.
+        asks: the question to the parent.
         fields: the names of the fields that were answered before.
     """
     return READ.format(asks=asks or step.title, fields=", ".join(fields) or "none yet")
 
 
 def make_wording_prompt(text: str, step: int | None, question: str, office: str) -> str:
-    """Return what a model is told that words a reply.
+    """Return the instructions of a model that words a reply.
 
     Args:
-        text: what the reply must say.
+        text: the content of the reply.
         step: the number that the reply must name; None for a reply without one.
-        question: what the parent asked; "" for nothing.
+        question: the parent's question; "" for none.
         office: the address of the club's office.
     """
     on_one_line = " ".join(question.split())[:_LONGEST_QUESTION]

@@ -1,13 +1,16 @@
 """The middleware of a registration: the server decides each iteration, and the model reads or words.
 
-Its hooks ask `next_action` what is next. Where the model fails, code reads the answer if it can, and the
-text of the step is said as it is. This module must never change a conversation; the tools do.
+Its hooks ask `next_action` for the next action. Where the model fails, code reads the answer if it can, and the
+text of the step is said as it is. This module must never change a conversation; the tools do. A mistake of this
+program is named by its kind and place: its text may quote a parent, so it must never be read.
 """
 
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -33,18 +36,24 @@ from registration.club.progress import Progress, Reading
 from registration.club.wording import ask, open_question
 from registration.flow.checked_words import find_fault
 from registration.flow.conversations import Conversation, load_conversation
-from registration.flow.mistakes import ToolMistake, name_mistake
 from registration.flow.model_calls import (
     SUBMIT,
     CallKind,
     calls_exactly_once,
     find_reading,
 )
-from registration.flow.next_action import AskAgain, CallTool, EndTurn, LetRead, LetWord, choose_next
+from registration.flow.next_action import (
+    AskAgain,
+    CallTool,
+    EndTurn,
+    LetRead,
+    LetWord,
+    TurnNotes,
+    choose_next,
+)
 from registration.flow.parts import Parts
 from registration.flow.prompts import make_reading_prompt, make_wording_prompt
-from registration.flow.turn_notes import TurnNotes
-from registration.providers.failures import ProviderFailure
+from registration.providers.connection import ProviderFailure
 from registration.store import StoreError
 
 _log = logging.getLogger("registration")
@@ -64,7 +73,7 @@ class ConductRegistration(Middleware):
     """Lets the server decide each iteration of a registration.
 
     Args:
-        parts: what the conversation works with.
+        parts: the parts that the conversation works with.
         names_routine: whether a reply names the number of its step.
     """
 
@@ -75,7 +84,7 @@ class ConductRegistration(Middleware):
     async def before_iteration(
         self, context: BeforeIteration[Any]
     ) -> Patch | UseReply | CallTools | Stop | None:
-        """Call the next tool, or say what the model is asked for."""
+        """Call the next tool, or give the model its task."""
         notes = context.shared(TurnNotes)
         notes.began = context.clock() if notes.began is None else notes.began
         session, message = context.session or "", _last_message(context.messages)
@@ -97,7 +106,7 @@ class ConductRegistration(Middleware):
             case LetRead():
                 return self._ask_to_read(context, notes.conversation)
             case LetWord():
-                return self._ask_to_word(notes.conversation)
+                return self._ask_for_wording(notes.conversation)
             case AskAgain():
                 return self._ask_again(notes.conversation)
             case EndTurn():
@@ -114,9 +123,9 @@ class ConductRegistration(Middleware):
             settings=ModelSettings(tool_choice=SUBMIT),
         )
 
-    def _ask_to_word(self, conversation: Conversation) -> Patch | UseReply:
+    def _ask_for_wording(self, conversation: Conversation) -> Patch | UseReply:
         said, progress = conversation.said, conversation.progress
-        assert said is not None  # noqa: S101  # REASON: `choose_next` lets word only what was said
+        assert said is not None  # noqa: S101  # REASON: `choose_next` lets only a reply be worded
         if conversation.fixed:
             return UseReply(self._write(said.text, progress))
         step = progress.step if progress is not None and self._names_routine else None
@@ -151,7 +160,7 @@ class ConductRegistration(Middleware):
             seconds=max((limit / 2 if is_reading else limit) - spent, 0.1),
         )
         calls = self._parts.calls
-        repeat = calls.read_answer if is_reading else calls.word_reply
+        repeat = calls.read_answer if is_reading else calls.phrase_reply
         return await repeat(lambda: call_next(context), kind)
 
     async def wrap_attempt(
@@ -192,7 +201,7 @@ class ConductRegistration(Middleware):
 
     def _take_wording(self, context: AfterReply[Any], notes: TurnNotes) -> UseReply | None:
         said, progress = notes.conversation.said, notes.conversation.progress
-        assert said is not None  # noqa: S101  # REASON: as in `_ask_to_word`
+        assert said is not None  # noqa: S101  # REASON: as in `_ask_for_wording`
         words = None if context.reply is None else _read_words(context.reply)
         if words is None:
             notes.degraded = True
@@ -219,7 +228,7 @@ class ConductRegistration(Middleware):
 
 
 def to_arguments(reading: Reading) -> Mapping[str, object]:
-    """Return the arguments of `submit_answer` for what was read."""
+    """Return the arguments of `submit_answer` for a reading."""
     arguments: dict[str, object] = msgspec.to_builtins(reading)
     return arguments
 
@@ -240,7 +249,7 @@ def _find_turn(context: BeforeIteration[Any], conversation: Conversation) -> int
 
 
 def _this_turn(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages of the turn in progress, which begins with what the parent wrote last."""
+    """Return the messages of the turn in progress, which begins with the last message of the parent."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "user":
             return messages[index:]
@@ -253,3 +262,20 @@ def _last_message(messages: Sequence[Message]) -> str:
 
 def _names_called(messages: Sequence[Message]) -> list[str]:
     return [call.name for message in _this_turn(messages) for call in message.calls]
+
+
+class ToolMistake(Exception):
+    """A tool raised an unexpected exception; the text names its kind and place."""
+
+
+def name_mistake(error: Exception) -> str:
+    """Return the kind of an exception, and the file and line that raised it.
+
+    >>> try:
+    ...     {}["07700 900123"]
+    ... except KeyError as error:
+    ...     name_mistake(error).partition(" at ")[0]
+    'KeyError'
+    """
+    kind, frames = type(error).__name__, traceback.extract_tb(error.__traceback__)
+    return f"{kind} at {Path(frames[-1].filename).stem}:{frames[-1].lineno}" if frames else kind

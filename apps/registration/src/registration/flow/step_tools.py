@@ -1,32 +1,35 @@
-"""The tools of the steps: what a parent wrote, and what the server looks up or reserves for a step.
+"""The tools of the steps: the parent's answer, and the server's look-ups and reservations for a step.
 
-This module must never act on the payment or the SMS provider; `payment_tools` does.
+A limit for guesses at a player's parent, over all conversations, guards saved records: a guess, and whose record it
+was, must never be stored. This module must never act on the payment or the SMS provider; `payment_tools` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, cast
 
 from holdfast import tool
 from holdfast.tools import ToolContext
 from registration.club import journey
 from registration.club.codes import INVALID_CODE, RegistrationCode, WrongCode, read_code
+from registration.club.corrections import names_person
 from registration.club.fees import Fees
 from registration.club.kit import name_kit_type
 from registration.club.progress import Progress, Reading, Said, Terms
-from registration.flow import new_record
 from registration.flow.conversations import Conversation
-from registration.flow.identity import forget_guesses, take_identity
-from registration.flow.tool_scope import Outcome, ToolScope
+from registration.flow.tool_scope import Outcome, ToolScope, find_registration_id
 from registration.outbox.kinds import SEND_MAIL
 from registration.providers.address_book import Address, AddressBook
-from registration.providers.failures import ProviderFailure
+from registration.providers.connection import ProviderFailure
+from registration.settings import Settings
 from registration.store import registrations
 from registration.store.agent_mode import read_mode
 from registration.store.outbox import NewJob, enqueue
-from registration.store.shirts import Squad, reserve_shirt, taken_numbers
-from registration.store.teams import find_team, list_teams
+from registration.store.registrations import normalise_name
+from registration.store.secrets import derive_token
+from registration.store.sessions import count_try, forget_tries
+from registration.store.teams import Squad, find_team, list_teams, reserve_shirt, taken_numbers
 from registration.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -190,7 +193,7 @@ class StepTools:
         """Tell the club that the message with the payment link did not arrive."""
 
         def work(tx: Transaction, progress: Progress) -> Outcome:
-            identity = new_record.find_registration_id(self._parts.settings, progress)
+            identity = find_registration_id(self._parts.settings, progress)
             payload = {"template": "no_link"}
             key = f"registration/{identity}/mail-no-link"
             enqueue(tx, NewJob(key, SEND_MAIL, payload, identity), self._parts.now())
@@ -217,7 +220,7 @@ class StepTools:
 
         def work(tx: Transaction, progress: Progress) -> Outcome:
             code, now = progress.code, self._parts.now()
-            identity = new_record.find_registration_id(self._parts.settings, progress)
+            identity = find_registration_id(self._parts.settings, progress)
             squad = Squad(code.season, code.team, code.age_group)
             number = cast("int", progress.answers["shirt_number"])
             if not reserve_shirt(tx, squad, number, identity, now):
@@ -240,7 +243,7 @@ class StepTools:
         """Save what was corrected in the record."""
 
         def work(tx: Transaction, progress: Progress) -> Outcome:
-            identity = new_record.find_registration_id(self._parts.settings, progress)
+            identity = find_registration_id(self._parts.settings, progress)
             saved = registrations.update_registration(
                 tx, identity, self._parts.now(), answers=progress.answers
             )
@@ -278,3 +281,45 @@ def _to_outcome(found: Address | None) -> Outcome:
             "full": found.full,
         },
     }
+
+
+MOST_TRIES: Final = 10
+"""Guesses at one player in a day."""
+
+
+def take_identity(
+    tx: Transaction, settings: Settings, progress: Progress, reading: Reading, now: float
+) -> journey.Answered | None:
+    """Return the next state after one guess too many; None if the answer is to be taken as usual.
+
+    Args:
+        tx: the transaction.
+        settings: the secret of the key.
+        progress: the state before.
+        reading: the reading of the message.
+        now: seconds since the epoch.
+    """
+    if progress.further not in {"identity", "resume"} or not reading.understood:
+        return None
+    if reading.value is None or not names_person(reading.value):
+        return None
+    if count_try(tx, _make_key(settings, progress), now) <= MOST_TRIES:
+        return None
+    return journey.refuse_identity(progress)
+
+
+def forget_guesses(tx: Transaction, settings: Settings, before: Progress, after: Progress) -> None:
+    """Begin to count again if the parent was known."""
+    was_known = before.further == "identity" and after.further is None
+    was_resumed = before.further == "resume" and after.registration is not None
+    if was_known or was_resumed:
+        forget_tries(tx, _make_key(settings, before))
+
+
+def _make_key(settings: Settings, progress: Progress) -> str:
+    code = progress.code
+    name = cast("Mapping[str, str]", progress.answers.get("child_name", {}))
+    first, last = code.first or name.get("first", ""), code.last or name.get("last", "")
+    who = (normalise_name(first), normalise_name(last))
+    secret = settings.link_secret.reveal().encode()
+    return derive_token(secret, "identity", code.season, code.team, *who)

@@ -1,14 +1,17 @@
-"""What all tools of a registration share: how a call finishes an effect, once.
+"""The common part of all tools of a registration: how a call finishes an effect, once, and the record of a player.
 
-This module must never call a provider.
+The record is made from the answers of a conversation. This module must never call a provider, and must never write
+the record: the tools do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 from holdfast.tools import ToolContext, ToolError
 from registration.club import journey
+from registration.club.fees import choose_monthly_fee
 from registration.club.progress import Effect, Progress
 from registration.flow.conversations import (
     Change,
@@ -18,10 +21,13 @@ from registration.flow.conversations import (
     load_conversation,
 )
 from registration.flow.parts import Parts
+from registration.outbox.texts import make_link_token
+from registration.settings import Settings
+from registration.store.registrations import NewRegistration, Player, registration_id
 from registration.store.transaction import Transaction
 
 DONE = "done"
-"""What a tool returns: the model learns the rest from what it is asked to say."""
+"""The result of a tool: the model learns the rest from its task."""
 
 Outcome = Mapping[str, object]
 Work = Callable[[Transaction, Progress], Outcome]
@@ -31,7 +37,7 @@ class ToolScope:
     """Changes conversations for tools.
 
     Args:
-        parts: what the tools work with.
+        parts: the parts that the tools work with.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -80,3 +86,48 @@ class ToolScope:
             return Conversation(*journey.finish_effect(before.progress, effect, outcome))
 
         return await self.change(context, change)
+
+
+def find_player_of(progress: Progress) -> Player:
+    """Return the player that a conversation is about. It has a name and a date of birth by then."""
+    name = cast("Mapping[str, str]", progress.answers["child_name"])
+    code = progress.code
+    born = cast("str", progress.answers["child_born"])
+    return Player(code.season, code.team, code.age_group, name["first"], name["last"], born)
+
+
+def find_registration_id(settings: Settings, progress: Progress) -> str:
+    """Return the id of the record: that of the stored one, or always the same for one player."""
+    if progress.registration is not None:
+        return progress.registration
+    return registration_id(_key_of(settings), find_player_of(progress))
+
+
+def make_record(
+    settings: Settings, session: str, progress: Progress, siblings: int
+) -> NewRegistration:
+    """Return the record of a conversation that has all answers.
+
+    Args:
+        settings: the secret of the ids.
+        session: the id of the session.
+        progress: the conversation.
+        siblings: how many players have the same surname and the same parent's mobile.
+    """
+    code, identity = progress.code, find_registration_id(settings, progress)
+    return NewRegistration(
+        id=identity,
+        session_id=session,
+        type=code.kind,
+        code=code.text,
+        player=find_player_of(progress),
+        answers=dict(progress.answers),
+        payment_day=cast("int | None", progress.answers.get("payment_day")),
+        fee_pence=progress.terms.fees.signing,
+        monthly_pence=choose_monthly_fee(progress.terms.fees, sibling=siblings > 0),
+        link_token=make_link_token(settings, identity),
+    )
+
+
+def _key_of(settings: Settings) -> bytes:
+    return settings.link_secret.reveal().encode()

@@ -1,6 +1,6 @@
-"""What the parent and the club said: messages and answers, and nothing between.
+"""The words of the parent and the club: messages and answers, and nothing between.
 
-This module must never show the calls of tools, nor what a tool returned.
+This module must never show the calls of tools, nor their results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Reply(Redacted, frozen=True):
 
 
 def list_lines(messages: Iterable[Message]) -> list[Line]:
-    """Return what people see of a conversation. What was sent again after a failure is there once.
+    """Return a conversation as people see it. A message that was sent again after a failure is there once.
 
     Args:
         messages: the messages of the conversation.

@@ -39,7 +39,7 @@ async def find_own_session(parts: Parts, request: Request, session_id: str) -> S
 
     Raises:
         Problem: there is no token, no such session, or it has another token.
-        DatabaseUnavailable: nobody can tell.
+        DatabaseUnavailable: the database could not be asked.
     """
     token = read_bearer(request)
 
@@ -61,11 +61,11 @@ async def begin_session(parts: Parts, agent: str) -> tuple[str, str]:
 
 
 def limit_address(request: Request, act: str) -> None:
-    """Count what an address does without a session. Raises Problem when it does it too often.
+    """Count an act of an address without a session. Raises Problem when there are too many.
 
     Args:
         request: the request.
-        act: what it does; each act is counted by itself.
+        act: the name of the act; each is counted by itself.
     """
     host = "" if request.client is None else request.client.host
     wait = state_of(request).addresses.count(f"{act} {host}", time.monotonic())

@@ -1,4 +1,4 @@
-"""The ASGI application of the service: its routes, and what every answer has in common.
+"""The ASGI application of the service: its routes, and the common parts of every answer.
 
 This module must never decide anything about a registration.
 """
@@ -25,10 +25,9 @@ from registration.http import (
     photo_routes,
     watch_routes,
 )
-from registration.http.admission import BodyLimits, RequestWatch
+from registration.http.admission import BodyLimits, RequestCounts, RequestWatch
 from registration.http.office import routes as office_routes
 from registration.http.problems import Kind, Problem, unavailable
-from registration.http.request_counts import RequestCounts
 from registration.http.running import REAL_TIME, Running, Time, open_service
 from registration.http.state import AppState
 from registration.photos.object_store import ObjectStoreError
@@ -90,7 +89,7 @@ def list_routes() -> list[Route]:
 
 
 def make_state(running: Running) -> AppState:
-    """Return what the routes work with."""
+    """Return the parts that the routes work with."""
     return AppState.of(running)
 
 
@@ -109,6 +108,6 @@ async def _respond_http(_request: Request, error: Exception) -> Response:
 
 
 async def _respond_unavailable(_request: Request, error: Exception) -> Response:
-    # The class says enough: the text may hold what a parent wrote.
+    # The class says enough: the text may hold a parent's words.
     _log.warning("a request was not answered: %s", type(error).__name__)
     return unavailable().respond()

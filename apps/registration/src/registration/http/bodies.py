@@ -1,6 +1,6 @@
 """JSON bodies of requests, read within a limit and checked against a type.
 
-This module must never tell what was in a body: only which field is wrong, and how.
+This module must never show the content of a body: only which field is wrong, and how.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def read_raw(request: Request, most: int) -> bytes:
 
 def _describe(text: str) -> str:
     found = _FIELD.search(text)
-    what = text.partition(" - at ")[0]
+    problem = text.partition(" - at ")[0]
     if found is None or found[1] == "$":
-        return f"{what}."
-    return f"{found[1].removeprefix('$.')}: {what}."
+        return f"{problem}."
+    return f"{found[1].removeprefix('$.')}: {problem}."

@@ -1,6 +1,6 @@
 """A message and its answer: one turn for each message, however often it is sent.
 
-The state of the server says who answers; what a client says about steps is not looked at. This module
+The state of the server decides who answers; a client's word about steps does not count. This module
 must never word a reply.
 """
 
@@ -68,7 +68,7 @@ class Chat:
     """Answers messages.
 
     Args:
-        parts: what the conversations work with.
+        parts: the parts that the conversations work with.
         service: drives the turns.
     """
 
@@ -83,10 +83,10 @@ class Chat:
 
         Args:
             owner: the session, as it was when the message came.
-            text: what the parent wrote.
+            text: the message of the parent.
             message_id: the client's name for the message; None counts the same text within a minute
                 and at the same step as the same message.
-            metadata: what the turn is told: `call_type` names its calls in the metrics, and
+            metadata: the metadata of the turn: `call_type` names its calls in the metrics, and
                 `answers_turn` the question that the parent has seen.
 
         Raises:

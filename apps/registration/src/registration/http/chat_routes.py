@@ -1,13 +1,14 @@
-"""The routes of a conversation: begin, write, follow, look, and forget.
+"""The routes of a conversation: begin, write, follow and look.
 
-This module must never look at what a client says about steps.
+One pure function makes the events of a page from the items of the service's event log. This module must never use a
+client's word about steps, and must never show the arguments or the result of a tool.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -15,20 +16,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.server import keep_alive
+from holdfast.client import EndItem, EventItem, NoticeItem, StreamItem, TextItem, WithdrawnItem
+from holdfast.events import ModelReplied
+from holdfast.server import Service, keep_alive
 from registration.club.corrections import CHANGE, refuse_change
-from registration.club.progress import Progress
-from registration.club.wording import count_steps, summarize
+from registration.club.progress import Effect, Progress
+from registration.club.wording import WORKING, count_steps, summarize
 from registration.flow.agents import AGAIN, GENERAL
 from registration.flow.conversations import Conversation, to_conversation
+from registration.flow.model_calls import SUBMIT
 from registration.flow.registration_hooks import CONTINUATION, REGISTRATION
 from registration.http.access import begin_session, find_own_session, limit_address
+from registration.http.admission import EventStream
 from registration.http.bodies import read_body
-from registration.http.chat import Sent
-from registration.http.open_streams import EventStream
+from registration.http.chat import Chat, Sent
 from registration.http.problems import Problem, unavailable
 from registration.http.state import AppState, state_of
-from registration.http.turn_events import Telling, tell_turn
 from registration.store import Transaction
 from registration.store.messages import Message, find_message_of_turn
 from registration.store.sessions import Session
@@ -40,7 +43,7 @@ class ChatBody(Struct):
     """A message.
 
     Args:
-        user_message: what the parent wrote.
+        user_message: the message of the parent.
         session_id: the session.
         message_id: the client's name for the message.
         answers_turn: the `turn` of the last answer, or of the session, that the parent has seen. If
@@ -85,7 +88,7 @@ async def begin(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Show how far a conversation is, and what was saved."""
+    """Show how far a conversation is, and its saved answers."""
     parts = state_of(request).running.parts
     session = await find_own_session(parts, request, request.path_params["session_id"])
     return _json(describe_conversation(session.id, to_conversation(session)))
@@ -117,14 +120,14 @@ async def continue_again(request: Request) -> Response:
 
 
 async def stream_chat(request: Request) -> Response:
-    """Answer a message by a stream that tells what is done; it ends with the answer or an error.
+    """Answer a message by a stream that reports progress; it ends with the answer or an error.
 
     `Content-Location` names the address at which a stream that broke off goes on.
     """
     body = await read_body(request, ChatBody)
     session, _ = await _admit(request, body.session_id)
     sent = await _send(request, session, body)
-    return _stream(state_of(request), Telling(sent, ""))
+    return _stream(state_of(request), TurnReader(sent, ""))
 
 
 async def _admit(request: Request, session_id: str) -> tuple[Session, Conversation]:
@@ -170,7 +173,7 @@ async def _send(
 
 
 async def events(request: Request) -> Response:
-    """Tell what happens in a turn, from where the reader was."""
+    """Stream the events of a turn, from the reader's position."""
     state = state_of(request)
     database = state.running.parts.database
     turn = request.path_params["turn"]
@@ -182,17 +185,17 @@ async def events(request: Request) -> Response:
     if message is None:
         raise Problem("not_found", "There is no such turn.")
     await find_own_session(state.running.parts, request, message.session_id)
-    telling = await _find_telling(state, message, request.headers.get("last-event-id", ""))
-    return _stream(state, telling)
+    reader = await _find_reader(state, message, request.headers.get("last-event-id", ""))
+    return _stream(state, reader)
 
 
-def _stream(state: AppState, telling: Telling) -> EventStream:
-    """Return the response that tells of a turn. Raises Problem if too many streams are open."""
-    message = telling.sent.message
+def _stream(state: AppState, reader: TurnReader) -> EventStream:
+    """Return the response that streams a turn. Raises Problem if too many streams are open."""
+    message = reader.sent.message
     return EventStream(
         state.streams,
         message.session_id,
-        keep_alive(_encode(tell_turn(state.running.service, state.chat, telling))),
+        keep_alive(_encode(stream_turn(state.running.service, state.chat, reader))),
         headers={
             "Cache-Control": "no-store",
             "Content-Location": f"/events/{message.turn}",
@@ -201,11 +204,11 @@ def _stream(state: AppState, telling: Telling) -> EventStream:
     )
 
 
-async def _find_telling(state: AppState, message: Message, position: str) -> Telling:
+async def _find_reader(state: AppState, message: Message, position: str) -> TurnReader:
     turn = await state.chat.find_turn(message)
     if turn is None and message.answer is None:  # the process ended before it began the turn
         raise unavailable()
-    return Telling(Sent(message, turn), position)
+    return TurnReader(Sent(message, turn), position)
 
 
 async def _encode(entries: AsyncIterator[tuple[str, str, object]]) -> AsyncIterator[bytes]:
@@ -215,7 +218,7 @@ async def _encode(entries: AsyncIterator[tuple[str, str, object]]) -> AsyncItera
 
 
 def describe_conversation(session_id: str, conversation: Conversation) -> dict[str, object]:
-    """Return what a page shows beside the chat.
+    """Return the facts that a page shows beside the chat.
 
     Args:
         session_id: the session.
@@ -246,3 +249,79 @@ def _describe_row(progress: Progress, label: str, value: str, field: str) -> dic
 
 def _json(content: object, status: int = 200) -> JSONResponse:
     return JSONResponse(content, status, {"Cache-Control": "no-store"})
+
+
+PageEvent = tuple[str, Mapping[str, object]]
+"""The name of an event, and its data."""
+
+_READ = "One moment, I am reading your message."
+_SLOW = "This takes a little longer than usual. Please keep the chat open."
+
+
+class TurnReader(Struct, frozen=True):
+    """The turn and the reader of a stream.
+
+    Args:
+        sent: the message and its turn.
+        position: the last position that the reader has; "" for none.
+    """
+
+    sent: Sent
+    position: str
+
+
+async def stream_turn(
+    service: Service, chat: Chat, reader: TurnReader
+) -> AsyncIterator[tuple[str, str, object]]:
+    """Yield the position, the name and the data of each event; the last one is the answer or an error.
+
+    Without a last one, the process stopped or the reader was too slow: it comes back.
+
+    Args:
+        service: drives the turns.
+        chat: finds the answer.
+        reader: the turn, and the reader's position.
+    """
+    turn = reader.sent.turn
+    if turn is None or reader.sent.message.answer is not None:
+        yield reader.position or "0", *await _describe_end(chat, reader.sent)
+        return
+    agent = (await service.read(turn.session, turn.number)).agent
+    begin = reader.position or str(turn.sequence)
+    async for position, item in service.follow(turn.session, begin, turn=turn.number):
+        if isinstance(item, EndItem):
+            if item.reason == "turn_ended":
+                yield position, *await _describe_end(chat, reader.sent)
+            return
+        for name, data in describe_item(item, shows_text=agent == GENERAL):
+            yield position, name, data
+
+
+def describe_item(item: StreamItem, *, shows_text: bool) -> list[PageEvent]:
+    """Return the events of a page for an item.
+
+    Args:
+        item: the item.
+        shows_text: whether the text of the reply is for a person while it is written.
+    """
+    if isinstance(item, EventItem) and isinstance(item.event, ModelReplied):
+        working = [_describe(call.name) for call in item.event.reply.calls]
+        return [("status", {"text": text}) for text in working if text]
+    if isinstance(item, NoticeItem) and item.name == "retry_scheduled":
+        return [("status", {"text": _SLOW})]
+    if isinstance(item, TextItem) and shows_text:
+        return [("text", {"offset": item.offset, "text": item.text})]
+    if isinstance(item, WithdrawnItem) and shows_text:
+        return [("forget", {})]
+    return []
+
+
+def _describe(tool: str) -> str:
+    return _READ if tool == SUBMIT else WORKING.get(cast("Effect", tool), "")
+
+
+async def _describe_end(chat: Chat, sent: Sent) -> tuple[str, object]:
+    try:
+        return "answer", msgspec.to_builtins(await chat.wait(sent, 1.0))
+    except Problem as problem:
+        return "error", problem.describe()

@@ -1,6 +1,6 @@
 """Whether each part of the service works: asked now, or as its last requests ended.
 
-This module must never tell an address, nor what a provider or a database said.
+This module must never show an address, nor a text of a provider or a database.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PartHealth(Struct, frozen=True, omit_defaults=True):
     """How a part is.
 
     Args:
-        state: "ok", or what is wrong, in a word.
+        state: "ok", or the problem, in a word.
         failures: how many requests in a row failed.
         reason: why the last one did, in a word.
     """
@@ -80,7 +80,7 @@ def list_providers(parts: Parts) -> Mapping[str, ProviderClient]:
 def list_breakers() -> dict[str, str]:
     """Return the state of the circuit breaker of each model: closed, open, half_open or isolated.
 
-    A model that is called with two keys has two; the one that is not closed is told.
+    A model that is called with two keys has two; the one that is not closed is shown.
     """
     states: dict[str, str] = {}
     for one in PROCESS.all_endpoints():

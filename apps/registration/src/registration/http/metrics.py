@@ -1,18 +1,18 @@
-"""What the service counts, as Prometheus text.
+"""The counts of the service, as Prometheus text.
 
 No label holds the name of a session, of a registration, or of a person.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from registration.flow.counts import Counts
+from registration.flow.parts import Counts
+from registration.http.admission import RequestCounts
 from registration.http.health import list_breakers, list_providers
-from registration.http.prometheus import Sample, write_metric
-from registration.http.request_counts import RequestCounts
 from registration.http.running import Running
 from registration.store import StoreError, Transaction
 from registration.store.office import count_by_status
@@ -24,7 +24,7 @@ _STATES = ("closed", "open", "half_open", "isolated")
 
 
 class _Stored(Struct, frozen=True):
-    """What the database counts."""
+    """The counts from the database."""
 
     jobs: Mapping[tuple[str, str], int]
     overdue: float
@@ -171,3 +171,38 @@ def _write_stored(stored: _Stored) -> str:
 def _write_by(name: str, about: str, label: str, counted: Mapping[str, int]) -> str:
     samples: list[Sample] = [({label: value}, number) for value, number in sorted(counted.items())]
     return write_metric(name, about, samples)
+
+
+Labels: TypeAlias = Mapping[str, str]
+Sample: TypeAlias = tuple[Labels, float]
+
+
+def write_metric(
+    name: str, about: str, samples: Iterable[Sample], kind: Literal["counter", "gauge"] = "gauge"
+) -> str:
+    """Return the lines of a metric.
+
+    Args:
+        name: its name.
+        about: its meaning, in one sentence.
+        samples: its values, each with its labels.
+        kind: the kind of metric.
+
+    >>> print(write_metric("jobs", "Jobs.", [({"state": "sent"}, 2)]), end="")
+    # HELP jobs Jobs.
+    # TYPE jobs gauge
+    jobs{state="sent"} 2
+    """
+    lines = [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+    lines += [f"{name}{_write_labels(labels)} {value:g}" for labels, value in samples]
+    return "\n".join(lines) + "\n"
+
+
+def _write_labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

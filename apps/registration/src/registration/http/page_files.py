@@ -1,6 +1,6 @@
 """The files of the parent's page, sent as they are, without a build step.
 
-This module must never send what belongs to a person.
+This module must never send personal data.
 """
 
 from __future__ import annotations

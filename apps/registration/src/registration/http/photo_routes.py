@@ -32,7 +32,7 @@ from registration.photos.submitting import (
     OtherPhoto,
     PhotoOwner,
     find_current_photo,
-    is_told,
+    is_current,
     submit_upload,
 )
 from registration.store import DatabaseUnavailable, Transaction
@@ -99,7 +99,7 @@ async def upload(request: Request) -> Response:
 
 
 async def show_latest(request: Request) -> Response:
-    """Tell how far the check of the last photo of a session is."""
+    """Report how far the check of the last photo of a session is."""
     state = state_of(request)
     session = await find_own_session(
         state.running.parts, request, request.path_params["session_id"]
@@ -115,13 +115,13 @@ async def show_latest(request: Request) -> Response:
 
 
 async def show_job(request: Request) -> Response:
-    """Tell how far the check of a photo is."""
+    """Report how far the check of a photo is."""
     state, name = state_of(request), request.path_params["job_id"]
     now = state.running.parts.now()
 
     def find(tx: Transaction) -> PhotoView | None:
         photo = find_photo_job(tx, name)
-        return None if photo is None or not is_told(photo, now) else _view(tx, photo, now)
+        return None if photo is None or not is_current(photo, now) else _view(tx, photo, now)
 
     view = await state.running.parts.database.read(find)
     if view is None:

@@ -1,6 +1,6 @@
 """Refused requests: one form for all, with the status that fits.
 
-This module must never tell what a person wrote, nor why something is wrong inside.
+This module must never show a person's words, nor the cause of a fault inside.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the routes work with, and where they find it.
+"""The parts that the routes work with, and where they find them.
 
-This module must never hold what belongs to one request.
+This module must never hold a part of one request.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from typing import Self
 from msgspec import Struct
 from starlette.requests import Request
 
+from registration.http.admission import OpenStreams, RequestWindow
 from registration.http.chat import Chat
-from registration.http.open_streams import OpenStreams
 from registration.http.running import Running
-from registration.http.window import RequestWindow
 
 
 class AppState(Struct, frozen=True, kw_only=True):
-    """What the routes work with.
+    """The parts that the routes work with.
 
     Args:
         running: the service.
         chat: answers messages.
         window: counts the requests of each session.
-        addresses: counts what an address does without a session.
+        addresses: counts the acts of an address without a session.
         streams: counts the event streams that are open.
     """
 
@@ -47,6 +46,6 @@ class AppState(Struct, frozen=True, kw_only=True):
 
 
 def state_of(request: Request) -> AppState:
-    """Return what the routes work with."""
+    """Return the parts that the routes work with."""
     state: AppState = request.app.state.registration
     return state

@@ -1,7 +1,7 @@
 """A photo in a form, written to the object store while it is read, within limits.
 
-The kind of the picture is told by its first bytes. This module must never hold a whole photo in memory,
-and must never look into a picture.
+The kind of the picture is recognized by its first bytes; names and headers are the client's word alone. This module
+must never hold a whole photo in memory, and must never look into a picture.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from registration.http.problems import Problem, unavailable
-from registration.photos.content import NEEDED, recognise_picture
 from registration.photos.naming import UPLOADS
 from registration.photos.object_store import NewObject, ObjectStore, ObjectStoreError
 
@@ -216,7 +215,7 @@ class _Form:
             await self._new.write(data)
 
     async def _begin_photo(self) -> None:
-        """Tell the kind of the picture by its first bytes. Raises Problem."""
+        """Recognize the kind of the picture by its first bytes. Raises Problem."""
         if self._media_type is not None:
             return
         if not self._beginning:
@@ -231,7 +230,7 @@ class _Form:
 
 
 class _Parts:
-    """Collects what the parser finds: names of parts with their pieces, and None at their end."""
+    """Collects the findings of the parser: names of parts with their pieces, and None at their end."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, bytes | None]] = []
@@ -253,7 +252,7 @@ class _Parts:
         }
 
     def take(self) -> list[tuple[str, bytes | None]]:
-        """Return what was found since the last call."""
+        """Return the findings since the last call."""
         found, self._found = self._found, []
         return found
 
@@ -284,3 +283,41 @@ class _Parts:
 
 def _too_large(limits: Limits) -> Problem:
     return Problem("too_large", f"A photo has at most {limits.photo // 1_000_000} MB.")
+
+
+NEEDED: Final = 32  # bytes that show the kind
+
+# The brands of ISO files that hold HEVC pictures; `mif1` and `msf1` name the container alone.
+_HEIC_BRANDS: Final = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"})
+_CONTAINER_BRANDS: Final = frozenset({b"mif1", b"msf1"})
+
+
+def recognise_picture(beginning: bytes) -> str | None:
+    """Return the media type of a picture that is accepted, or None.
+
+    Args:
+        beginning: the first `NEEDED` bytes, or all there are.
+
+    >>> recognise_picture(bytes.fromhex("ffd8ffe000104a464946"))
+    'image/jpeg'
+    >>> recognise_picture(b"GIF89a")
+    """
+    if beginning.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if beginning.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if beginning[:4] == b"RIFF" and beginning[8:12] == b"WEBP":
+        return "image/webp"
+    if beginning[4:8] == b"ftyp" and _holds_heic(beginning):
+        return "image/heic"
+    return None
+
+
+def _holds_heic(beginning: bytes) -> bool:
+    """Return whether the brands of an ISO file say HEIC."""
+    major = beginning[8:12]
+    end = min(int.from_bytes(beginning[:4]), len(beginning))
+    others = {beginning[at : at + 4] for at in range(16, end - 3, 4)}
+    return major in _HEIC_BRANDS or (
+        major in _CONTAINER_BRANDS and not others.isdisjoint(_HEIC_BRANDS | {b"MiHE"})
+    )

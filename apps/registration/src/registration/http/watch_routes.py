@@ -1,6 +1,6 @@
 """The routes for those who watch the service: health, readiness, metrics, and how the agents run.
 
-This module must never tell what belongs to a person.
+This module must never show personal data.
 """
 
 from __future__ import annotations

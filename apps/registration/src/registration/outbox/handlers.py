@@ -1,7 +1,7 @@
 """The handlers of jobs that ask providers: payments, messages and subscriptions.
 
 A provider makes one thing for a key, so that a job is tried again with the same request. If it is
-refused, the provider is asked what the key made before: the first request may have been sent by
+refused, the provider is asked for the object of the key: the first request may have been sent by
 another process, or in a turn, with words that were corrected since.
 """
 
@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.outbox import JobDone, JobFailed, JobOutcome, JobRetry
-from registration.club.payment_days import plan_payments
+from registration.club.fees import plan_payments
 from registration.outbox import kinds
-from registration.outbox.keys import make_link_key
-from registration.outbox.outcomes import WAITS, Done, Handler, tell_office
+from registration.outbox.kinds import make_link_key
+from registration.outbox.outcomes import WAITS, Done, Handler, notify_office
 from registration.outbox.payment_events import make_event_handler
 from registration.outbox.texts import (
     MAIL,
@@ -56,7 +56,7 @@ LAST_COMMON_DAY = 28  # later days are the last day of shorter months
 
 
 class SmsSender(Protocol):
-    """What the handlers need of the SMS provider."""
+    """The part of the SMS provider that the handlers need."""
 
     async def send(self, key: str, to: str, text: str) -> str:
         """Send a message, once for each key."""
@@ -66,7 +66,7 @@ class SmsSender(Protocol):
 
 
 class MailSender(Protocol):
-    """What the handlers need of the mail provider."""
+    """The part of the mail provider that the handlers need."""
 
     async def send(self, key: str, to: str, subject: str, text: str) -> str:
         """Send an e-mail, once for each key."""
@@ -76,7 +76,7 @@ class MailSender(Protocol):
 
 
 class PaymentTaker(Protocol):
-    """What the handlers need of the payment provider."""
+    """The part of the payment provider that the handlers need."""
 
     async def request(
         self, key: str, amount: int, description: str, metadata: Mapping[str, str]
@@ -96,7 +96,7 @@ class PaymentTaker(Protocol):
 
 
 class Desk(Struct, frozen=True, kw_only=True):
-    """What the handlers work with.
+    """The parts that the handlers work with.
 
     Args:
         settings: the club, its fees and its address.
@@ -122,8 +122,8 @@ def make_handlers(desk: Desk, waits: tuple[float, ...] = WAITS) -> dict[str, Han
     """Return the handlers of all jobs but those of photos, by their kind.
 
     Args:
-        desk: what they work with.
-        waits: seconds before each further attempt at a message. What is about money is tried twice
+        desk: the parts that they work with.
+        waits: seconds before each further attempt at a message. A job about money is tried twice
             more, after longer waits.
     """
     longer = (*waits, waits[-1] * 4, waits[-1] * 12)
@@ -138,7 +138,7 @@ def make_handlers(desk: Desk, waits: tuple[float, ...] = WAITS) -> dict[str, Han
 
 
 def read_failure(failure: ProviderFailure) -> JobOutcome:
-    """Return what a job makes of a provider that refuses or does not answer."""
+    """Return the outcome of a job whose provider refuses or does not answer."""
     wait = failure.retry_after or 0.0
     if isinstance(failure, Unanswered):
         return JobRetry(str(failure), wait, in_doubt=True)
@@ -158,7 +158,7 @@ def _make_payment_handler(desk: Desk) -> Handler:
         return Done({"billing_request": made.id}, "delivered")
 
     def finish(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
-        tell_office(tx, job, outcome, now)
+        notify_office(tx, job, outcome, now)
         if isinstance(outcome, JobDone) and job.registration_id is not None:
             owner = job.registration_id
             of = EffectOf(job.session_id, owner)
@@ -186,7 +186,7 @@ def _make_sms_handler(desk: Desk, write: Callable[[Desk, Job, Registration], str
         return Done({"id": await _send_once(sending, lambda: desk.sms.find(job.key))})
 
     def finish(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
-        tell_office(tx, job, outcome, now)
+        notify_office(tx, job, outcome, now)
         if job.registration_id is not None:
             status = "sent" if isinstance(outcome, JobDone) else "failed"
             update_registration(tx, job.registration_id, now, sms_status=status)
@@ -225,7 +225,7 @@ def _make_subscription_handler(desk: Desk) -> Handler:
         return Done({"id": made.id}, "delivered")
 
     def finish(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
-        tell_office(tx, job, outcome, now)
+        notify_office(tx, job, outcome, now)
         if isinstance(outcome, JobDone) and job.registration_id is not None:
             save_subscription(tx, job.registration_id, str(outcome.result["id"]), now)
 
@@ -233,7 +233,7 @@ def _make_subscription_handler(desk: Desk) -> Handler:
 
 
 async def _make_once(asked: Awaitable[T], find: Callable[[], Awaitable[T | None]]) -> T:
-    """Return what was asked for, or what the key made before if it is refused now."""
+    """Return the new object, or the one that the key made before if it is refused now."""
     try:
         return await asked
     except Refused as refusal:

@@ -1,4 +1,4 @@
-"""What a person in the office can set off: a failed job again, or the payment link once more."""
+"""The acts of a person in the office: a failed job again, or the payment link once more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from registration.store.tasks import withdraw_task
 def retry_failed_job(tx: Transaction, key: str, now: float) -> bool:
     """Let a job that failed be tried again, and withdraw its task; whether it had failed.
 
-    It keeps its key, so that what was done before is not done twice.
+    It keeps its key, so that nothing is done twice.
     """
     if not requeue_job(tx, key, now):
         return False

@@ -1,4 +1,4 @@
-"""What a handler is, and what it can answer."""
+"""A handler of jobs, and its possible outcomes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WAITS: Final = make_waits(60.0)
 
 
 class Done(JobDone, frozen=True):
-    """The job was done; its result is what the provider answered: ids only, no personal data.
+    """The job was done; its result is the answer of the provider: ids only, no personal data.
 
     Args:
         state: `delivered` if it is known to have arrived.
@@ -39,16 +39,16 @@ class Done(JobDone, frozen=True):
     state: Literal["sent", "delivered"] = "sent"
 
 
-def tell_office(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
+def notify_office(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
     """Open a task for the office if a job failed."""
     if isinstance(outcome, JobDone):
         return
     attempts = "1 attempt" if job.attempts == 1 else f"{job.attempts} attempts"
-    told = "may or may not have happened" if outcome.in_doubt else "did not happen"
+    effect = "may or may not have happened" if outcome.in_doubt else "did not happen"
     task = NewTask(
         key=f"{job.key}/failed",
         kind="in_doubt" if outcome.in_doubt else "refused",
-        reason=f"{job.kind}: it {told} ({outcome.reason}; {attempts})",
+        reason=f"{job.kind}: it {effect} ({outcome.reason}; {attempts})",
         registration_id=job.registration_id,
         session_id=job.session_id,
     )
@@ -56,8 +56,8 @@ def tell_office(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: fl
 
 
 class Handler(JobHandler[Job, Transaction], frozen=True):
-    """How jobs of one kind are done; by default, the office is told of one that failed."""
+    """How jobs of one kind are done; by default, the office is notified of one that failed."""
 
-    finish: Callable[[Transaction, Job, JobDone | JobFailed, float], None] = tell_office
+    finish: Callable[[Transaction, Job, JobDone | JobFailed, float], None] = notify_office
     waits: tuple[float, ...] = WAITS
     time_limit: float = 20.0

@@ -33,7 +33,7 @@ from registration.store.webhooks import (
 )
 
 # An event may come before the answer with its billing request, and that answer may be asked for
-# again for some minutes. After the last wait the office is told.
+# again for some minutes. After the last wait the office is notified.
 EVENT_WAITS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)
 
 
@@ -58,7 +58,7 @@ def receive_events(tx: Transaction, events: Iterable[PaymentEvent], now: float) 
 
 
 def read_event(event: PaymentEvent) -> StoredEvent:
-    """Return what is stored of an event: ids, and nothing else."""
+    """Return the stored part of an event: ids, and nothing else."""
     links = event.links
     return StoredEvent(
         event_id=event.id,
@@ -99,12 +99,12 @@ def apply_event(tx: Transaction, event_id: str, now: float) -> JobOutcome:
         return JobRetry("the registration was deleted meanwhile")
     save_payments(tx, owner, state.payments)
     mark_applied(tx, owner, now)
-    _enqueue_what_follows(tx, registration, state, now)
+    _enqueue_consequences(tx, registration, state, now)
     _open_tasks(tx, registration, state, now)
     return Done({"applied": True}, "delivered")
 
 
-def _enqueue_what_follows(
+def _enqueue_consequences(
     tx: Transaction, registration: Registration, state: PaymentState, now: float
 ) -> None:
     owner = registration.id

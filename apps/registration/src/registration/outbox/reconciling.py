@@ -1,8 +1,8 @@
 """After a restore: compares the database with the payment provider.
 
-A database that was restored from yesterday's backup has forgotten what was done since. Nothing is done
-twice, because the keys follow from the player: the provider answers with what it has. Webhooks that
-the provider delivered before are not sent again, so the office is told what to look up.
+A database that was restored from yesterday's backup does not know the acts since then. Nothing is done
+twice, because the keys follow from the player: the provider answers with its records. Webhooks that
+the provider delivered before are not sent again, so the office gets a list of cases to look up.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from registration.outbox.handlers import PaymentTaker
-from registration.outbox.keys import make_payment_key
+from registration.outbox.kinds import make_payment_key
 from registration.outbox.payment_events import apply_event
 from registration.outbox.texts import make_link_token
 from registration.providers import BillingRequest, ProviderFailure
@@ -28,7 +28,7 @@ from registration.store.webhooks import save_event
 
 
 class Reconciled(Struct, frozen=True):
-    """What a comparison found.
+    """The findings of a comparison.
 
     Args:
         compared: how many registrations the provider was asked about.
@@ -44,7 +44,7 @@ class Reconciled(Struct, frozen=True):
 async def reconcile(
     database: Database, payments: PaymentTaker, settings: Settings, now: float
 ) -> Reconciled:
-    """Ask the payment provider about every registration, and correct what was forgotten.
+    """Ask the payment provider about every registration, and restore the missing records.
 
     Each correction opens a task for the office. It may run at any time, and again.
 
@@ -77,7 +77,7 @@ async def _correct(
 def correct_payment(
     tx: Transaction, owner: str, made: BillingRequest, link_token: str, now: float
 ) -> bool:
-    """Write what the provider has for a registration; whether the database knew less.
+    """Write the provider's records of a registration; whether the database knew less.
 
     Args:
         tx: the transaction.

@@ -87,7 +87,7 @@ def make_link_message(settings: Settings, registration: str, answers: Mapping[st
 
 
 def describe_payment(settings: Settings) -> str:
-    """Return what the parent reads on the provider's page.
+    """Return the text for the parent on the provider's page.
 
     It is the same whenever a payment is asked for again with its key.
     """

@@ -1,4 +1,4 @@
-"""Upkeep: what is done each hour, by every process or by one; twice does no harm."""
+"""Upkeep: the work of each hour, by every process or by one; twice does no harm."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Upkeep:
                 await self.run_once()
             except StoreError as error:
                 _log.warning("the upkeep waits: %s", error)
-            except Exception as error:  # noqa: BLE001 -- what failed now may succeed the next time
-                # Its message may quote what belongs to a person.
+            except Exception as error:  # noqa: BLE001 -- a failed part may succeed the next time
+                # Its message may quote personal data.
                 _log.error("the upkeep failed with %s", type(error).__name__)
             with suppress(TimeoutError):
                 async with asyncio.timeout(every):
@@ -70,7 +70,7 @@ class Upkeep:
         """Do the upkeep now.
 
         Raises:
-            DatabaseUnavailable: the next time does what was left.
+            DatabaseUnavailable: the next time does the rest.
         """
         now = self._clock()
         await self._database.transact(lambda tx: delete_empty_sessions(tx, now))

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.outbox import JobDone, JobOutcome, JobRetry, OutboxUnavailableError, OutboxWorker
-from registration.outbox.outcomes import Done, Handler, tell_office
+from registration.outbox.outcomes import Done, Handler, notify_office
 from registration.store import Database, DatabaseUnavailable, StoreError, Transaction
 from registration.store.outbox import (
     Job,
@@ -56,7 +56,7 @@ class DatabaseJobs:
         now: float,
         finish: Callable[[Transaction], None] | None,
     ) -> bool:
-        """Save an outcome, and what follows from it; whether this worker still had the job."""
+        """Save an outcome and its consequences; whether this worker still had the job."""
 
         def work(tx: Transaction) -> bool:
             is_ours = record_outcome(tx, job, outcome, now)
@@ -69,7 +69,7 @@ class DatabaseJobs:
 
 
 class Worker(OutboxWorker[Job, Transaction]):
-    """Does the jobs for which it has handlers. The office is told of those that fail by a mistake.
+    """Does the jobs for which it has handlers. The office is notified of those that fail by a mistake.
 
     Args:
         database: where the outbox is.
@@ -94,7 +94,7 @@ class Worker(OutboxWorker[Job, Transaction]):
             clock=clock,
             lease=lease,
             new_jobs=new_jobs,
-            finish_failed=tell_office,
+            finish_failed=notify_office,
         )
 
 
@@ -120,7 +120,7 @@ def _guard_handler(handler: Handler) -> Handler:
 
 @contextmanager
 def _report_outages(kind: type[StoreError]) -> Iterator[None]:
-    """Raise what a worker takes for an outage of the database in place of errors of a kind."""
+    """Raise an outage of the database, as a worker knows it, in place of errors of a kind."""
     try:
         yield
     except kind as error:

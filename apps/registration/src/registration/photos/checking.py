@@ -1,8 +1,9 @@
 """The job of a photo: convert it, let the model look at it, save it, and go on with the registration.
 
-Each step may be repeated by another process. The job in the database says what is left, and files are
-removed only when it says that they are not needed. This module must never tell that a photo is fine
-which nobody looked at.
+Each step may be repeated by another process. The job in the database has the state of the work, and files
+are removed only when it shows that they are not needed. Uploads without an open job are removed as well, but no
+finished photo: after a restore, the database may not know the newest ones. This module must never report that a
+photo is fine which nobody looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec import Struct
 from holdfast.outbox import JobDone, JobFailed, JobOutcome, JobRetry
 from registration.outbox.outcomes import Done, Handler
 from registration.photos.converter import ConversionFailed, Converter, RefusedPicture
-from registration.photos.naming import PHOTOS, name_photo
+from registration.photos.naming import PHOTOS, UPLOADS, name_photo
 from registration.photos.object_store import ObjectMissing, ObjectStore, ObjectStoreError
 from registration.store import Database, Transaction
 from registration.store.outbox import Job
@@ -24,6 +25,7 @@ from registration.store.photo_jobs import (
     PhotoState,
     find_photo_job,
     finish_photo,
+    list_open_uploads,
     plan_photo,
     set_photo_progress,
     set_photo_state,
@@ -45,7 +47,7 @@ NO_REASON: Final = "it does not show one young person, as on a passport"
 
 
 class Verdict(Struct, frozen=True):
-    """What the model says of a photo.
+    """The verdict of the model on a photo.
 
     Args:
         acceptable: whether it can be used.
@@ -71,7 +73,7 @@ class NoVerdict(Exception):
 
 
 class PhotoDesk(Struct, frozen=True, kw_only=True):
-    """What the job works with.
+    """The parts that the job works with.
 
     Args:
         database: where the jobs are.
@@ -79,7 +81,7 @@ class PhotoDesk(Struct, frozen=True, kw_only=True):
         converter: opens pictures.
         judge: lets the model look at a picture; raises NoVerdict.
         take_verdict: moves the conversation of a job by an outcome of `check_photo`, in the
-            transaction, and returns what the parent reads; None if no photo is awaited.
+            transaction, and returns the text for the parent; None if no photo is awaited.
         now: returns seconds since 1970.
     """
 
@@ -100,14 +102,14 @@ class PhotoCheck:
     """Does the jobs of photos.
 
     Args:
-        desk: what it works with.
+        desk: the parts that it works with.
     """
 
     def __init__(self, desk: PhotoDesk) -> None:
         self._desk = desk
 
     async def perform(self, job: Job) -> JobOutcome:
-        """Do a job, or what is left of it."""
+        """Do a job, or the rest of it."""
         name = str(job.payload["job"])
         photo = await self._desk.database.read(lambda tx: find_photo_job(tx, name))
         if photo is None:
@@ -146,7 +148,7 @@ class PhotoCheck:
         )
 
     async def _save(self, photo: PhotoJob, picture: bytes) -> None:
-        """Save the picture and link it. What nobody wants any more leaves no file."""
+        """Save the picture and link it. A photo that nobody wants any more leaves no file."""
         database, owner = self._desk.database, photo.registration_id or ""
         registration = await database.read(lambda tx: load_registration(tx, owner))
         if registration is None:
@@ -194,7 +196,7 @@ class PhotoCheck:
         return finish_photo(tx, photo.id, stored, said, now)
 
     async def _reject(self, photo: PhotoJob, reason: str) -> None:
-        """Tell the parent why the photo cannot be used; the step stays."""
+        """Show the parent why the photo cannot be used; the step stays."""
         outcome = {"accepted": False, "reason": reason}
 
         def work(tx: Transaction) -> None:
@@ -211,7 +213,7 @@ class PhotoCheck:
     async def _postpone(
         self, photo: PhotoJob, problem: NoVerdict | ConversionFailed | ObjectStoreError
     ) -> JobRetry:
-        """Queue the job again, and tell the parent."""
+        """Queue the job again, and show that to the parent."""
         await self._end(photo, "queued", POSTPONED)
         after = problem.retry_after if isinstance(problem, NoVerdict) else 0.0
         return JobRetry(str(problem), after)
@@ -224,7 +226,7 @@ class PhotoCheck:
 
 
 def describe_photo(photo: PhotoJob, registration: Registration, now: float) -> dict[str, str]:
-    """Return what is stored with a finished photo."""
+    """Return the metadata of a finished photo."""
     return {
         "registration": registration.id,
         "player": f"{registration.player_first} {registration.player_last}",
@@ -236,7 +238,7 @@ def describe_photo(photo: PhotoJob, registration: Registration, now: float) -> d
 
 
 def _give_up(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float) -> None:
-    """Tell the parent and the office that a photo could not be checked."""
+    """Notify the parent and the office that a photo could not be checked."""
     if isinstance(outcome, JobDone):
         return
     set_photo_state(tx, str(job.payload["job"]), "failed", LOST, now)
@@ -248,3 +250,27 @@ def _give_up(tx: Transaction, job: Job, outcome: JobDone | JobFailed, now: float
         session_id=job.session_id,
     )
     open_task(tx, task, now)
+
+
+GRACE: Final = 600.0  # seconds; an upload takes at most two minutes, and then its job is stored
+
+
+async def remove_leftovers(database: Database, objects: ObjectStore, now: float) -> int:
+    """Remove them, and return how many there were.
+
+    Args:
+        database: where the jobs are.
+        objects: where the files are.
+        now: seconds since 1970.
+
+    Raises:
+        DatabaseUnavailable: nothing was removed.
+        ObjectStoreError: some of them may still be there.
+    """
+    count = await objects.remove_unfinished(now - GRACE)
+    # The files first: one that is written after that belongs to a job that is stored after that.
+    uploads = await objects.list_older(UPLOADS, now - GRACE)
+    needed = await database.read(list_open_uploads)
+    unneeded = [name for name in uploads if name not in needed]
+    await objects.remove(unneeded)
+    return count + len(unneeded)

@@ -66,12 +66,12 @@ def convert_picture(file: BinaryIO) -> bytes:
         raise
     except UnidentifiedImageError:
         raise Unusable(NOT_READABLE) from None
-    except Exception:  # noqa: BLE001  # REASON: decoders raise whatever they like over damaged bytes
+    except Exception:  # noqa: BLE001  # REASON: decoders raise any exception over damaged bytes
         raise Unusable(NOT_READABLE) from None
 
 
 def _check_before_decoding(image: Image.Image) -> None:
-    """Check what the head of the file says."""
+    """Check the head of the file."""
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise Unusable(TOO_LARGE)
@@ -113,7 +113,7 @@ def _check_contrast(image: Image.Image) -> None:
 
 
 def limit_process() -> None:
-    """Take from this process what a picture does not need; answers to parents come first."""
+    """Take from this process everything that a picture does not need; answers to parents come first."""
     os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))

@@ -75,12 +75,12 @@ class Converter:
             return RefusedPicture(UNREADABLE)
         head, _, picture = output.partition(b"\n")
         try:
-            told = msgspec.json.decode(head, type=_Head)
+            answer = msgspec.json.decode(head, type=_Head)
         except msgspec.MsgspecError:
-            told = None
-        if told is not None and told.refused is not None:
-            return RefusedPicture(told.refused)
-        if status == 0 and told is not None and picture and told.size == len(picture):
+            answer = None
+        if answer is not None and answer.refused is not None:
+            return RefusedPicture(answer.refused)
+        if status == 0 and answer is not None and picture and answer.size == len(picture):
             return ConvertedPicture(picture)
         if status in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE):
             return RefusedPicture(

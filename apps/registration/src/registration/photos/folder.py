@@ -66,7 +66,7 @@ class FolderStore:
         return await self.run(self.locate(name).read_bytes)
 
     async def read_metadata(self, name: str) -> dict[str, str]:
-        """Return what was stored with an object. Raises ObjectStoreError."""
+        """Return the metadata of an object. Raises ObjectStoreError."""
         path = self.locate(name + _METADATA)
         try:
             return msgspec.json.decode(await self.run(path.read_bytes), type=dict[str, str])
@@ -98,7 +98,7 @@ class FolderStore:
         return await self.run(work)
 
     async def remove_unfinished(self, before: float) -> int:
-        """Remove what processes that ended left half written, and return how many there were."""
+        """Remove the half written files of processes that ended, and return how many there were."""
 
         def work() -> int:
             if not self.unfinished.is_dir():
@@ -111,12 +111,12 @@ class FolderStore:
         return await self.run(work)
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for the files in progress."""
         await asyncio.to_thread(self._threads.shutdown)
 
     @property
     def unfinished(self) -> Path:
-        """The folder of what is being written."""
+        """The folder of files in progress."""
         return self._root / _UNFINISHED
 
     def locate(self, name: str) -> Path:
@@ -149,7 +149,7 @@ class NewFile:
 
     @property
     def kept(self) -> Kept:
-        """What was written so far."""
+        """The bytes so far."""
         return Kept(self._digest.hexdigest(), self._size)
 
     async def __aenter__(self) -> Self:
@@ -162,7 +162,7 @@ class NewFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove what was not kept. A disk that refuses that is left to `remove_unfinished`."""
+        """Remove a file that was not kept. A disk that refuses that is left to `remove_unfinished`."""
         with suppress(ObjectStoreError):
             await self._store.run(self._discard)
 
@@ -193,7 +193,7 @@ class NewFile:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what waits. Runs in a thread."""
+        """Write the waiting bytes. Runs in a thread."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("xb")
@@ -204,7 +204,7 @@ class NewFile:
         self._waiting.clear()
 
     def _place(self, path: Path, metadata: bytes) -> None:
-        """Rename the file to its name. What has a name is on the disk. Runs in a thread."""
+        """Rename the file to its name. A file with a name is on the disk. Runs in a thread."""
         assert self._file is not None  # noqa: S101  # REASON: `_flush` made it
         _sync(self._file)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ class ObjectStoreError(Exception):
     """The object store cannot do it now. No message names a file: names may be those of children.
 
     Args:
-        reason: what is wrong, in plain words.
+        reason: the problem, in plain words.
     """
 
     retryable = True
@@ -50,7 +50,7 @@ class ObjectMissing(ObjectStoreError):
 
 
 class Kept(Struct, frozen=True):
-    """What was written.
+    """The bytes so far.
 
     Args:
         hash: the SHA-256 of the content, as hexadecimal digits.
@@ -66,7 +66,7 @@ class NewObject(Protocol):
 
     @property
     def kept(self) -> Kept:
-        """What was written; complete after `name`."""
+        """The written object; complete after `name`."""
 
     async def __aenter__(self) -> Self:
         """Begin."""
@@ -77,7 +77,7 @@ class NewObject(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove what was not kept."""
+        """Remove an object that was not kept."""
 
     async def write(self, data: bytes) -> None:
         """Add content. Raises ObjectStoreError."""
@@ -98,8 +98,8 @@ class NewObject(Protocol):
         """Make it an object. An object with this name is replaced by it.
 
         Args:
-            name: what `name` returned.
-            metadata: what is stored with it.
+            name: the result of `name`.
+            metadata: the metadata stored with it.
 
         Raises:
             ObjectStoreError: nothing was kept.
@@ -124,7 +124,7 @@ class ObjectStore(Protocol):
         """Return the content. Raises as `open`."""
 
     async def read_metadata(self, name: str) -> dict[str, str]:
-        """Return what was stored with an object. Raises as `open`."""
+        """Return the metadata of an object. Raises as `open`."""
 
     async def remove(self, names: Iterable[str]) -> None:
         """Remove objects with their metadata; one that is not there is no error.
@@ -145,10 +145,10 @@ class ObjectStore(Protocol):
         """
 
     async def remove_unfinished(self, before: float) -> int:
-        """Remove what processes that ended left half written, and return how many there were.
+        """Remove the half written objects of processes that ended, and return how many there were.
 
         Args:
-            before: seconds since 1970; what was written later may still be in progress.
+            before: seconds since 1970; a later object may still be in progress.
 
         Raises:
             ObjectStoreError: some of it may still be there.

@@ -90,9 +90,9 @@ def submit_upload(
 def find_current_photo(tx: Transaction, session: str, now: float) -> PhotoJob | None:
     """Return the newest photo job of a session, for as long as it can be asked for; or None."""
     latest = find_latest_photo(tx, session)
-    return latest if latest is not None and is_told(latest, now) else None
+    return latest if latest is not None and is_current(latest, now) else None
 
 
-def is_told(photo: PhotoJob, now: float) -> bool:
+def is_current(photo: PhotoJob, now: float) -> bool:
     """Return whether the state of a job can still be asked for."""
     return not photo.is_complete or now - photo.updated_at < LIFETIME

@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 
 from registration.parties import emulate_parties, find_port
-from registration.play.checks import check_child, count_jobs, list_tasks
-from registration.play.report import Told, write_report
+from registration.play.checks import PlayReport, check_child, count_jobs, list_tasks, write_report
 from registration.play.stage import Play, Stage, open_stage
 from registration.play.trouble import CountedTrouble
 from registration.store import Database, open_database
@@ -21,25 +20,25 @@ __all__ = ["Play", "perform_play", "run_play"]
 
 
 def run_play(play: Play, folder: str | None = None) -> int:
-    """Play, and print what happened; return the exit status: 1 if a child did not end as it should.
+    """Play, and print the report; return the exit status: 1 if a child did not end as it should.
 
     Args:
-        play: what is played.
+        play: the play.
         folder: where everything is saved; None for a temporary folder.
     """
     with tempfile.TemporaryDirectory(prefix="registration-play-") as temporary:
         place = Path(folder or temporary).absolute()
         place.mkdir(parents=True, exist_ok=True)
-        told = asyncio.run(perform_play(play, place))
-    print(f"\n{write_report(told)}", flush=True)
-    return 0 if told.is_right else 1
+        report = asyncio.run(perform_play(play, place))
+    print(f"\n{write_report(report)}", flush=True)
+    return 0 if report.is_right else 1
 
 
-async def perform_play(play: Play, folder: Path) -> Told:
-    """Play; return what happened.
+async def perform_play(play: Play, folder: Path) -> PlayReport:
+    """Play; return the report.
 
     Args:
-        play: what is played.
+        play: the play.
         folder: where everything is saved.
     """
     began, port = time.monotonic(), find_port()
@@ -50,12 +49,14 @@ async def perform_play(play: Play, folder: Path) -> Told:
             async with open_stage(play, parties, port, folder) as stage:
                 await stage.perform()
                 await stage.settle(database)
-                return await _tell(stage, database, trouble, began)
+                return await _make_report(stage, database, trouble, began)
         finally:
             await database.close()
 
 
-async def _tell(stage: Stage, database: Database, trouble: CountedTrouble, began: float) -> Told:
+async def _make_report(
+    stage: Stage, database: Database, trouble: CountedTrouble, began: float
+) -> PlayReport:
     jobs = await database.read(count_jobs)
     tasks = await database.read(list_tasks)
     providers = stage.parties.providers
@@ -63,7 +64,7 @@ async def _tell(stage: Stage, database: Database, trouble: CountedTrouble, began
         await database.read(lambda tx, one=parent: check_child(tx, one, providers))  # type: ignore[misc]
         for parent in stage.parents
     ]
-    return Told(
+    return PlayReport(
         faults=trouble.count_faults(),
         requests=trouble.count_requests(),
         questions=trouble.count_questions(),

@@ -1,11 +1,12 @@
-"""How each child ended: one record, one payment, one text message, and the answers that were given.
+"""The end of each child (one record, one payment, one text message, and the given answers), and the report of a play.
 
-This module must never put a person's data into what it finds.
+This module must never put a person's data into its findings or the report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -28,7 +29,7 @@ class Ended(Struct, frozen=True, kw_only=True):
         subscriptions: how many subscriptions were made.
         links: how many text messages with the link were sent.
         confirmations: how many text messages confirm the payment.
-        wrong: the names of what is stored wrongly, or is missing.
+        wrong: the names of the values that are stored wrongly, or are missing.
     """
 
     status: str
@@ -44,8 +45,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     def is_right(self) -> bool:
         """Whether everything is as it should be, and once."""
         counted = (self.records, self.payments, self.requests, self.subscriptions)
-        told = (self.links, self.confirmations)
-        return self.status == "active" and {*counted, *told} == {1} and not self.wrong
+        messages = (self.links, self.confirmations)
+        return self.status == "active" and {*counted, *messages} == {1} and not self.wrong
 
 
 def check_child(tx: Transaction, parent: Parent, providers: EmulatedProviders) -> Ended:
@@ -54,7 +55,7 @@ def check_child(tx: Transaction, parent: Parent, providers: EmulatedProviders) -
     Args:
         tx: a transaction of the service's database.
         parent: the parent of the child.
-        providers: what the outside saw.
+        providers: the providers, with everything that reached them.
     """
     record = find_of_session(tx, parent.page.session)
     if record is None:
@@ -136,3 +137,81 @@ def _find_wrong(record: Registration, parent: Parent) -> list[str]:
         expected["played"] = (answers.get("played_last_season"), False)
         expected["same address"] = (answers.get("same_address"), child.answers[16] == "yes")
     return [name for name, (found, wanted) in expected.items() if found != wanted]
+
+
+class PlayReport(Struct, frozen=True, kw_only=True):
+    """The report of a play.
+
+    Args:
+        faults: how often each party failed, by party and kind.
+        requests: how many requests each party received.
+        questions: how often a provider was asked for the outcome of a request.
+        kills: how often the service was killed.
+        page: the counts of the parents' pages.
+        jobs: the jobs of the outbox.
+        tasks: the kinds of the office's open tasks.
+        stuck: why parents gave up.
+        ended: how each child ended.
+        seconds: how long it took.
+    """
+
+    faults: Mapping[str, Counter[str]]
+    requests: Mapping[str, int]
+    questions: int
+    kills: int
+    page: Counter[str]
+    jobs: Jobs
+    tasks: Sequence[str]
+    stuck: Sequence[str]
+    ended: Sequence[Ended]
+    seconds: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every child ended as it should."""
+        return not self.stuck and all(one.is_right for one in self.ended)
+
+
+def write_report(report: PlayReport) -> str:
+    """Return the report."""
+    blocks = [_write_wrong(report), _write_done(report), _write_children(report.ended)]
+    right = sum(one.is_right for one in report.ended)
+    end = (
+        f"{right} of {len(report.ended)} children ended as they should, in {report.seconds:.0f} s."
+    )
+    return "\n\n".join([*blocks, *(f"Gave up: {reason}." for reason in report.stuck), end])
+
+
+def _write_wrong(report: PlayReport) -> str:
+    lines = ["What went wrong"]
+    for party, kinds in report.faults.items():
+        named = ", ".join(
+            f"{kind.replace('_', ' ')} {count}" for kind, count in sorted(kinds.items())
+        )
+        counted = f"{sum(kinds.values()):>4} of {report.requests[party]} requests met a fault"
+        lines.append(f"  {party:<11}{counted}{': ' if named else ''}{named}")
+    lines.append(f"  {'service':<11}{report.kills:>4} times killed (SIGKILL)")
+    return "\n".join(lines)
+
+
+def _write_done(report: PlayReport) -> str:
+    jobs = report.jobs
+    lines = ["What was done about it"]
+    lines.append(f"  {report.questions:>4} times a provider was asked what became of a request")
+    lines += [f"  {count:>4} {what}" for what, count in sorted(report.page.items())]
+    lines.append(
+        f"  {jobs.count:>4} jobs outside of the chat, tried again {jobs.again} times, left {jobs.left}"
+    )
+    for kind, count in sorted(Counter(report.tasks).items()):
+        lines.append(f"  {count:>4} for a person in the office to look at: {kind}")
+    return "\n".join(lines)
+
+
+def _write_children(ended: Sequence[Ended]) -> str:
+    columns = ("requests", "payments", "records", "subscriptions", "links", "confirmations")
+    lines = ["How each child ended", f"  {'child':<7}{'status':<17}" + "  ".join(columns)]
+    for number, one in enumerate(ended, start=1):
+        counts = "  ".join(f"{getattr(one, name):>{len(name)}}" for name in columns)
+        wrong = "" if one.is_right else "   WRONG " + ", ".join(one.wrong)
+        lines.append(f"  {number:<7}{one.status:<17}{counts}{wrong}")
+    return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""The children of the play: who they are, and what their parents type at each step.
+"""The children of the play: who they are, and the answers of their parents at each step.
 
 All of them are invented, and so are the streets; the phone numbers belong to nobody. This module must never
-know what the service decides.
+know the decisions of the service.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _OF_LAST_SEASON = 3  # the player of last season among them, who is in the fixtu
 
 
 class Child(Struct, frozen=True, kw_only=True):
-    """A child, and what the parent types.
+    """A child, and the answers of the parent.
 
     Args:
         name: the child's name.
         code: the code that the manager gave.
         phone: the parent's mobile in the end.
-        answers: what is typed, by the number of the step.
-        before: what is typed once before the answer of a step: a correction, or a question.
-        identity: what a parent of a player of last season names; "" for a new player.
+        answers: the typed answers, by the number of the step.
+        before: a text typed once before the answer of a step: a correction, or a question.
+        identity: the name that a parent of a player of last season gives; "" for a new player.
         pays_at: the step at which the parent pays.
         cancels_first: whether the parent leaves the page of the payment provider once.
         pitch_first: whether the first photo shows a pitch.

@@ -1,7 +1,7 @@
-"""What a parent's page does: it sends a request until it is answered, and counts why it had to.
+"""A parent's page: it sends a request until it is answered, and counts why it had to.
 
 A message keeps its id, so that it is answered once however often it is sent. This module must never
-print what a parent writes.
+print a parent's words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CLIENT_SECONDS = 28.0
 
 
 class Shown(Struct, frozen=True):
-    """What the page shows.
+    """The content of the page.
 
     Args:
         step: the step of the registration; None before a code is accepted.
@@ -47,7 +47,7 @@ class Page:
     Args:
         http: sends the requests.
         address: of the service.
-        counts: counts what happened, by a few words.
+        counts: counts events, by a few words.
     """
 
     def __init__(self, http: aiohttp.ClientSession, address: str, counts: Counter[str]) -> None:
@@ -63,7 +63,7 @@ class Page:
         self.session, self._token = begun["session_id"], begun["token"]
 
     async def say(self, text: str) -> Shown:
-        """Send a message, and look what is shown then. Raises StuckError."""
+        """Send a message, and look at the page then. Raises StuckError."""
         body = {
             "user_message": text,
             "session_id": self.session,
@@ -76,7 +76,7 @@ class Page:
         return await self.look(answer["response"])
 
     async def look(self, reply: str = "") -> Shown:
-        """Return what is shown. Raises StuckError."""
+        """Return the content of the page. Raises StuckError."""
         state = await self._insist("GET", f"/sessions/{self.session}", dict)
         return Shown(state.get("step"), reply, bool(state.get("saved")))
 
@@ -91,9 +91,9 @@ class Page:
 
         sent = await self._insist("POST", "/upload_photo", make_form)
         for _ in range(_MOST_TRIES):
-            told = await self._insist("GET", f"/jobs/{sent['job_id']}", dict)
-            if told["complete"]:
-                return str(told["state"])
+            answer = await self._insist("GET", f"/jobs/{sent['job_id']}", dict)
+            if answer["complete"]:
+                return str(answer["state"])
             await asyncio.sleep(0.5)
         raise StuckError("the photo is not checked")
 
@@ -115,7 +115,7 @@ class Page:
     async def _insist(
         self, method: str, path: str, make: Callable[[], Mapping[str, object]]
     ) -> dict[str, Any]:
-        """Send a request until it is answered; what is sent again is the same."""
+        """Send a request until it is answered; each repetition is the same."""
         for _ in range(_MOST_TRIES):
             wait, reason = 0.5, "the connection was lost"
             try:

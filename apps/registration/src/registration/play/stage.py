@@ -26,13 +26,13 @@ _LOOK_EVERY = 0.02
 
 
 class Play(Struct, frozen=True, kw_only=True):
-    """What is played.
+    """The settings of a play.
 
     Args:
         children: how many children are registered, at most ten.
         kills: how often the service is killed: 0, 1 or 2.
         share: which share of the requests to each party fails, from 0 to 1.
-        seed: of what fails.
+        seed: of the faults.
         journal: the URL of a PostgreSQL database; None for SQLite files.
     """
 
@@ -47,7 +47,7 @@ class Stage:
     """The service, and the parents at their pages.
 
     Args:
-        play: what is played.
+        play: the play.
         parties: everything outside of the service.
         service: the process of the service.
         address: of the service.
@@ -125,7 +125,7 @@ class Stage:
             self.say("the service answers again")
 
     def say(self, text: str) -> None:
-        """Print what happens."""
+        """Print an event."""
         print(f"{time.monotonic() - self._began:6.1f} s  {text}", flush=True)
 
 

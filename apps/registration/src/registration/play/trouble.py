@@ -1,4 +1,4 @@
-"""What goes wrong in the play: a share of the requests to each party, by chance from a seed."""
+"""The faults of the play: for a share of the requests to each party, by chance from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE: Mapping[str, str] = {
 
 
 class CountedTrouble:
-    """Faults of all parties, and what was counted of them.
+    """Faults of all parties, and how often each occurred.
 
     Args:
         share: which share of the requests fails, from 0 to 1.
@@ -50,5 +50,5 @@ class CountedTrouble:
         return {"model": self._model.requests, **found}
 
     def count_questions(self) -> int:
-        """Return how often payments and SMS were asked what became of a request."""
+        """Return how often payments and SMS were asked for the outcome of a request."""
         return sum(self._providers[name].received["GET"] for name in ("payments", "sms"))

@@ -1,4 +1,4 @@
-"""One request to a provider, and the only place that reads its answer."""
+"""One request to a provider, the only place that reads its answer, and the two ways in which it fails."""
 
 from __future__ import annotations
 
@@ -12,9 +12,50 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from registration.providers.decoding import UNREADABLE
-from registration.providers.failures import ProviderFailure, Refused, Unanswered
 from registration.settings import Endpoint
+
+
+class ProviderFailure(Exception):
+    """A provider did not do its task, or nobody knows whether it did.
+
+    Args:
+        provider: "payments", "sms", "mail" or "addresses".
+        reason: a short word, such as "unreachable"; it never holds personal data.
+        retry_after: how many seconds the provider asks to wait, if it does.
+    """
+
+    def __init__(self, provider: str, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(provider, reason, retry_after)
+        self.provider = provider
+        self.reason = reason
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {self.reason}"
+
+
+class Refused(ProviderFailure):
+    """It certainly did not happen: the provider said no, or the request never left.
+
+    `temporary` is true if the same request may be accepted later: the provider is busy or cannot be
+    reached. Otherwise a repetition is refused again.
+    """
+
+    TEMPORARY = frozenset({"busy", "unreachable"})
+
+    @property
+    def temporary(self) -> bool:
+        """Whether the same request may be accepted later."""
+        return self.reason in self.TEMPORARY
+
+
+class Unanswered(ProviderFailure):
+    """Nobody knows whether it happened: ask `find` with the same key, or repeat it with that key."""
+
+
+# Deep nesting is a RecursionError, and text that is not UTF-8 a UnicodeDecodeError.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 
 Answered = TypeVar("Answered")
 
@@ -25,7 +66,7 @@ REASON = re.compile(r"[a-z_]{1,40}")
 
 
 class ErrorDetail(Struct):
-    """The error of a provider. Its text is not read: it may quote what was sent."""
+    """The error of a provider. Its text is not read: it may quote the request."""
 
     kind: str
 
@@ -102,7 +143,7 @@ class ProviderClient:
             return self._read(await self._send("POST", path, key, body), answer)
 
     async def _find(self, path: str, key: str, answer: type[Answered]) -> Answered | None:
-        """Ask what was made with a key; None if the provider knows no such thing."""
+        """Ask for the object that was made with a key; None if the provider knows no such thing."""
         with self._watch():
             received = await self._send("GET", path, key, None)
             if received.status == 404 and self._read_kind(received) == "not_found":

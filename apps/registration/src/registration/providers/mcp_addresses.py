@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from registration.providers.address_book import Address, FoundAddress
-from registration.providers.failures import Refused, Unanswered
+from registration.providers.connection import Refused, Unanswered
 from registration.settings import Endpoint
 
 TOOL = "address_lookup"
@@ -51,8 +51,8 @@ class McpAddressBook:
                 is_error, content = await self._call(arguments)
         except TimeoutError:
             raise Unanswered(self.PROVIDER, "timeout") from None
-        except Exception as error:  # noqa: BLE001 -- the SDK raises groups of whatever went wrong
-            # Its message may quote what was sent.
+        except Exception as error:  # noqa: BLE001 -- the SDK raises groups of any exceptions
+            # Its message may quote the request.
             _log.warning("the MCP server did not answer: %s", type(error).__name__)
             raise Unanswered(self.PROVIDER, "no_answer") from None
         if is_error:

@@ -22,7 +22,7 @@ class BillingRequest(Struct, frozen=True):
         amount: pence of the first payment.
         mandate: the id of the mandate, once the payer agreed.
         payment: the id of the first payment, once the payer agreed.
-        metadata: what was given with the request.
+        metadata: the metadata of the request.
     """
 
     id: str
@@ -78,12 +78,12 @@ class PaymentProvider(ProviderClient):
         Args:
             key: the idempotency key.
             amount: pence of the first payment.
-            description: what the payer reads on the page.
+            description: the text for the payer on the page.
             metadata: ids only; it comes back in webhooks.
 
         Raises:
             Refused: there is no billing request.
-            Unanswered: there may be one; `find` tells.
+            Unanswered: there may be one; `find` shows it.
         """
         body = {"amount": amount, "description": description, "metadata": dict(metadata)}
         return await self._create("/v1/billing_requests", body, BillingRequest, key)
@@ -123,7 +123,7 @@ class PaymentProvider(ProviderClient):
 
         Raises:
             Refused: there is no subscription.
-            Unanswered: there may be one; `find_subscription` tells.
+            Unanswered: there may be one; `find_subscription` shows it.
         """
         body = {"mandate": mandate, "amount": amount, "day": day, "first": first, "last": last}
         return await self._create("/v1/subscriptions", body, Subscription, key)

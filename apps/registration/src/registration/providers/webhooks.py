@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from registration.providers.decoding import UNREADABLE
+from registration.providers.connection import UNREADABLE
 
 SIGNATURE_HEADER = "Webhook-Signature"
 
@@ -31,8 +31,8 @@ class PaymentEvent(Struct, frozen=True):
         resource: such as "billing_requests", "mandates", "payments" or "subscriptions".
         action: such as "fulfilled", "active", "confirmed" or "cancelled".
         created_at: when it happened.
-        links: the ids of what it belongs to, such as `{"payment": "PM1", "billing_request": "BRQ1"}`.
-        metadata: what was given with the billing request.
+        links: the ids of the objects it belongs to, such as `{"payment": "PM1", "billing_request": "BRQ1"}`.
+        metadata: the metadata of the billing request.
         cause: why, such as "insufficient_funds", if there is a reason.
     """
 
@@ -61,7 +61,7 @@ def sign(body: bytes, secret: str) -> str:
 
 
 def verify(body: bytes, header: str | None, secret: str) -> bool:
-    """Return whether a header signs a body, in a time that tells nothing of the signature.
+    """Return whether a header signs a body, in a time that reveals nothing of the signature.
 
     >>> verify(b"{}", sign(b"{}", "secret"), "secret"), verify(b"{}", None, "secret")
     (True, False)

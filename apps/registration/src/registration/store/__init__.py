@@ -1,6 +1,6 @@
 """The store: transactions on SQLite or PostgreSQL, and one module of plain functions per subject.
 
-This room must never call a provider or a model, and must never decide what happens next.
+This room must never call a provider or a model, and must never choose the next step.
 """
 
 from registration.store.database import Database, open_database

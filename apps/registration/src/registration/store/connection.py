@@ -1,4 +1,4 @@
-"""What a connection to a database must offer, whichever database it is."""
+"""The port to a database: one connection, of any kind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Connection(Protocol):
         """Remove deleted rows from the files."""
 
     def abort(self) -> None:
-        """End whatever the connection waits for; called from another thread."""
+        """End the present wait of the connection; called from another thread."""
 
     def close(self) -> None:
         """Close the connection. Never raises."""

@@ -1,4 +1,8 @@
-"""The database: transactions in threads, on SQLite or PostgreSQL, with the same SQL."""
+"""The database: transactions in threads, on SQLite or PostgreSQL, with the same SQL and numbered files of its schema.
+
+Transactions that wait for the same writer are saved by one commit, since a commit waits for the disk, and a file has
+one writer. This module must never save a part of a transaction.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,156 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from registration.store.connection import Connection, Opener
 from registration.store.errors import (
     ConnectionLost,
     DatabaseUnavailable,
+    SchemaRefused,
     StoreError,
     TransactionConflict,
 )
-from registration.store.groups import MOST, Waiting, perform_together
-from registration.store.migrations import migrate
 from registration.store.sqlite import SqliteOpener
 from registration.store.transaction import Transaction
+
+_VERSIONS = """
+CREATE TABLE IF NOT EXISTS schema_files (
+    number BIGINT PRIMARY KEY,
+    name TEXT NOT NULL,
+    digest TEXT NOT NULL
+)"""
+
+
+class SchemaFile(NamedTuple):
+    """One file of the schema."""
+
+    number: int
+    name: str
+    digest: str
+    statements: tuple[str, ...]
+
+
+def migrate(tx: Transaction) -> None:
+    """Apply the files that this database lacks, under a lock, all or none.
+
+    Raises:
+        SchemaRefused: the database has a file that this program does not know, or an edited one.
+    """
+    tx.lock_schema()
+    tx.execute(_VERSIONS)
+    applied = {row["number"]: row["digest"] for row in tx.execute("SELECT * FROM schema_files")}
+    known = read_schema()
+    if set(applied) - {file.number for file in known}:
+        raise SchemaRefused(
+            f"the database has schema {max(applied)}, and this program knows {known[-1].number}: "
+            "install the newer version of the program"
+        )
+    for file in known:
+        if file.number not in applied:
+            _apply(tx, file)
+        elif applied[file.number] != file.digest:
+            raise SchemaRefused(
+                f"{file.name} was edited after it was applied to this database: put the change "
+                "into a file with the next number"
+            )
+
+
+def read_schema() -> list[SchemaFile]:
+    """Return the files of the schema by their numbers."""
+    found = []
+    for entry in files("registration.store").joinpath("schema").iterdir():
+        if entry.name.endswith(".sql"):
+            text = entry.read_text("utf-8")
+            digest = sha256(text.encode()).hexdigest()
+            found.append(SchemaFile(int(entry.name[:4]), entry.name, digest, _split(text)))
+    return sorted(found)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    lines = [line.partition("--")[0].rstrip() for line in text.splitlines()]
+    statements = "\n".join(line for line in lines if line).split(";")
+    return tuple(statement.strip() for statement in statements if statement.strip())
+
+
+def _apply(tx: Transaction, file: SchemaFile) -> None:
+    for statement in file.statements:
+        tx.execute(statement)
+    row = (file.number, file.name, file.digest)
+    tx.execute("INSERT INTO schema_files (number, name, digest) VALUES (?, ?, ?)", *row)
+
+
+MOST: Final = 32  # transactions in one commit
+_OF_ALL: Final = (DatabaseUnavailable, TransactionConflict, ConnectionLost)
+
+
+class Waiting(Struct, eq=False):
+    """A transaction that waits for the writer.
+
+    Args:
+        work: as of `Database.transact`.
+        running: names the connection while the work is done.
+        future: takes the result.
+    """
+
+    work: Callable[[Transaction], Any]
+    running: list[Connection]
+    future: Future[Any]
+
+
+def perform_together(connection: Connection, group: Sequence[Waiting]) -> bool:
+    """Do some transactions in one commit; whether that was possible.
+
+    If it was not, nothing is saved, and each is to be done by itself.
+
+    Args:
+        connection: of the writer.
+        group: the transactions. Those that were done have their results.
+    """
+    outcomes: list[Any] = []
+    for one in group:
+        one.running[:] = [connection]
+    try:
+        connection.begin(write=True)
+        outcomes += [_perform_one(connection, one) for one in group]
+        connection.commit()
+    except StoreError as error:
+        connection.rollback()
+        if getattr(error, "landed", "no") == "no":
+            return False
+        outcomes = [error] * len(group)
+    finally:
+        for one in group:
+            one.running.clear()
+    for one, outcome in zip(group, outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            one.future.set_exception(outcome)
+        else:
+            one.future.set_result(outcome)
+    return True
+
+
+def _perform_one(connection: Connection, one: Waiting) -> object:
+    """Return the result of a transaction, or the exception that undid it."""
+    connection.execute("SAVEPOINT one", ())
+    try:
+        result: object = one.work(Transaction(connection))
+    except _OF_ALL:
+        raise
+    except Exception as error:  # noqa: BLE001 -- whoever asked for this transaction gets it
+        result = error
+        connection.execute("ROLLBACK TO one", ())
+    connection.execute("RELEASE one", ())
+    return result
+
 
 T = TypeVar("T")
 
@@ -42,7 +179,7 @@ class _Workers:
         self._write = write  # whether the connections can write
         self._own = threading.local()
         self._open: set[Connection] = set()
-        # A single writer saves what waits for it together.
+        # A single writer saves all waiting work together.
         self._waiting: deque[Waiting] | None = deque() if write and size == 1 else None
         self.executor = ThreadPoolExecutor(size, thread_name_prefix="registration-database")
 
@@ -70,7 +207,7 @@ class _Workers:
         raise DatabaseUnavailable(reason)
 
     def _perform_waiting(self) -> None:
-        """Do what waits for the writer; nothing, if a call before this one did it."""
+        """Do the waiting work of the writer; nothing, if a call before this one did it."""
         group: list[Waiting] = []
         while self._waiting and len(group) < MOST:
             one = self._waiting.popleft()
@@ -160,7 +297,7 @@ class Database:
         return await self._run(self._readers, work, write=False)
 
     async def compact(self) -> None:
-        """Remove what was deleted from the database's files; takes as long as copying them.
+        """Remove deleted rows from the database's files; takes as long as copying them.
 
         A write-ahead log of PostgreSQL, and backups, still hold it until they are recycled.
 

@@ -22,7 +22,7 @@ _OF_REGISTRATION: Final = (
 
 
 class Deleted(Struct, frozen=True):
-    """What a deletion leaves to do.
+    """The work that a deletion leaves.
 
     Args:
         existed: whether there was anything to delete.
@@ -48,7 +48,7 @@ def forget_session(tx: Transaction, session_id: str, now: float) -> Deleted:
     )
     deleted = [delete_registration(tx, row["id"], now) for row in rows]
     tx.execute("UPDATE registrations SET session_id = NULL WHERE session_id = ?", session_id)
-    # What belongs to a registration that stays is kept with it.
+    # The rows of a registration that stays are kept with it.
     for table in set(_OF_SESSION) & set(_OF_REGISTRATION):
         tx.execute(
             f"UPDATE {table} SET session_id = NULL WHERE session_id = ?"  # noqa: S608 -- names of this module
@@ -71,7 +71,7 @@ def list_files_to_forget(tx: Transaction, session_id: str) -> tuple[str, ...]:
 
 
 def delete_registration(tx: Transaction, registration: str, now: float) -> Deleted:
-    """Delete a registration. If the provider still takes money for it, the office is told."""
+    """Delete a registration. If the provider still takes money for it, the office is notified."""
     rows = tx.execute(
         "DELETE FROM registrations WHERE id = ? RETURNING photo_file, subscription,"
         " subscription_activated",
@@ -91,7 +91,7 @@ def delete_registration(tx: Transaction, registration: str, now: float) -> Delet
         tx.execute(f"DELETE FROM {table} WHERE registration_id = ?", registration)  # noqa: S608 -- names of this module
     for row in rows:
         if row["subscription_activated"]:
-            _tell_of_subscription(tx, row["subscription"], now)
+            _report_subscription(tx, row["subscription"], now)
     return Deleted(bool(rows), tuple(sorted(name for name in files if name)))
 
 
@@ -144,7 +144,7 @@ def _delete_rows_of_session(tx: Transaction, session_id: str) -> Deleted:
     return Deleted(bool(sessions), tuple(sorted(files)))
 
 
-def _tell_of_subscription(tx: Transaction, subscription: str, now: float) -> None:
+def _report_subscription(tx: Transaction, subscription: str, now: float) -> None:
     reason = (
         f"A registration was deleted, and its subscription {subscription} goes on: cancel it at the"
         " payment provider."

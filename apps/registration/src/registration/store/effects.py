@@ -1,4 +1,4 @@
-"""Effects: what was done outside, one outcome for each key."""
+"""Effects: acts outside, one outcome for each key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def save_effect(
     Args:
         tx: the transaction.
         key: the effect's key, for example `registration/{id}/payment`; its last part is the kind.
-        outcome: what came of it.
+        outcome: its outcome.
         owner: whom it belongs to.
         now: the time, in seconds since 1970.
     """

@@ -1,4 +1,4 @@
-"""What can go wrong in the store. No message contains a value of a row: rows hold personal data."""
+"""The errors of the store. No message contains a value of a row: rows hold personal data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DatabaseUnavailable(StoreError):
     """The database is busy, full, read-only or cannot be reached. The same request may succeed later.
 
     Args:
-        reason: what is wrong, in plain words, without data.
+        reason: the problem, in plain words, without data.
         landed: `no` if nothing of the transaction was saved; `unknown` if the connection was lost
             while it was committed, so that it was saved whole or not at all.
     """

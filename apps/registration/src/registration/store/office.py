@@ -1,4 +1,4 @@
-"""What the club's office page shows."""
+"""The content of the club's office page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outbox: what is to be done outside a turn, written in the transaction of its cause.
+"""Outbox: the work outside of a turn, written in the transaction of its cause.
 
 A worker takes a row for some seconds (a lease). If it dies, the lease ends, and another takes it.
 """
@@ -23,7 +23,7 @@ class NewJob(Struct, frozen=True):
     Args:
         key: names the job for good; the provider gets it as its idempotency key.
         kind: which handler does it.
-        payload: what the handler needs. Prefer ids to personal data.
+        payload: the input of the handler. Prefer ids to personal data.
         registration_id: whose it is, so that it is deleted with the registration.
         session_id: likewise, for a job before there is a registration.
     """
@@ -58,7 +58,7 @@ class Job(OutboxJob, frozen=True, kw_only=True):
 def enqueue(tx: Transaction, new: NewJob, now: float, due_at: float | None = None) -> bool:
     """Write a job, due at once or at a time; whether it is new.
 
-    A job whose key is known is not written again, whatever became of it.
+    A job whose key is known is not written again, after any outcome.
     """
     due = now if due_at is None else due_at
     row = (new.key, new.kind, new.registration_id, new.session_id, write_json(new.payload))
@@ -187,7 +187,7 @@ def find_oldest_due(tx: Transaction, now: float) -> float | None:
 
 
 def mark_delivered(tx: Transaction, key: str, now: float) -> None:
-    """Save that the provider reported the delivery of what a job sent."""
+    """Save that the provider reported the delivery of a job's message."""
     tx.execute(
         "UPDATE outbox SET state = 'delivered', updated_at = ? WHERE key = ? AND state = 'sent'",
         *(now, key),

@@ -1,4 +1,4 @@
-"""What the payment provider's events mean together. Pure: the order of the events does not matter.
+"""The meaning of the payment provider's events together. Pure: the order of the events does not matter.
 
 Of each payment, mandate and subscription the event counts that happened last. If two happened at
 the same time, the one that comes later in its life counts.
@@ -25,7 +25,7 @@ _LIVES: Final = {
     "subscriptions": ("created", "finished", "cancelled"),
 }
 RESOURCES: Final = frozenset(_LIVES)
-"""What an event can be about that belongs to a registration."""
+"""The objects of a registration that an event can be about."""
 
 _PAID: Final = frozenset({"confirmed", "paid_out"})
 LOST: Final = frozenset({"failed", "cancelled", "charged_back"})
@@ -46,12 +46,12 @@ class StoredEvent(Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """What it is about, such as "payments"."""
+        """The kind of its object, such as "payments"."""
         return self.kind.partition(".")[0]
 
     @property
     def action(self) -> str:
-        """What happened, such as "confirmed"."""
+        """The act, such as "confirmed"."""
         return self.kind.partition(".")[2]
 
     @property
@@ -102,7 +102,7 @@ class PaymentState(Struct, frozen=True):
 
 
 def fold_events(events: Iterable[StoredEvent]) -> PaymentState:
-    """Return what the events of one registration mean, in any order, each any number of times."""
+    """Return the state that the events of one registration add up to, in any order, each any number of times."""
     known = frozenset(one for one in events if _rank(one) is not None)
     authorised = [one for one in known if _authorises(one)]
     mandate = max(authorised, key=_moment).mandate if authorised else None

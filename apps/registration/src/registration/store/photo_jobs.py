@@ -45,7 +45,7 @@ class NewPhoto(Struct, frozen=True):
         registration_id: its registration.
         upload_hash: the hash of the uploaded bytes.
         upload_file: the name under which they are kept.
-        message: what the parent reads meanwhile.
+        message: the text for the parent meanwhile.
     """
 
     id: str
@@ -57,7 +57,7 @@ class NewPhoto(Struct, frozen=True):
 
 
 class Submitted(Struct, frozen=True):
-    """What became of an upload.
+    """The outcome of an upload.
 
     Args:
         job: the job that checks it: a new one, or the one that checks the same bytes already.
@@ -145,7 +145,7 @@ def list_open_uploads(tx: Transaction) -> frozenset[str]:
 def set_photo_state(
     tx: Transaction, job_id: str, state: PhotoState, message: str, now: float
 ) -> bool:
-    """Move a job to another state, with what the parent reads; whether it was still under way."""
+    """Move a job to another state, with the text for the parent; whether it was still under way."""
     rows = tx.execute(
         "UPDATE photo_jobs SET state = ?, message = ?, updated_at = ?"
         " WHERE id = ? AND state IN ('queued', 'running') RETURNING id",

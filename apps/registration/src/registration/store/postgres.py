@@ -61,7 +61,7 @@ class PostgresOpener:
             "lock_timeout": milliseconds,
             "idle_in_transaction_session_timeout": milliseconds * 3,
             "client_min_messages": "error",
-            "default_transaction_read_only": "on",  # what writes says so when it begins
+            "default_transaction_read_only": "on",  # a transaction that writes says so when it begins
         }
         try:
             connection: psycopg.Connection[Row] = psycopg.connect(
@@ -97,7 +97,7 @@ class PostgresConnection:
         return idle and not self._connection.closed
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction. What only reads needs none: each statement sees what is committed then."""
+        """Begin a transaction. One that only reads needs none: each statement sees the rows committed by then."""
         self._is_begun = write
         if write:
             self.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ())
@@ -160,7 +160,7 @@ class PostgresConnection:
             self.close()
 
     def abort(self) -> None:
-        """End whatever the connection waits for; called from another thread."""
+        """End the present wait of the connection; called from another thread."""
         with suppress(OSError, psycopg.Error):
             # A copy of the socket, because the driver closes its own.
             copy = socket.socket(fileno=os.dup(self._connection.fileno()))

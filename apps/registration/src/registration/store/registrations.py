@@ -13,7 +13,7 @@ from registration.store.secrets import derive_token, hash_secret
 from registration.store.transaction import Transaction
 from registration.store.webhooks import wake_events
 
-# What `update_registration` may write. The rest has a function of its own, or never changes.
+# The columns that `update_registration` may write. Each other one has a function of its own, or never changes.
 _WRITABLE: Final = frozenset(
     {
         "answers",
@@ -54,7 +54,7 @@ class Player(Struct, frozen=True):
 
 
 class NewRegistration(Struct, frozen=True):
-    """What a registration begins with.
+    """The first values of a registration.
 
     The payment link works from the beginning, for it may be sent before the provider answers; only
     the hash of its token is stored.
@@ -290,7 +290,7 @@ def correct_player(
 def save_payment_state(
     tx: Transaction, registration: str, state: PaymentState, now: float
 ) -> Registration | None:
-    """Write what the provider's events say into a registration, and return it.
+    """Write the state by the provider's events into a registration, and return it.
 
     Who completed the payment is `active`, also after being suspended. A fee that was paid and is
     lost later changes the flags and not the status: a person decides about that.
@@ -307,7 +307,7 @@ def save_payment_state(
 
 
 def save_subscription(tx: Transaction, registration: str, subscription: str, now: float) -> None:
-    """Remember the subscription that the provider created, unless an event told it before."""
+    """Save the subscription that the provider created, unless an event has reported it before."""
     tx.execute(
         "UPDATE registrations SET subscription = ?, subscription_activated = 1, updated_at = ?"
         " WHERE id = ? AND subscription IS NULL",

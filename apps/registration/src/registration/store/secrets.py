@@ -8,7 +8,7 @@ from hashlib import sha256
 
 
 def hash_secret(secret: str) -> str:
-    """Return what is stored of a random token. It needs no salt, because nobody can guess one."""
+    """Return the stored form of a random token. It needs no salt, because nobody can guess one."""
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -22,7 +22,7 @@ def derive_token(key: bytes, *parts: str) -> str:
 
     Args:
         key: a secret of the installation, at least 16 bytes.
-        parts: what the token is for, for example `"link"` and the registration's id.
+        parts: the purpose of the token, for example `"link"` and the registration's id.
     """
     if len(key) < 16:
         raise ValueError("the key must have at least 16 bytes")

@@ -1,8 +1,8 @@
-"""Sessions: who talks, and how far the conversation is."""
+"""Sessions: who talks, how far the conversation is, and how often somebody guessed at a player's parent."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from registration.store.transaction import Transaction
 
 
 class Session(Struct, frozen=True):
-    """A session as it is stored; `progress` is what `flow.conversations` has written."""
+    """A session as it is stored; `progress` is written by `flow.conversations`."""
 
     id: str
     token_hash: str
@@ -81,3 +81,25 @@ def finish_session(tx: Transaction, session_id: str, now: float) -> None:
     tx.execute(
         "UPDATE sessions SET finished_at = ? WHERE id = ? AND finished_at IS NULL", now, session_id
     )
+
+
+SECONDS: Final = 86_400.0
+"""After which the tries of a player are counted from the beginning."""
+
+
+def count_try(tx: Transaction, key: str, now: float) -> int:
+    """Count a try and return how many there were; tries at the same time are counted one by one."""
+    rows = tx.execute(
+        "INSERT INTO identity_tries (key, tries, since) VALUES (?, 1, ?) ON CONFLICT (key) DO UPDATE SET"
+        " tries = CASE WHEN identity_tries.since <= ? THEN 1 ELSE identity_tries.tries + 1 END,"
+        " since = CASE WHEN identity_tries.since <= ? THEN ? ELSE identity_tries.since END"
+        " RETURNING tries",
+        *(key, now, now - SECONDS, now - SECONDS, now),
+    )
+    tries: int = rows[0]["tries"]
+    return tries
+
+
+def forget_tries(tx: Transaction, key: str) -> None:
+    """Begin to count again: the person was known."""
+    tx.execute("DELETE FROM identity_tries WHERE key = ?", key)

@@ -152,14 +152,14 @@ class SqliteConnection:
             self.is_usable = False
 
     def compact(self) -> None:
-        """Rewrite the file without what was deleted, and empty the write-ahead log."""
+        """Rewrite the file without deleted rows, and empty the write-ahead log."""
         self.execute("VACUUM", ())
         (state,) = self.execute("PRAGMA wal_checkpoint(TRUNCATE)", ())
         if state["busy"]:
             raise DatabaseUnavailable("another program is reading, so its log cannot be emptied")
 
     def abort(self) -> None:
-        """End whatever the connection waits for; called from another thread."""
+        """End the present wait of the connection; called from another thread."""
         self._connection.interrupt()
 
     def close(self) -> None:

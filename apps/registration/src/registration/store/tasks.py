@@ -1,4 +1,4 @@
-"""Tasks: what a person in the office has to look at."""
+"""Tasks: cases that a person in the office has to look at."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class NewTask(Struct, frozen=True):
 
     Args:
         key: names the cause, so that one cause opens one task.
-        kind: what sort of task it is.
-        reason: what happened and what to do, without personal data.
+        kind: the kind of task.
+        reason: the event and the next step, without personal data.
         registration_id: which registration it is about.
         session_id: which session it is about, before there is a registration.
     """
@@ -57,7 +57,7 @@ def open_task(tx: Transaction, new: NewTask, now: float) -> bool:
 
 
 def record_act(tx: Transaction, new: NewTask, now: float) -> bool:
-    """Store what a person in the office did, as a task that is done; whether it is new."""
+    """Store an act of a person in the office, as a task that is done; whether it is new."""
     return open_task(tx, new, now) and finish_task(tx, new.key, now)
 
 
@@ -90,7 +90,7 @@ def list_tasks(tx: Transaction, state: Literal["open", "done"] = "open") -> list
 
 
 def list_tasks_of(tx: Transaction, registration: str) -> list[Task]:
-    """Return the tasks of a registration and what the office did with it, newest first."""
+    """Return the tasks of a registration and the acts of the office on it, newest first."""
     rows = tx.execute(
         "SELECT * FROM office_tasks WHERE registration_id = ? ORDER BY created_at DESC, key",
         registration,

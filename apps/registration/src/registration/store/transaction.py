@@ -6,14 +6,14 @@ import re
 
 from registration.store.connection import Connection, Parameter, Row
 
-# What no database stores as text: the null character, and halves of characters.
+# The characters that no database stores as text: the null character, and halves of characters.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Transaction:
     """One transaction: all of it is saved, or nothing.
 
-    A transaction on PostgreSQL sees what others commit meanwhile. One that decides by rows which
+    A transaction on PostgreSQL sees the commits of others meanwhile. One that decides by rows which
     others may change takes these rows with `lock_row` first, or writes with a condition.
     """
 

@@ -1,15 +1,22 @@
-"""A conversation in a terminal: lines in, lines out.
+"""A conversation in a terminal: lines of the standard input in, lines out.
 
-This module must never send a message under two ids: a repetition is the same message.
+This module must never send a message under two ids: a repetition is the same message. It must never write a typed
+line anywhere but to the service.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterable, Awaitable, Callable
+import shutil
+import sys
+import textwrap
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
+
+import aiohttp
 
 from registration.terminal.service_client import Refused, ServiceClient, Unreachable
 
@@ -188,8 +195,8 @@ class TerminalConversation:
         await self._wait_checked()
 
     async def _wait_checked(self) -> None:
-        """Tell how far the check of the photo is, for ten minutes at most."""
-        told = ""
+        """Show how far the check of the photo is, for ten minutes at most."""
+        shown = ""
         for _ in range(_POLLS):
             try:
                 state = await self._service.read_photo_state()
@@ -200,8 +207,8 @@ class TerminalConversation:
                 await self._show_progress()
                 return
             words = _PROGRESS.get(str(state.get("progress")), "")
-            if words not in {"", told}:
-                told = words
+            if words not in {"", shown}:
+                shown = words
                 self._show(f"({words})")
             await self._sleep(_POLL_SECONDS)
         self._show("Checking your photo takes longer than usual. Nothing is lost.")
@@ -215,3 +222,76 @@ class TerminalConversation:
 def _to_path(text: str) -> Path:
     """Return the path that a person typed; a terminal puts a dropped file's path into quotes."""
     return Path(text.strip("'\"")).expanduser()
+
+
+_WIDEST = 100
+"""Columns of the longest line: a longer one is hard to read."""
+
+
+def run_terminal(address: str) -> int:
+    """Talk with the service until the input ends; return the exit status.
+
+    Args:
+        address: of the service.
+    """
+    try:
+        asyncio.run(_talk(address))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+async def _talk(address: str) -> None:
+    async with aiohttp.ClientSession() as http:
+        await TerminalConversation(ServiceClient(http, address), _show).run(_read_lines())
+
+
+def _show(text: str) -> None:
+    if sys.stdout.isatty():
+        text = wrap_words(text, min(shutil.get_terminal_size().columns, _WIDEST))
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def wrap_words(text: str, width: int) -> str:
+    r"""Return a text whose lines end between words; a word that is longer, such as a link, stays whole.
+
+    >>> print(wrap_words("- Your address: 12 Mill Lane\n\nIs this right?", 20))
+    - Your address: 12
+      Mill Lane
+    <BLANKLINE>
+    Is this right?
+    """
+    return "\n".join(
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=not line.startswith(" "),
+        )
+        for line in text.split("\n")
+    )
+
+
+async def _read_lines() -> AsyncIterator[str]:
+    """Yield the lines. The thread that waits for one does not hold the end of the process up."""
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        line = "more"
+        while line:
+            line = sys.stdin.readline()
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    Thread(target=read, daemon=True, name="registration-input").start()
+    while True:
+        if sys.stdin.isatty():
+            sys.stdout.write("> ")
+            sys.stdout.flush()
+        line = await lines.get()
+        if not line:
+            return
+        yield line

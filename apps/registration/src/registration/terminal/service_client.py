@@ -21,7 +21,7 @@ _SILENT_SECONDS: Final = 45.0
 
 
 class Unreachable(Exception):
-    """Nobody answered, or not the service: what was sent may have arrived or not."""
+    """Nobody answered, or not the service: the request may have arrived or not."""
 
 
 class Refused(Exception):
@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 class TurnEvent(Struct, frozen=True):
-    """What happened in a turn.
+    """The events of a turn.
 
     Args:
         position: where the reader is now.
@@ -108,7 +108,7 @@ class ServiceClient:
                 fields = {}
 
     async def show(self) -> dict[str, Any]:
-        """Return how far the registration is, and what is saved."""
+        """Return how far the registration is, and its saved answers."""
         return await self._call("GET", f"/sessions/{self._session}")
 
     async def send_photo(self, path: Path, message_id: str) -> dict[str, Any]:

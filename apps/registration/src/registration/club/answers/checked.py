@@ -1,4 +1,4 @@
-"""What a validator takes and returns."""
+"""The input and the result of a validator."""
 
 import unicodedata
 from collections.abc import Callable, Mapping
@@ -10,14 +10,14 @@ from registration.club.redaction import Redacted
 
 
 class Checked(Redacted, frozen=True):
-    """What a validator found.
+    """The result of a validator.
 
     Args:
         valid: Whether the answer can be used.
         message: A sentence for the parent; empty when the answer is valid.
         value: The normalised value; None when the answer is not valid.
         original_input: The text as it was given.
-        normalizations: What was changed, in a few words each.
+        normalizations: The changes, in a few words each.
     """
 
     valid: bool
@@ -28,7 +28,7 @@ class Checked(Redacted, frozen=True):
 
 
 class Asked(Redacted, frozen=True):
-    """What a validator may look at besides the text.
+    """The facts for a validator, besides the text.
 
     Args:
         today: The date of the message.
@@ -59,7 +59,7 @@ def accept(text: str, value: object, *normalizations: str) -> Checked:
 
 
 def refuse(text: str, message: str) -> Checked:
-    """Return that an answer cannot be used, and what the parent is told."""
+    """Return that an answer cannot be used, and the reason for the parent."""
     return Checked(False, message, None, text)
 
 

@@ -65,7 +65,7 @@ def check_yes_or_no(text: str, asked: Asked) -> Checked:
 
 
 def read_yes_or_no(text: str) -> bool | None:
-    """Return what a text says; None when it says neither or both."""
+    """Return the choice in a text; None when it has neither or both."""
     words = read_words(text)
     found = set(words)
     if found & DOUBT:

@@ -103,7 +103,7 @@ def read_named_month(text: str, today: date) -> date | None:
     if not re.fullmatch(r"[\w ,./'-]*", text) or not any(len(number) <= 2 for number in numbers):
         return None
     plain = re.sub(r"\bthe\b", " ", text)
-    # A part that is missing would be taken from the default: two defaults tell.
+    # A part that is missing would be taken from the default: two defaults show it.
     try:
         read, again = (
             parser.parse(plain, parserinfo=DayFirst(today), default=default)

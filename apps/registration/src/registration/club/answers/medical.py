@@ -1,4 +1,4 @@
-"""What the managers must know about a child's health."""
+"""The health of a child, as far as the managers must know of it."""
 
 import re
 
@@ -32,7 +32,7 @@ SERIOUS = re.compile(
 
 
 def check_medical(text: str, asked: Asked) -> Checked:
-    """Accept a no, or what there is to know; the value is `{"has", "issues", "detail"}`."""
+    """Accept a no, or the child's health issues; the value is `{"has", "issues", "detail"}`."""
     plain = tidy(text).strip(" .!")
     if len(plain) > LONGEST:
         return refuse(text, WHICH)
@@ -93,7 +93,7 @@ def needs_detail(medical: object, before: object = None) -> bool:
 
 
 def check_detail(text: str, asked: Asked) -> Checked:
-    """Accept what a parent says about a serious issue, in their own words."""
+    """Accept the parent's account of a serious issue, in their own words."""
     plain = tidy(text)
     if not plain or len(plain) > LONGEST:
         return refuse(

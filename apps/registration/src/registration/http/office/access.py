@@ -31,7 +31,7 @@ class Visit(Struct, frozen=True):
     Args:
         by: the name that the person gave.
         until: when it ends, in seconds since 1970.
-        nonce: tells it apart from others.
+        nonce: distinguishes it from others.
     """
 
     by: str

@@ -1,10 +1,15 @@
-"""The pages as HTML. This module must never read anything: what a page shows is passed in."""
+"""The pages as HTML, in which every text is escaped, unless it is HTML already.
+
+This module must never read anything: the content of a page is passed in.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -15,12 +20,66 @@ from registration.club.wording import first_name, show_value
 from registration.flow.office_changes import CORRECTABLE
 from registration.flow.transcript import Line
 from registration.http.office.access import SignedIn
-from registration.http.office.html import Child, Html, el, write_html
 from registration.store.office import Listed
 from registration.store.outbox import Job
 from registration.store.payment_state import PaymentRecord
 from registration.store.registrations import Registration
 from registration.store.tasks import Task
+
+Child: TypeAlias = "Html | str | int | Iterable[Child] | None"
+Attribute: TypeAlias = str | int | bool | None
+
+_VOID = frozenset({"input", "link", "meta", "br", "img", "hr"})
+
+
+class Html:
+    """A piece of HTML.
+
+    Args:
+        text: the HTML itself; it is not escaped.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def el(tag: str, /, *children: Child, **attributes: Attribute) -> Html:
+    """Return an element.
+
+    Args:
+        tag: its name.
+        children: its content.
+        attributes: its attributes; `_` stands for `-`, and one at the end is dropped. True is an
+            attribute without a value, and False and None are none.
+
+    >>> el("p", "1 < 2", class_="note").text
+    '<p class="note">1 &lt; 2</p>'
+    """
+    written = "".join(_write_attribute(*pair) for pair in attributes.items())
+    if tag in _VOID:
+        return Html(f"<{tag}{written}>")
+    return Html(f"<{tag}{written}>{write_html(children)}</{tag}>")
+
+
+def write_html(child: Child) -> str:
+    """Return the HTML of content."""
+    if child is None:
+        return ""
+    if isinstance(child, Html):
+        return child.text
+    if isinstance(child, str | int):
+        return escape(str(child))
+    return "".join(write_html(one) for one in child)
+
+
+def _write_attribute(name: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = name.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+
 
 STATUS_WORDS: Mapping[str, str] = {
     "incomplete": "Not finished",
@@ -41,7 +100,7 @@ KIND_WORDS: Mapping[str, str] = {
 
 
 class Overview(Struct, frozen=True):
-    """What the first page shows.
+    """The content of the first page.
 
     Args:
         season: the season.
@@ -55,7 +114,7 @@ class Overview(Struct, frozen=True):
 
 
 class Listing(Redacted, frozen=True):
-    """What a list of registrations shows.
+    """The content of a list of registrations.
 
     Args:
         title: the title of the list.
@@ -69,15 +128,15 @@ class Listing(Redacted, frozen=True):
 
 
 class Details(Redacted, frozen=True):
-    """What the page of a registration shows.
+    """The content of the page of a registration.
 
     Args:
         registration: the registration.
         payments: its payments.
-        jobs: what is sent or was sent for it.
-        tasks: its tasks, and what the office did.
+        jobs: its jobs, done or not.
+        tasks: its tasks, and the acts of the office.
         photo: the address of its photo, for some minutes; "" if there is none.
-        note: what became of the last form.
+        note: the outcome of the last form.
         is_refused: whether that was refused.
     """
 
@@ -312,7 +371,7 @@ def _line(line: Line) -> Html:
 
 
 def write_problem(title: str, text: str, who: SignedIn | None) -> str:
-    """Return a page that says what went wrong."""
+    """Return a page about a problem."""
     back = el("p", el("a", "Back to the office", href="/office"))
     return _write_page(title, [el("p", text), back], who)
 

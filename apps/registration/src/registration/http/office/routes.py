@@ -1,6 +1,7 @@
 """The routes of the office. Every one but the sign-in and the style needs a sign-in; every form its token.
 
-This module must never put a name, a value or a key into an address.
+This module must never put a name, a value or a key into an address, and must never show the calls or results of
+tools with a conversation.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.errors import HoldfastError
+from holdfast import Sessions
+from holdfast.errors import ConfigurationError, HoldfastError
 from registration.club.time_zone import LONDON
 from registration.flow.office_changes import CORRECTABLE, NewCorrection, correct_field
 from registration.flow.parts import Parts
+from registration.flow.transcript import Line, list_lines
 from registration.http.access import limit_address
 from registration.http.office import pages
 from registration.http.office.access import (
@@ -30,7 +34,6 @@ from registration.http.office.access import (
     is_admin_key,
     make_cookie,
 )
-from registration.http.office.conversation import find_lines
 from registration.http.problems import STATUSES, Problem
 from registration.http.state import state_of
 from registration.outbox.office_acts import resend_link, retry_failed_job
@@ -45,7 +48,7 @@ from registration.store.office import (
     list_registrations,
 )
 from registration.store.outbox import list_jobs
-from registration.store.registrations import load_registration
+from registration.store.registrations import Registration, load_registration
 from registration.store.tasks import (
     NewTask,
     count_tasks,
@@ -126,7 +129,7 @@ def _form(form: Form) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _answer(answering: Awaitable[Response], who: SignedIn) -> Response:
-    """Return the answer; what goes wrong is told in a page."""
+    """Return the answer; a problem is shown in a page."""
     try:
         return await answering
     except Problem as problem:
@@ -364,3 +367,24 @@ def _back_to(registration: str) -> Response:
 
 def _html(text: str, status: int = 200) -> Response:
     return HTMLResponse(text, status, _HEADERS)
+
+
+async def find_lines(sessions: Sessions, registration: Registration) -> list[Line]:
+    """Return the conversation of a registration: as it was stored with it, or as it is so far.
+
+    Args:
+        sessions: the conversations, in the journal.
+        registration: the registration.
+
+    Raises:
+        HoldfastError: the journal cannot be read.
+    """
+    if registration.conversation:
+        return msgspec.convert(registration.conversation, list[Line])
+    if registration.session_id is None:
+        return []
+    try:
+        history = await sessions.read(registration.session_id)
+    except ConfigurationError:
+        return []  # it was deleted, or nothing was written
+    return list_lines(history.messages)
