@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from holdfast.journal import postgres_schema, sqlite_schema
+from holdfast.journal.files import sqlite_schema
+from holdfast.journal.postgres import postgres_schema
 
 _ACT, _ADDRESS = sys.argv[1:3]
 _MORE = ["NONSENSE"] if _ACT == "broken" else []
@@ -24,7 +25,9 @@ def add_steps() -> None:
     sqlite_schema.VERSION = len(sqlite_schema.STEPS)
     postgres_schema.STEPS += ((f"ALTER TABLE holdfast_runs {column}", *_MORE),)
     postgres_schema.VERSION = len(postgres_schema.STEPS)
-    from holdfast.journal import service_store_sqlite  # it imports readers of the numbers above
+    from holdfast.journal.service_store import (
+        service_store_sqlite,  # it imports readers of the numbers above
+    )
 
     service_store_sqlite.STEPS += ((f"ALTER TABLE holdfast_keys {column}",),)
     service_store_sqlite.VERSION = len(service_store_sqlite.STEPS)
@@ -59,7 +62,7 @@ async def finish() -> None:
 
 async def open_it() -> None:
     """Open the journal or the store, and wait."""
-    from holdfast.journal import service_store_sqlite
+    from holdfast.journal.service_store import service_store_sqlite
     from holdfast.journal.url import open_journal
 
     if _ACT == "store":
@@ -68,7 +71,7 @@ async def open_it() -> None:
         tell("ready")
         return
     if _ACT == "read":
-        from holdfast.journal.read_only import ReadOnlySqliteJournal
+        from holdfast.journal.sqlite.read_only import ReadOnlySqliteJournal
 
         await ReadOnlySqliteJournal(_ADDRESS).runs()
         return

@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Status
+from holdfast import Agent, SqliteJournal, Status
+from holdfast.core.effects import Effect
 from holdfast.core.errors import ConflictError
-from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.core.events import Event, SessionRewound, TurnClosed, TurnOpened
 from holdfast.core.messages import user
 from holdfast.core.run_fold import make_change, price_nothing
-from holdfast.journal import opening
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.journal.rows import encode_append
-from holdfast.journal.run_heads import WriterConnection
-from holdfast.journal.sqlite_appends import Append, AppendGroup
+from holdfast.journal.sqlite import opening
+from holdfast.journal.sqlite.run_heads import WriterConnection
+from holdfast.journal.sqlite.sqlite_appends import Append, AppendGroup
+from holdfast.testing import ScriptedModel
 
 
 @pytest.fixture
@@ -126,6 +128,15 @@ def test_each_run_is_updated_once(connection: WriterConnection) -> None:
     assert [row[1] for row in read_runs(connection)] == [5, 5]
 
 
+def test_a_rewind_and_the_next_turn_are_counted_once(connection: WriterConnection) -> None:
+    insert(connection, make("ada", opened(1)), make("ada", closed(1)))
+    rewind = make("ada", SessionRewound("t2", 1.0, 0))
+    insert(connection, rewind, make("ada", opened(3)), make("ada", closed(3)))
+    columns = "title, turns, messages, turn, status"
+    found = connection.execute(f"SELECT {columns} FROM runs").fetchall()
+    assert found == [("Hello", 1, 1, 3, "completed")]
+
+
 def test_an_error_belongs_to_the_append_that_caused_it(connection: WriterConnection) -> None:
     connection.execute(
         "CREATE TRIGGER refuse BEFORE INSERT ON records WHEN new.key = 't3'"
@@ -135,3 +146,21 @@ def test_an_error_belongs_to_the_append_that_caused_it(connection: WriterConnect
     with pytest.raises(sqlite3.IntegrityError, match="no"):
         group.insert()
     assert group.current == 2
+
+
+async def test_a_replaced_append_is_called_for_every_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        append = journal.append
+
+        async def counting(
+            run: str, event: Event, effect: Effect | None = None, *, marker: Event | None = None
+        ) -> None:
+            seen.extend(one.key for one in (event, marker) if one is not None)
+            await append(run, event, effect, marker=marker)
+
+        monkeypatch.setattr(journal, "append", counting)
+        await Agent(ScriptedModel("Hi."), journal=journal).run("Hello")
+    assert seen == ["t1", "t1.i0.model", "t1.closed"]

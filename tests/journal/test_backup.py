@@ -18,7 +18,7 @@ from tests.journal.writing_process import WritingProcess, run_command
 from holdfast import Agent, ConfigurationError, SqliteJournal, ToolCall, tool
 from holdfast.errors import JournalBusyError, JournalError, JournalStorageError
 from holdfast.journal import ReadOnlySqliteJournal, backup_file, restore_backup
-from holdfast.journal.backup import new_file
+from holdfast.journal.sqlite.backup import new_file
 from holdfast.testing import ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened
 
@@ -34,6 +34,7 @@ def read_texts(path: Path) -> str:
         return "".join(str(asyncio.run(journal.read(run))) for run in runs)
 
 
+@pytest.mark.slow  # kills processes
 def test_a_backup_beside_a_writer_has_every_acknowledged_turn(path: Path, tmp_path: Path) -> None:
     with WritingProcess(path, 5_000) as process:
         for number in range(4):
@@ -62,6 +63,7 @@ async def test_a_journal_backs_itself_up_while_turns_run(path: Path, tmp_path: P
             assert len(await found.runs()) == copy.runs
 
 
+@pytest.mark.slow  # kills processes
 def test_a_killed_backup_leaves_no_file_with_its_name(path: Path, tmp_path: Path) -> None:
     with SqliteJournal(path) as journal:
         for number in range(40):

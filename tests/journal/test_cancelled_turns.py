@@ -12,7 +12,7 @@ import pytest
 from holdfast import Agent, SqliteJournal, tool
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ToolCall
-from holdfast.journal.writer import WriterJob
+from holdfast.journal.sqlite.writer import WriterJob
 from holdfast.testing import ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast import Agent, MemoryJournal, SqliteJournal
+from holdfast.core.errors import HoldfastError
 from holdfast.journal.port import Journal
 from holdfast.testing import ScriptedModel
 
@@ -39,3 +41,28 @@ async def test_turns_of_another_agent_after_the_deletion_count(journal: Journal)
     await Agent(ScriptedModel("other"), journal=journal).run("c", session="s")
     result = await first.run("d", session="s")
     assert [message.text for message in result.messages] == ["c", "other", "d", "three"]
+
+
+@pytest.mark.parametrize(
+    "spoil", ["digest = 'another'", "type = 'dreamt'", "event = '{'", "schema = 99", "key = 't9'"]
+)
+async def test_an_unreadable_session_can_be_deleted(tmp_path: Path, spoil: str) -> None:
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path) as journal:
+        agent = Agent(ScriptedModel("Hi", "Hello"), journal=journal)
+        await agent.run("my secret", session="ada")
+        await agent.run("Hello", session="bob")
+    connection = sqlite3.connect(path)
+    connection.execute(
+        f"UPDATE records SET {spoil} WHERE run = (SELECT id FROM runs WHERE name = 'ada') AND seq = 2"
+    )
+    connection.commit()
+    connection.close()
+    with SqliteJournal(path) as journal:
+        agent = Agent(ScriptedModel("Hi"), journal=journal)
+        with pytest.raises(HoldfastError):
+            await agent.run("And now?", session="ada")
+        assert await agent.sessions.delete("ada") == 3
+        assert [info.session for info in await agent.sessions.list()] == ["bob"]
+        await agent.run("Hi", session="ada")
+    assert b"my secret" not in path.read_bytes()

@@ -258,7 +258,13 @@ def test_fields_of_a_wire_that_are_taken_as_they_are_come_back_the_same(
         assert found.reply.parts == parts
 
 
-def test_fields_of_a_wire_are_not_encoded_twice() -> None:
+def test_the_usual_fields_of_a_wire_are_taken_as_they_are() -> None:
     extra = {"wire": "w", "item": {"id": "1", "ok": True, "parts": [{"n": 1, "x": None}]}}
     event = ModelReplied(key="t1.i0.model", at=1.0, reply=Reply((Text("Hi", extra=extra),)))
     assert readable_events._is_plain_reply(event)
+
+
+def test_usage_of_another_type_is_not_taken_as_it_is() -> None:
+    foreign: Any = {"input": 1, "output": 2}
+    reply = Reply((Text("Hi"),), usage=foreign)
+    assert not readable_events._is_plain_reply(ModelReplied("t1.i0.model", 1.0, reply))

@@ -1,13 +1,13 @@
 """The lock of a SQLite journal: processes open, crash, fork and delete, and exactly one owns the file."""
 
-# ruff: noqa: ASYNC220, ASYNC240, PTH208  # REASON: a test may block its own loop
-
 from __future__ import annotations
 
 import asyncio
 import errno
 import fcntl
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,11 +17,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from tests.cli.terminal import holdfast
 
 from holdfast import SqliteJournal
+from holdfast.journal.files.file_lock import LockOwner, encode_owner, this_process
 from holdfast.journal.journal_errors import JournalBusyError, JournalError, JournalStorageError
-from holdfast.journal.lock_owner import LockOwner, encode_owner, this_process
 from holdfast.testing.journal_conformance import make_turn_opened, read_keys
+
+# ruff: noqa: ASYNC220, ASYNC240, PTH208  # REASON: a test may block its own loop
+
 
 PATIENCE = 60
 # Opens the journal at a line of input, reports it, and keeps it open until the next line.
@@ -71,7 +75,7 @@ sys.stdin.readline()
 """
 FORBIDDEN = """
 import os, sys
-import holdfast.journal.sqlite
+import holdfast.journal.sqlite.sqlite_journal
 from holdfast import SqliteJournal
 if os.getuid() == 0:
     os.setgroups([])
@@ -143,6 +147,7 @@ def opener(path: Path, wait: float = 0) -> Iterator[Process]:
         yield process
 
 
+@pytest.mark.slow  # starts several processes
 def test_of_several_processes_that_open_at_once_one_owns_the_journal(path: Path) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(opener(path)) for _ in range(5)]
@@ -152,6 +157,7 @@ def test_of_several_processes_that_open_at_once_one_owns_the_journal(path: Path)
         assert sorted(outcomes) == ["JournalBusyError"] * 4 + ["open"]
 
 
+@pytest.mark.slow  # starts several processes
 async def test_processes_that_wait_for_each_other_lose_no_record(path: Path) -> None:
     command = [sys.executable, "-c", APPENDS, path]
     processes = [subprocess.Popen([*command, name]) for name in "abc"]
@@ -416,3 +422,69 @@ class TestOwner:
         with opener(path) as other:
             assert "is open in another process" in other.answer()
         journal.close()
+
+
+# A POSIX record lock ends when its process closes any descriptor of the file. A copy, a checksum
+# or a download must not end it.
+
+OPENS_FILE = """
+import sys
+from holdfast import SqliteJournal
+try:
+    SqliteJournal(sys.argv[1], wait=0)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def open_elsewhere(path: Path) -> str:
+    second = [sys.executable, "-c", OPENS_FILE, path]
+    return subprocess.run(second, capture_output=True, text=True, check=True).stdout
+
+
+def copy(path: Path) -> None:
+    shutil.copy(path, path.with_name("backup.db"))
+
+
+def read(path: Path) -> None:
+    path.read_bytes()
+
+
+def digest(path: Path) -> None:
+    with path.open("rb") as file:
+        hashlib.file_digest(file, "sha256")
+
+
+def copy_all(path: Path) -> None:
+    shutil.copytree(path.parent, path.parent.parent / "backup")
+
+
+@pytest.mark.parametrize("look", [copy, read, digest, copy_all])
+async def test_a_second_process_is_refused_after_the_file_was_read(
+    tmp_path: Path, look: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "folder" / "talk.db"
+    path.parent.mkdir()
+    with SqliteJournal(path) as journal:
+        await journal.append("r", make_turn_opened(1))
+        look(path)
+        outcome = open_elsewhere(path)
+        assert outcome.startswith("JournalBusyError"), outcome
+        assert f"is open in process {os.getpid()}, started " in outcome
+        await journal.append("r", make_turn_opened(2))
+    with SqliteJournal(path) as journal:
+        assert await read_keys(journal, "r") == ["t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    "words", [("sessions", "delete", "r", "--yes"), ("journal", "prune", "--days", "1")]
+)
+def test_a_command_is_refused_after_the_file_was_read(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path):
+        read(path)
+        done = holdfast(*words[:2], str(path), *words[2:])
+    assert done.returncode != 0
+    assert f"is open in process {os.getpid()}" in done.stderr

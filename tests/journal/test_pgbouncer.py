@@ -14,7 +14,7 @@ from tests.postgres_server import PostgresServer
 from holdfast.core.effects import CallModel
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.journal_errors import JournalUnreachableError, TransactionPoolingError
-from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
 from holdfast.testing.journal_conformance import (
     JournalConformance,
     Lapse,
@@ -153,7 +153,7 @@ async def test_a_pooler_of_sessions_with_a_single_one_is_named_by_the_error(
 async def test_a_journal_asks_a_pooler_of_sessions_once(
     session_pooler: PgBouncer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.journal import postgres_pool
+    from holdfast.journal.postgres import postgres_pool
 
     asked = []
     read = postgres_pool._read_backend

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer, Proxy
 
-from holdfast.journal.postgres import PostgresJournal
+from holdfast.core.events import TurnOpened
+from holdfast.core.messages import user
+from holdfast.errors import LeaseLostError, SessionBusyError
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
 from holdfast.testing.journal_conformance import JournalConformance, Lapse, LeaseConformance
 from holdfast.testing.store_conformance import (
     Damage,
@@ -63,3 +67,81 @@ class TestPostgresJournal(JournalConformance, StoreConformance, DamageConformanc
 
 class TestPostgresLeases(LeaseConformance, TenantLeaseConformance):
     pass
+
+
+# A lease ends by the clock of the server. A step of the clock by an hour is the same as a step of
+# all stored times by an hour the other way.
+
+
+def opened(number: int) -> TurnOpened:
+    return TurnOpened(f"t{number}", float(number), user("Hi"))
+
+
+def step_clock(postgres: PostgresServer, url: str, hours: int) -> None:
+    step = f"expires = expires - interval '{hours} hours'"
+    postgres.rows(
+        url, f"UPDATE holdfast_runs SET {step} WHERE expires IS NOT NULL"
+    )  # REASON: a test
+
+
+async def test_a_clock_that_steps_back_loses_no_record(
+    journal: PostgresJournal, postgres: PostgresServer, url: str
+) -> None:
+    """The driver goes on, nobody else gets in, and the next append sets the end of the lease anew."""
+    with PostgresJournal(url) as other:
+        lease = await journal.claim("r")
+        step_clock(postgres, url, -1)
+        await lease.append("r", opened(1))
+        with pytest.raises(SessionBusyError):
+            await other.claim("r")
+        late = "SELECT expires > clock_timestamp() + interval '1 minute' FROM holdfast_runs"
+        assert postgres.rows(url, late) == [(False,)]
+        await lease.release()
+        await (await other.claim("r")).release()
+    assert [one.event.key for one in await journal.read("r")] == ["t1"]
+
+
+async def test_a_clock_that_steps_forward_doubles_no_record(
+    journal: PostgresJournal, postgres: PostgresServer, url: str
+) -> None:
+    """Another process may take over; then the first one saves nothing more."""
+    with PostgresJournal(url) as other:
+        lease = await journal.claim("r")
+        step_clock(postgres, url, 1)
+        await lease.append("r", opened(1))  # nobody took over
+        step_clock(postgres, url, 1)
+        second = await other.claim("r")
+        with pytest.raises(LeaseLostError):
+            await lease.append("r", opened(2))
+        await second.append("r", opened(3))
+        await second.release()
+    assert [one.event.key for one in await journal.read("r")] == ["t1", "t3"]
+
+
+async def test_a_renewal_after_a_silent_connection_takes_another_one(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+
+    def expires() -> object:
+        return postgres.rows(url, "SELECT expires FROM holdfast_runs")
+
+    async def renewed() -> None:
+        before = expires()
+        while expires() == before:
+            await asyncio.sleep(0.02)
+
+    async with Proxy(postgres.port) as proxy:
+        through = url.replace(f":{postgres.port}/", f":{proxy.port}/")
+        with PostgresJournal(through, lease=1.5) as journal, PostgresJournal(url) as other:
+            lease = await journal.claim("r")
+            async with asyncio.timeout(20):
+                await renewed()
+                proxy.silence()
+                await renewed()  # may have been on its way
+                await renewed()
+                await renewed()
+            with pytest.raises(SessionBusyError):
+                await other.claim("r")
+            proxy.cut()  # or closing would wait for answers
+            await lease.release()

@@ -21,7 +21,6 @@ from holdfast.core.effects import CallModel
 from holdfast.core.errors import ConfigurationError, ConflictError
 from holdfast.core.events import ModelReplied, Status, TurnClosed
 from holdfast.core.messages import Reply, Text
-from holdfast.journal import postgres_migration, postgres_schema
 from holdfast.journal.journal_errors import (
     JournalClosedError,
     JournalCorruptError,
@@ -31,8 +30,9 @@ from holdfast.journal.journal_errors import (
     JournalVersionError,
     LeaseLostError,
 )
-from holdfast.journal.postgres import PostgresJournal
-from holdfast.journal.postgres_failures import PostgresAddress
+from holdfast.journal.postgres import postgres_migration, postgres_schema
+from holdfast.journal.postgres.postgres_failures import PostgresAddress
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
 from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
 
@@ -235,6 +235,7 @@ async def test_an_append_waits_for_a_server_that_comes_back(
             assert await read_keys(journal, "r") == ["t0", "t1"]
 
 
+@pytest.mark.slow  # kills the server
 async def test_a_server_that_dies_and_starts_again_loses_nothing_that_was_acknowledged(
     postgres: PostgresServer, url: str
 ) -> None:

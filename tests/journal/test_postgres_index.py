@@ -13,7 +13,7 @@ from holdfast.core.errors import ConflictError
 from holdfast.core.events import Status, ToolsBegun, TurnClosed, TurnOpened
 from holdfast.core.messages import user
 from holdfast.journal.memory import MemoryJournal
-from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
 from holdfast.sessions.session_index import SessionIndex, to_index
 from holdfast.testing.journal_conformance import make_turn_opened
 

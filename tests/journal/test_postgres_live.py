@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from tests.postgres_server import PostgresServer
 
 from holdfast import PostgresJournal
-from holdfast.journal.live_link import DriverAct, LinkedJournal
-from holdfast.journal.postgres_live import PostgresLink
+from holdfast.event_log.live.process_exchange import LiveExchange
+from holdfast.journal.live_link import DriverAct, LinkedJournal, LiveLink
+from holdfast.journal.postgres.postgres_live import PostgresLink
 
 pytestmark = pytest.mark.anyio
 
@@ -110,3 +111,23 @@ async def test_closing_the_journal_ends_the_link(url: str) -> None:
     assert await one.next_state()
     await asyncio.to_thread(one.journal.close)
     assert await one.next_state() is False
+
+
+class DetachedJournal:
+    changed: Callable[[bool], None]
+
+    def open_link(
+        self, receive: Callable[[str], None], changed: Callable[[bool], None]
+    ) -> LiveLink:
+        self.changed = changed
+        return None  # type: ignore[return-value]  # REASON: nothing is sent
+
+
+def test_a_link_that_ends_after_its_event_loop_raises_nothing() -> None:
+    journal = DetachedJournal()
+
+    async def open_exchange() -> None:
+        LiveExchange(journal.open_link, lambda _is_up: None)
+
+    asyncio.run(open_exchange())
+    journal.changed(False)

@@ -18,7 +18,7 @@ import pytest
 from holdfast import SqliteJournal
 from holdfast.cli.main import main
 from holdfast.errors import JournalError
-from holdfast.journal import log_check, log_file, trial_copy
+from holdfast.journal.files import log_check, log_file
 from holdfast.journal.journal_errors import (
     JournalCorruptError,
     JournalStorageError,
@@ -477,7 +477,7 @@ def test_a_log_that_is_noted_is_not_tried_on_a_copy_of_the_file(
 def test_a_schema_that_is_not_at_the_beginning_is_found_in_the_whole_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_copy, "_BEGINNING", 4096)
+    monkeypatch.setattr(log_check, "_BEGINNING", 4096)
     append(path, 1)
     kill_after(path, 2)
     with SqliteJournal(path) as journal:
@@ -528,7 +528,7 @@ def test_no_room_for_the_copy_is_reported(path: Path, monkeypatch: pytest.Monkey
     delete_note(path)
     before = look(path.parent)
     monkeypatch.setattr(
-        trial_copy.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0)
+        log_check.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0)
     )
     with pytest.raises(JournalStorageError, match="no room for a copy"):
         SqliteJournal(path)

@@ -13,10 +13,10 @@ import pytest
 from holdfast import SqliteJournal
 from holdfast.core.errors import ConflictError
 from holdfast.core.run_fold import make_change, price_nothing
-from holdfast.journal import hidden_runs, opening, run_heads
 from holdfast.journal.rows import encode_append
-from holdfast.journal.run_heads import WriterConnection
-from holdfast.journal.sqlite_appends import Append
+from holdfast.journal.sqlite import hidden_runs, opening, run_heads
+from holdfast.journal.sqlite.run_heads import WriterConnection
+from holdfast.journal.sqlite.sqlite_appends import Append
 from holdfast.testing.journal_conformance import make_turn_opened
 
 

@@ -18,8 +18,8 @@ from tests.postgres_server import PostgresServer
 from holdfast import Agent, PostgresJournal, Reply, SqliteJournal, ToolCall, tool
 from holdfast.errors import JournalError, JournalVersionError
 from holdfast.journal.port import Journal
-from holdfast.journal.read_only import ReadOnlySqliteJournal
-from holdfast.journal.service_store_sqlite import SqliteServiceStore
+from holdfast.journal.service_store.service_store_sqlite import SqliteServiceStore
+from holdfast.journal.sqlite.read_only import ReadOnlySqliteJournal
 from holdfast.testing import ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened, read_keys
 
@@ -82,6 +82,7 @@ class Working:
         return (await self.agent.run("Look.", session="ada")).text
 
 
+@pytest.mark.slow  # starts processes
 async def test_an_older_process_on_postgresql_ends_its_turn_when_a_newer_one_migrates(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -123,6 +124,7 @@ async def test_an_older_process_on_postgresql_that_starts_later_changes_nothing(
     assert postgres.rows(url, state) == before
 
 
+@pytest.mark.slow  # starts processes
 async def test_appends_beside_a_migration_are_saved_before_it_or_refused(
     postgres: PostgresServer, url: str
 ) -> None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.postgres_server import PostgresServer
 
 from holdfast import MemoryJournal, PostgresJournal, SqliteJournal
-from holdfast.errors import (
-    ConfigurationError,
-    JournalBusyError,
-    JournalError,
-    JournalVersionError,
-)
-from holdfast.journal.service_store import (
+from holdfast.errors import ConfigurationError, JournalBusyError, JournalError, JournalVersionError
+from holdfast.journal.service_store import service_store_sqlite
+from holdfast.journal.service_store.service_store import (
     UPLOAD_KEEP,
     ApiKey,
     RequestName,
@@ -28,8 +27,8 @@ from holdfast.journal.service_store import (
     SignIn,
     Upload,
 )
-from holdfast.journal.service_store_opening import open_service_store
-from holdfast.journal.service_store_sqlite import SqliteServiceStore
+from holdfast.journal.service_store.service_store_opening import open_service_store
+from holdfast.journal.service_store.service_store_sqlite import SqliteServiceStore
 
 DAY = 86_400.0
 Open = Callable[[], ServiceStore]
@@ -237,7 +236,7 @@ async def test_a_file_is_used_while_the_journal_is_open_elsewhere(tmp_path: Path
         await store.add_key(key(1))
         program = (
             "import asyncio, sys\n"
-            "from holdfast.journal.service_store_opening import open_service_store\n"
+            "from holdfast.journal.service_store.service_store_opening import open_service_store\n"
             "store = open_service_store(sys.argv[1])\n"
             "print(asyncio.run(store.revoke_key('k1', 2.0)))\n"
         )
@@ -249,10 +248,11 @@ async def test_a_file_is_used_while_the_journal_is_open_elsewhere(tmp_path: Path
         store.close()
 
 
+@pytest.mark.slow  # starts six processes
 def test_many_processes_may_create_the_same_file(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
-        "from holdfast.journal.service_store_sqlite import SqliteServiceStore\n"
+        "from holdfast.journal.service_store.service_store_sqlite import SqliteServiceStore\n"
         "store = SqliteServiceStore(sys.argv[1])\n"
         "asyncio.run(store.probe(1.0))\n"
     )
@@ -300,11 +300,12 @@ def test_a_file_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) ->
     assert (tmp_path / "a.db-service.db").read_bytes() == before
 
 
+@pytest.mark.slow  # kills processes
 async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
-        "from holdfast.journal.service_store import Upload\n"
-        "from holdfast.journal.service_store_sqlite import SqliteServiceStore\n"
+        "from holdfast.journal.service_store.service_store import Upload\n"
+        "from holdfast.journal.service_store.service_store_sqlite import SqliteServiceStore\n"
         "async def work():\n"
         "    store = SqliteServiceStore(sys.argv[1])\n"
         "    for n in range(100_000):\n"
@@ -354,7 +355,7 @@ async def test_a_file_that_another_program_keeps_locked_is_busy(
 ) -> None:
     import sqlite3
 
-    monkeypatch.setattr("holdfast.journal.service_store_sqlite._WAIT", 0.1)
+    monkeypatch.setattr("holdfast.journal.service_store.service_store_sqlite._WAIT", 0.1)
     store = SqliteServiceStore(tmp_path / "talk.db")
     holder = sqlite3.connect(tmp_path / "talk.db-service.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -393,3 +394,55 @@ async def test_uploads_belong_to_a_tenant_and_end_after_a_day(reopen: Open) -> N
     assert await reopen().find_upload("a", "m_1") == replace(upload, created_at=2.0)
     await reopen().add_upload(replace(later, created_at=2.0 + UPLOAD_KEEP))
     assert await reopen().find_upload("a", "m_1") is None
+
+
+# POSIX drops all locks of a process on a file when the process closes any descriptor of that file.
+
+
+def test_a_second_store_in_a_process_keeps_the_log_in_use(tmp_path: Path) -> None:
+    journal = tmp_path / "talk.db"
+    first, second = SqliteServiceStore(journal), SqliteServiceStore(journal)
+    look = (
+        f"import sqlite3; c = sqlite3.connect({first.path!r});"
+        "c.execute('SELECT count(*) FROM sqlite_schema').fetchall(); c.close()"
+    )
+    subprocess.run([sys.executable, "-c", look], check=True)
+    assert Path(f"{first.path}-wal").exists()
+    second.close()
+    first.close()
+
+
+class LateConnection:
+    """Another process makes the tables once so many statements were answered."""
+
+    def __init__(self, path: Path, after: int) -> None:
+        self.path, self.after = path, after
+        self.file = sqlite3.connect(f"{path}-service.db")
+
+    def execute(self, text: str) -> Any:
+        rows = self.file.execute(text).fetchall()
+        self.after -= 1
+        if self.after == 0:
+            SqliteServiceStore(self.path).close()
+        return Cursor(rows)
+
+
+class Cursor:
+    """The rows of a statement that was answered."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self.rows = rows
+
+    def fetchone(self) -> Any:
+        return self.rows[0]
+
+
+def test_a_store_that_another_process_makes_meanwhile_has_its_version(tmp_path: Path) -> None:
+    for after in (1, 2):
+        path = tmp_path / f"talk{after}.db"
+        late: Any = LateConnection(path, after)
+        with closing(late.file):
+            assert service_store_sqlite._check_version(late, str(path)) == 0
+            late.execute("SELECT 1")
+            found = service_store_sqlite._check_version(late, str(path))
+            assert found == service_store_sqlite.VERSION

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from tests.postgres_server import PostgresServer
 
 from holdfast import SqliteJournal
+from holdfast.core.errors import ConflictError
 from holdfast.core.events import (
     Event,
     HistoryCompacted,
@@ -31,17 +34,16 @@ from holdfast.core.events import (
     TurnOpened,
 )
 from holdfast.core.messages import Reply, Text, ToolResult, Usage, user
-from holdfast.journal import (
-    MemoryJournal,
-    ReadOnlySqliteJournal,
-    postgres_sessions,
-    sqlite_sessions,
-)
+from holdfast.core.run_fold import COUNTS, RunChange, RunState
+from holdfast.journal import MemoryJournal, ReadOnlySqliteJournal
+from holdfast.journal.files.sqlite_schema import SCHEMA
 from holdfast.journal.port import SharedJournal
-from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres import postgres_schema, postgres_sessions
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
+from holdfast.journal.postgres.postgres_statements import CHANGE_DEFAULTS, CHANGE_TYPES
 from holdfast.journal.run_summary import fold_run
 from holdfast.journal.session_rows import SessionQuery, SessionRow, make_row, select_sessions
-from holdfast.journal.sqlite_schema import SCHEMA
+from holdfast.journal.sqlite import sqlite_sessions
 from holdfast.sessions.session_index import SessionIndex
 
 RUNS = ("ada", "bob", "ada/:title", "eve/:title", "ada/t1.i0.tool.0")
@@ -223,6 +225,22 @@ async def test_the_rows_of_a_file_are_the_fold_of_its_records_after_every_change
         await check_rows(journal, *FILTERS)
 
 
+@pytest.mark.parametrize("seed", range(6))
+async def test_the_rows_of_appends_that_are_committed_together_are_their_fold(
+    tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    history = History(rng)
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        journal.use_prices(price)
+        for _ in range(12):
+            events = [history.make_append("ada") for _ in range(rng.randrange(1, 9))]
+            await asyncio.gather(
+                *(journal.append("ada", event, marker=marker) for event, marker in events)
+            )
+            await check_rows(journal, FILTERS[0])
+
+
 @pytest.fixture
 def shared(postgres: PostgresServer) -> Iterator[PostgresJournal]:
     with PostgresJournal(postgres.new_url()) as journal:
@@ -236,6 +254,33 @@ async def test_the_rows_of_a_database_are_the_fold_of_its_records_after_every_ch
     async for _ in play(shared, random.Random(1), 80):
         await check_rows(shared, FILTERS[0])
     await check_rows(shared, *FILTERS)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_rows_of_two_processes_are_the_fold_of_their_records(
+    postgres: PostgresServer, seed: int
+) -> None:
+    """Both append at once, also to the same run, and some records are refused."""
+    rng, url = random.Random(seed), postgres.new_url()
+    histories = {run: History(rng) for run in RUNS}
+    appended: list[tuple[str, Event, Event | None]] = []
+    with PostgresJournal(url) as one, PostgresJournal(url) as other:
+        one.use_prices(price)
+        other.use_prices(price)
+        for _ in range(12):
+            for _ in range(rng.randrange(1, 12)):
+                run = rng.choice((*RUNS, "ada", "ada", "ada"))
+                appended.append((run, *histories[run].make_append(run)))
+            again = rng.choices(appended, k=3)
+            results = await asyncio.gather(
+                *(
+                    rng.choice((one, other)).append(run, event, marker=marker)
+                    for run, event, marker in (*appended[-12:], *again)
+                ),
+                return_exceptions=True,
+            )
+            assert {type(result) for result in results} <= {type(None), ConflictError}
+            await check_rows(one, *rng.sample(FILTERS, 6))
 
 
 @pytest.mark.parametrize("wanted", FILTERS)
@@ -267,3 +312,40 @@ async def test_a_list_of_a_database_is_one_statement_over_indexes(url: str) -> N
             found = connection.execute(f"EXPLAIN {statement}".encode(), values).fetchall()
             plan = "\n".join(str(line) for (line,) in found)
             assert "Seq Scan" not in plan, plan
+
+
+async def test_running_sessions_of_a_database_are_found_without_those_that_wait(url: str) -> None:
+    with PostgresJournal(url) as journal:
+        for number in range(3):
+            await journal.append(f"waiting-{number}", TurnOpened("t1", 1.0, user("Hi")))
+        lease = await journal.claim("ada")
+        await lease.append("ada", TurnOpened("t1", 1.0, user("Hi")))
+        wanted = SessionQuery(limit=9, status="running", driven=("waiting-1", "ada"))
+        found = await journal.list_sessions(wanted)
+        await lease.release()
+    assert [row.run for row in found] == ["ada", "waiting-1"]
+    statement, values = postgres_sessions.make_list("", wanted)
+    with psycopg.connect(url) as connection:
+        connection.execute("SET enable_seqscan = off")
+        plan = connection.execute(f"EXPLAIN {statement}".encode(), values).fetchall()
+    assert any("Index Cond" in line and "token IS NOT NULL" in line for (line,) in plan), plan
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_count_of_a_turn_is_a_field_of_every_row_and_a_column_of_both_databases(
+    name: str,
+) -> None:
+    kinds = (RunChange, RunState, SessionRow)
+    assert all(name in kind.__struct_fields__ for kind in kinds)
+    assert any(f" {name} INTEGER NOT NULL DEFAULT 0," in step for step in SCHEMA)
+    assert any(f" {name} bigint NOT NULL DEFAULT 0," in step for step in postgres_schema.SCHEMA)
+
+
+def test_the_values_of_an_append_to_a_database_are_the_fields_of_its_change() -> None:
+    *fields, rewind, agent = RunChange.__struct_fields__
+    assert (rewind, agent) == ("is_rewind", "agent")
+    words = {"is_open": "open", "in_doubt": "new_doubt"}
+    names = list(CHANGE_TYPES)
+    assert names[names.index("new_turn") :] == [words.get(one, f"new_{one}") for one in fields]
+    changed = dict(zip(names[-len(fields) :], msgspec.structs.astuple(RunChange()), strict=False))
+    assert {name: changed[name] for name in CHANGE_DEFAULTS} == CHANGE_DEFAULTS

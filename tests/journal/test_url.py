@@ -7,17 +7,19 @@ import gc
 import os
 import traceback
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from tests.postgres_server import PostgresServer
 
 from holdfast import Agent, ConfigurationError
 from holdfast.errors import JournalError
-from holdfast.journal.journal_errors import JournalBusyError
+from holdfast.journal.journal_errors import JournalBusyError, JournalStorageError
 from holdfast.journal.memory import MemoryJournal
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from holdfast.journal.url import open_journal
 from holdfast.testing import ScriptedModel
+from holdfast.testing.journal_conformance import make_turn_opened
 
 
 def test_memory_is_an_address() -> None:
@@ -69,6 +71,29 @@ def test_a_journal_that_was_closed_is_opened_again(tmp_path: Path) -> None:
     first.close()
     second = open_journal(url)
     assert second is not first
+    second.close()
+
+
+@pytest.mark.parametrize("is_made_again", [True, False])
+async def test_a_file_in_the_place_of_a_deleted_one_is_opened(
+    tmp_path: Path, is_made_again: bool
+) -> None:
+    folder = tmp_path / "talks"
+    url = f"sqlite:///{folder}/talk.db"
+    folder.mkdir()
+    first = open_journal(url)
+    rmtree(folder)
+    folder.mkdir()
+    if is_made_again:
+        SqliteJournal(folder / "talk.db").close()
+    second = open_journal(url)
+    assert second is not first
+    assert open_journal(url) is second
+    await second.append("ada", make_turn_opened(1))
+    with pytest.raises(JournalStorageError, match=r"was (deleted|replaced) while it was open"):
+        await first.append("ada", make_turn_opened(1))
+    assert await second.read("ada")
+    first.close()
     second.close()
 
 

@@ -370,6 +370,7 @@ async def test_a_worker_that_is_cancelled_when_it_is_woken_ends(shop: Shop) -> N
     assert running.cancelled()
 
 
+@pytest.mark.slow  # kills a process
 async def test_the_job_of_a_killed_process_is_done_by_another(shop: Shop, tmp_path: Path) -> None:
     shop.put("a")
     place = tmp_path / "sent"
@@ -446,7 +447,7 @@ async def test_a_connection_that_saves_each_statement_is_refused(shop: Shop) -> 
         (lambda: Outbox("oracle"), "driver: must be"),  # type: ignore[arg-type]
         (lambda: Outbox("sqlite3", "a; DROP TABLE orders"), "table: is not the name of a table"),
         (lambda: Outbox("sqlite3").insert("", "mail", {}), "key: must be a text that is not empty"),
-        (lambda: Outbox("sqlite3").insert("a", "mail", {"it": object()}), "payload: holds what"),
+        (lambda: Outbox("sqlite3").insert("a", "mail", {"it": object()}), "payload: holds a value"),
         (lambda: Outbox("sqlite3").insert("a", "mail", [1]), "payload: must be"),  # type: ignore[arg-type]
         (lambda: JobHandler(script(), waits=(-1.0,)), "handler.waits"),
         (lambda: DbapiOutboxStore(Outbox("asyncpg"), connect), "outbox: is for asyncpg"),  # type: ignore[arg-type]

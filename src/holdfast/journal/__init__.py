@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from holdfast.core.effects import RunTool as RunTool
     from holdfast.core.turn_options import InterruptedRun as InterruptedRun
     from holdfast.core.turn_options import TurnOptions as TurnOptions
-    from holdfast.journal.backup import JournalCopy as JournalCopy
-    from holdfast.journal.backup import backup_file as backup_file
     from holdfast.journal.encoding import Line as Line
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
     from holdfast.journal.port import Journal as Journal
@@ -29,12 +27,14 @@ if TYPE_CHECKING:
     from holdfast.journal.port import RunEntry as RunEntry
     from holdfast.journal.port import RunLog as RunLog
     from holdfast.journal.port import SharedJournal as SharedJournal
-    from holdfast.journal.postgres import PostgresJournal as PostgresJournal
-    from holdfast.journal.read_only import ReadOnlySqliteJournal as ReadOnlySqliteJournal
-    from holdfast.journal.restoring import mark_restored as mark_restored
-    from holdfast.journal.restoring import restore_backup as restore_backup
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal as PostgresJournal
     from holdfast.journal.retention import Retention as Retention
-    from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
+    from holdfast.journal.sqlite.backup import JournalCopy as JournalCopy
+    from holdfast.journal.sqlite.backup import backup_file as backup_file
+    from holdfast.journal.sqlite.read_only import ReadOnlySqliteJournal as ReadOnlySqliteJournal
+    from holdfast.journal.sqlite.restoring import mark_restored as mark_restored
+    from holdfast.journal.sqlite.restoring import restore_backup as restore_backup
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal as SqliteJournal
     from holdfast.journal.url import open_journal as open_journal
 
 _HOME: dict[str, str] = {
@@ -47,24 +47,24 @@ _HOME: dict[str, str] = {
     "Effect": "holdfast.core.effects",
     "InterruptedRun": "holdfast.core.turn_options",
     "Journal": "holdfast.journal.port",
-    "JournalCopy": "holdfast.journal.backup",
+    "JournalCopy": "holdfast.journal.sqlite.backup",
     "Lease": "holdfast.journal.port",
     "Line": "holdfast.journal.encoding",
     "MemoryJournal": "holdfast.journal.memory",
-    "PostgresJournal": "holdfast.journal.postgres",
-    "ReadOnlySqliteJournal": "holdfast.journal.read_only",
+    "PostgresJournal": "holdfast.journal.postgres.postgres_journal",
+    "ReadOnlySqliteJournal": "holdfast.journal.sqlite.read_only",
     "Record": "holdfast.journal.port",
     "Retention": "holdfast.journal.retention",
     "RunEntry": "holdfast.journal.port",
     "RunLog": "holdfast.journal.port",
     "RunTool": "holdfast.core.effects",
     "SharedJournal": "holdfast.journal.port",
-    "SqliteJournal": "holdfast.journal.sqlite",
+    "SqliteJournal": "holdfast.journal.sqlite.sqlite_journal",
     "TurnOptions": "holdfast.core.turn_options",
-    "backup_file": "holdfast.journal.backup",
-    "mark_restored": "holdfast.journal.restoring",
+    "backup_file": "holdfast.journal.sqlite.backup",
+    "mark_restored": "holdfast.journal.sqlite.restoring",
     "open_journal": "holdfast.journal.url",
-    "restore_backup": "holdfast.journal.restoring",
+    "restore_backup": "holdfast.journal.sqlite.restoring",
 }
 """Public name -> the module that defines it. Sorted."""
 

@@ -1,4 +1,4 @@
-"""Ends what a journal has in the background, when the journal is dropped and when the interpreter exits.
+"""Ends the background work of a journal, when the journal is dropped and when the interpreter exits.
 
 The garbage collector drops a journal in any thread and between any two steps. That thread may hold a lock that
 the thread of the journal needs for its end. So a finalizer must never wait without a limit: whoever is not
@@ -17,10 +17,10 @@ SECONDS_TO_WAIT = 1.0
 
 
 class Background(Protocol):
-    """What works for a journal in a thread of its own."""
+    """The work for a journal in a thread of its own."""
 
     def close(self, seconds: float | None = None) -> bool:
-        """Finish what is queued and end; wait so many seconds at most. Return whether it has ended."""
+        """Finish the queued work and end; wait so many seconds at most. Return whether it has ended."""
         ...
 
 
@@ -32,10 +32,10 @@ def end_when_dropped(journal: object, background: Background) -> weakref.finaliz
 
     Args:
         journal: the journal.
-        background: what it has; it must not refer to the journal.
+        background: its work; it must not refer to the journal.
 
     Returns:
-        What `close_now` needs.
+        The arguments of `close_now`.
     """
     _open.add(background)
     finalizer = weakref.finalize(journal, _drop, background)

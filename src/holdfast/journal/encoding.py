@@ -131,7 +131,7 @@ def record_of(line: Line, location: str = "line") -> Record:
         )
     whole = {**line.event, "type": line.type, "key": line.key, "at": line.at}
     try:
-        return Record(msgspec.convert(whole, Event), line.digest)
+        return Record(msgspec.convert(whole, TYPES[line.type]), line.digest)
     except (msgspec.ValidationError, ValueError) as error:
         raise corrupt_record(f"{location}, {line.key}", str(error)) from error
 
@@ -192,7 +192,7 @@ def from_json(data: bytes | str, location: str) -> dict[str, object]:
 
 
 def parse_json(data: bytes | str) -> object:
-    """Decode what `to_json` wrote. Raises ValueError if it is no JSON."""
+    """Decode a text of `to_json`. Raises ValueError if it is no JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError):

@@ -1,6 +1,6 @@
 """An act on its way to another thread, and its outcome on the way back to the loop that waits.
 
-Whoever is cancelled leaves only when it is certain what became of the act. This module must never
+Whoever is cancelled leaves only when the outcome of the act is certain. This module must never
 leave behind an act that has begun, and never do more on the way than the way needs: every append
 waits for it.
 """
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 class Handoff(Generic[T]):
-    """An act's way there and back; await it once, for what came of the act or what it raised.
+    """An act's way there and back; await it once, for the result of the act or its exception.
 
     Made on the loop that asks; claimed and ended by the thread that acts. An act that nobody awaits
     is done as well.
 
     Attributes:
         loop: where it was made.
-        value: what came of the act; set before `finish`.
-        error: what it raised; set before `finish`.
+        value: the result of the act; set before `finish`.
+        error: its exception; set before `finish`.
     """
 
     __slots__ = ("_claim_lock", "_is_over", "_waiter", "error", "loop", "value")

@@ -79,7 +79,7 @@ _TABLES: tuple[LiteralString, ...] = (
     ),
     "CREATE INDEX holdfast_inbox_served ON holdfast_inbox_tenants (served, tenant)",
     "CREATE TABLE holdfast_inbox_limits (scope text PRIMARY KEY, limits text NOT NULL)",
-    # What a tenant used on a day. `tokens` counts those since `counted_from`, and `earlier_tokens` are those
+    # The use of a tenant on a day. `tokens` counts those since `counted_from`, and `earlier_tokens` are those
     # before, from the journal; null until that was read. `largest` is the most that was counted at once.
     (
         "CREATE TABLE holdfast_inbox_usage ("
@@ -109,7 +109,7 @@ _TABLES: tuple[LiteralString, ...] = (
         "CREATE INDEX holdfast_schedules_next ON holdfast_schedules (next_tick)"
         " WHERE is_paused = 0 AND next_tick IS NOT NULL"
     ),
-    # What became of the ticks of a schedule; the latest ones.
+    # The outcomes of the ticks of a schedule; the latest ones.
     (
         "CREATE TABLE holdfast_schedule_ticks ("
         " id {identity},"

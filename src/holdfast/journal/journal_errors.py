@@ -26,8 +26,8 @@ class JournalError(HoldfastError):
 
     Args:
         path: the file or the server, without a password.
-        problem: what is wrong.
-        fix: what to do about it.
+        problem: the problem, in words.
+        fix: the way to correct it.
 
     >>> str(JournalError("a.db", "the disk is full", fix="Free some space"))
     'journal a.db: the disk is full. Free some space'
@@ -71,7 +71,7 @@ class JournalVersionError(JournalError):
 class JournalUnreachableError(JournalError):
     """The server of the journal does not respond.
 
-    The record of an append that raises this may or may not have been saved. `read` tells which as
+    The record of an append that raises this may or may not have been saved. `read` shows it as
     soon as the server responds again; until then the run must not continue.
     """
 

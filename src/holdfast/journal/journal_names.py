@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from holdfast.core.argument_checks import check_value
-from holdfast.core.constraints import Constraint
+from holdfast.core.constraints import name_of
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import quote_setting
 
@@ -20,13 +20,7 @@ DELETED, UNFINISHED = "\0deleted", "\0unfinished"
 
 _LONGEST = 200
 
-Name: TypeAlias = Annotated[
-    str,
-    Constraint(
-        f"a text of at most {_LONGEST} characters without a NUL character",
-        lambda text: len(text) <= _LONGEST and "\x00" not in text,
-    ),
-]
+Name: TypeAlias = Annotated[str, name_of(_LONGEST)]
 """The name of a tenant, or a request."""
 
 

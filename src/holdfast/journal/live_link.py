@@ -1,4 +1,4 @@
-"""The port by which the processes of a shared journal tell each other what is not saved yet.
+"""The port by which the processes of a shared journal send each other items that are not saved yet.
 
 Messages may be lost: a reader of the journal misses nothing without them, it only learns it later. An act
 for the driver of a run is saved until it was performed. This module must never carry a truth.
@@ -21,8 +21,8 @@ class DriverAct(Struct, frozen=True):
     Args:
         id: names the act.
         session: the run.
-        act: what to do, such as "cancel".
-        body: what the act needs, as JSON.
+        act: its name, such as "cancel".
+        body: its arguments, as JSON.
     """
 
     id: str
@@ -52,11 +52,11 @@ class LiveLink(Protocol):
         ...
 
     async def finish_act(self, act_id: str, result: str) -> None:
-        """Save what came of an act. Raises JournalError."""
+        """Save the result of an act. Raises JournalError."""
         ...
 
     async def take_result(self, act_id: str) -> str | None:
-        """Return what came of an act, and forget the act; None if it has no result yet."""
+        """Return the result of an act, and forget the act; None if it has no result yet."""
         ...
 
     async def forget_act(self, act_id: str) -> None:
@@ -74,7 +74,7 @@ OpenLink: TypeAlias = Callable[[Callable[[str], None], Callable[[bool], None]], 
 
 @runtime_checkable
 class LinkedJournal(Protocol):
-    """A journal whose processes can tell each other something."""
+    """A journal whose processes can send each other messages."""
 
     def open_link(
         self, receive: Callable[[str], None], changed: Callable[[bool], None]

@@ -59,7 +59,7 @@ def extract_media(text: str, save: Callable[[str, bytes], object]) -> str:
     def replace(found: re.Match[str]) -> str:
         data = b64decode(found[1]) if len(found[1]) % 4 == 0 else b""
         if b64encode(data).decode() != found[1]:
-            return found[0]  # not what Holdfast writes for bytes: it could not be put back
+            return found[0]  # not as Holdfast writes bytes: it could not be put back
         digest = blake2b(data, digest_size=32).hexdigest()
         save(digest, data)
         return f'{_MARK}{digest}"'

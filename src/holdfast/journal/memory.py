@@ -19,6 +19,13 @@ from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox_schema import WAKING_EVENTS
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
+from holdfast.journal.open_questions import (
+    ListedQuestion,
+    QuestionQuery,
+    find_asking,
+    find_title,
+    pick_questions,
+)
 from holdfast.journal.port import Record, RunEntry
 from holdfast.journal.run_summary import select_recent
 from holdfast.journal.session_rows import SessionQuery, SessionRow, make_row, select_sessions
@@ -32,8 +39,8 @@ class _Tenants:
 
     Attributes:
         journals: the journals.
-        pricing: what tokens cost.
-        note_answer: is told tenant and run of a record that lets a waiting turn go on, and the status
+        pricing: the prices of tokens.
+        note_answer: called with tenant and run of a record that lets a waiting turn go on, and the status
             with which the turn has ended, or ""; as the trigger of a database does.
     """
 
@@ -48,7 +55,7 @@ class _Fold:
 
     Args:
         saved: the records of the run.
-        pricing: what tokens cost.
+        pricing: the prices of tokens.
     """
 
     __slots__ = ("_count", "_entry", "_fold", "_lock", "saved")
@@ -193,8 +200,17 @@ class MemoryJournal:
             rows.values(), wanted, lambda run: rows[run].title if run in rows else None
         )
 
+    async def list_questions(self, wanted: QuestionQuery) -> Sequence[ListedQuestion]:
+        """Return the open questions of a page; see `SessionIndex`."""
+        rows = {run: self._make_row(run, saved) for run, saved in list(self._runs.items())}
+        return [
+            question
+            for row in find_asking(rows.values(), wanted)
+            for question in pick_questions(row, find_title(rows, row), await self.read(row.run))
+        ]
+
     def _make_row(self, run: str, saved: dict[str, _Saved]) -> SessionRow:
-        """Fold what came since the last list."""
+        """Fold the records since the last list."""
         fold = self._folds.get(run)
         if fold is None or fold.saved is not saved:  # it was deleted and made again meanwhile
             fold = self._folds[run] = _Fold(saved, self._tenants.pricing)

@@ -64,11 +64,11 @@ class RunLog(Protocol):
 
         An event and its marker are saved in one transaction: both or neither, the marker directly
         after the event. When an append is cancelled, it raises CancelledError only after it has
-        ended: its records are then saved or not, `read` tells which, and nothing is saved later.
+        ended: its records are then saved or not, as `read` shows, and nothing is saved later.
 
         Args:
             run: the run.
-            event: what happened.
+            event: the event.
             effect: the effect that the event ends, whose digest is saved; None if it ends none.
             marker: an event that follows at once: the begin of the tools, or the end of the turn. No
                 digest is saved with it.
@@ -168,7 +168,7 @@ class CountsBytes(Protocol):
     """A journal that knows how much it stores for its tenant, without reading the records."""
 
     async def count_bytes(self, run: str = "") -> int:
-        """Return the bytes of the events of all runs, with their media, and of what is queued.
+        """Return the bytes of the events of all runs, with their media, and of the queued turns.
 
         Args:
             run: count only the events of this run.

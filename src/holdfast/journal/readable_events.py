@@ -2,7 +2,7 @@
 
 A user's code can put a value of the wrong type into an event: an `ErrorInfo` where a text belongs, a
 list that contains itself, a subclass of `str`. Such a record would be written, and its session could
-never be opened again. So each event is encoded and decoded once, and what does not come back is
+never be opened again. So each event is encoded and decoded once, and a value that does not come back is
 replaced by its text, without secrets. This module must never change an event that can be read.
 """
 
@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from math import isfinite
 from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import (
@@ -31,17 +33,27 @@ from holdfast.core.events import (
 )
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
+    NO_USAGE,
     FinishReason,
     Message,
     Reply,
     ReplyKind,
+    Role,
     Text,
     ToolCall,
     ToolResult,
     Usage,
 )
 from holdfast.core.redaction import redact
-from holdfast.journal.encoding import decode, encode, from_json, record_of, to_json, to_line
+from holdfast.journal.encoding import (
+    decode,
+    encode,
+    from_json,
+    parse_json,
+    record_of,
+    to_json,
+    to_line,
+)
 from holdfast.journal.port import Record
 
 _log = logging.getLogger("holdfast")
@@ -49,7 +61,7 @@ _DEEPEST: Final = 40
 _MOST_TEXT: Final = 4_000
 _MOST_ITEMS: Final = 1_000
 _MOST_TOKENS: Final = 2**53
-_DEEPEST_PLAIN: Final = 8
+_ROLES: Final = frozenset(get_args(Role))
 
 
 def make_readable(event: Event) -> Event:
@@ -63,13 +75,17 @@ def make_readable(event: Event) -> Event:
     True
     """
     check = _PLAIN.get(type(event))
-    if (check is not None and check(event)) or _survives(event):
-        return event
-    return _replace_wrong(event)
+    is_plain = check is not None and type(event.at) is float and isfinite(event.at) and check(event)
+    return event if is_plain or _survives(event) else _replace_wrong(event)
 
 
 # Nearly every event holds texts, and encoding it twice would cost a few percent of a turn. So these
-# functions look at the types of its values. What they do not know is encoded and decoded.
+# functions look at the types of its values. Other values are encoded and decoded.
+
+
+def _is_count(value: Any) -> bool:
+    # JSON has larger numbers, but a decoder does not take them for an int of 64 bits.
+    return type(value) is int and abs(value) < _MOST_TOKENS
 
 
 def _is_plain_opening(event: Any) -> bool:
@@ -77,6 +93,9 @@ def _is_plain_opening(event: Any) -> bool:
     return (
         (type(message), type(event.limits)) == (Message, Limits)  # limits check their fields
         and type(message.role) is str
+        and message.role in _ROLES
+        and _is_count(event.flags)
+        and (event.hooks_called is None or _is_count(event.hooks_called))
         and _are_plain_parts(message.parts)
         and type(event.agent) is type(event.request) is str
         and (event.instructions is None or type(event.instructions) is str)
@@ -94,7 +113,10 @@ def _is_plain_reply(event: Any) -> bool:
         and type(reply.finish) is FinishReason
         and type(reply.model) is type(reply.id) is type(reply.raw_finish) is type(event.by) is str
         and _is_plain_usage(reply.usage)
-        and type(event.attempts) is type(reply.continued) is int
+        and _is_count(event.attempts)
+        and _is_count(reply.continued)
+        and type(event.downtime) is float
+        and isfinite(event.downtime)
         and event.tried == ()
         and event.lost is None
         and event.offered is None
@@ -108,7 +130,11 @@ def _is_plain_result(event: Any) -> bool:
         and type(result.call_id) is type(result.name) is str
         and _are_plain_parts(result.content)
         and type(result.is_error) is type(result.in_doubt) is bool
-        and _is_plain_usage(event.usage)
+        and _is_count(event.attempts)
+        and (event.usage is NO_USAGE or _is_plain_usage(event.usage))
+        and type(event.same_as) is str
+        and type(event.downtime) is float
+        and isfinite(event.downtime)
     )
 
 
@@ -125,37 +151,28 @@ def _are_plain_parts(parts: Any) -> bool:
         elif kind is not Text or type(part.text) is not str:
             return False
         # On some wires, every part has fields that are sent back.
-        if part.extra is not None and not _is_plain_json(part.extra, _DEEPEST_PLAIN):
+        if part.extra is not None and not _is_plain_json(part.extra):
             return False
     return True
 
 
-def _is_plain_json(value: Any, depth: int) -> bool:
-    """Whether a value is what a decoder makes of JSON, nested at most so deep."""
-    kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return True
-    if kind is int:
-        return bool(abs(value) < _MOST_TOKENS)
-    if kind is dict and depth:
-        return all(
-            type(name) is str and _is_plain_json(inner, depth - 1) for name, inner in value.items()
-        )
-    return kind is list and depth > 0 and all(_is_plain_json(inner, depth - 1) for inner in value)
+def _is_plain_json(value: Any) -> bool:
+    """Whether a value is equal to what a decoder makes of its JSON."""
+    try:
+        return bool(parse_json(to_json(value)) == value)
+    except Exception:  # noqa: BLE001  # REASON: the values are of any type
+        return False
 
 
 def _is_plain_usage(usage: Any) -> bool:
-    if type(usage) is not Usage:
-        return False
-    given, written, cached = usage.input, usage.output, usage.cached_input
-    stored, thought, hosted = usage.cache_write, usage.reasoning, usage.hosted_calls
-    if not type(given) is type(written) is type(cached) is int:
-        return False
-    if not type(stored) is type(thought) is type(hosted) is int:
-        return False
-    # JSON has larger numbers, but a decoder does not take them for an int of 64 bits.
-    total: int = abs(given) | abs(written) | abs(cached) | abs(stored) | abs(thought) | abs(hosted)
-    return total < _MOST_TOKENS
+    """Whether this is a usage whose numbers can be read again."""
+    return (
+        type(usage) is Usage
+        and type(usage.input) is type(usage.output) is type(usage.cached_input) is int
+        and type(usage.cache_write) is type(usage.reasoning) is type(usage.hosted_calls) is int
+        and min(counts := astuple(usage)) >= 0
+        and max(counts) < _MOST_TOKENS
+    )
 
 
 _PLAIN: Final[dict[type[Event], Callable[..., bool]]] = {
@@ -173,7 +190,8 @@ _PLAIN: Final[dict[type[Event], Callable[..., bool]]] = {
 def _survives(event: Event) -> bool:
     """Whether an event is the same after it was encoded and decoded, as a reader decodes it."""
     try:
-        return _is_same(event, record_of(decode(encode(to_line("", 0, Record(event))))).event)
+        found = record_of(decode(encode(to_line("", 0, Record(event))))).event
+        return found == event or _is_same(event, found)
     except Exception:  # noqa: BLE001  # REASON: the values are of any type
         return False
 
@@ -219,7 +237,7 @@ def _unwritable(event: Event) -> ConfigurationError:
 
 
 def _repair(value: object, wanted: object, default: object, depth: int) -> object:
-    """Return the value if it can be read again as `wanted`, or what replaces it."""
+    """Return the value if it can be read again as `wanted`, or its replacement."""
     if _is_readable(value, wanted):
         return value
     if depth < _DEEPEST:
@@ -280,7 +298,7 @@ def _find_members(wanted: object) -> tuple[Any, ...]:
 
 
 def _list_replacements(value: object, wanted: object, default: object) -> Iterator[object]:
-    """Yield what may stand for a wrong value, the best first."""
+    """Yield the values that may stand for a wrong one, the best first."""
     text = _to_text(value)
     yield text
     yield Text(text)

@@ -29,7 +29,7 @@ HISTORY_TYPES = (_OPENED, _REWOUND)
 
 
 class RunSummary(NamedTuple):
-    """What the table of runs says about a run; see `RunEntry` and `RunState`."""
+    """A run, as the table of runs has it; see `RunEntry` and `RunState`."""
 
     records: int
     opened_at: float
@@ -43,7 +43,7 @@ def summarize_run(records: Sequence[Record], pricing: Pricing = price_nothing) -
 
     Args:
         records: all records of the run, at least one.
-        pricing: what tokens cost.
+        pricing: the prices of tokens.
     """
     times = [record.event.at for record in records]
     opened = [record.event for record in records if isinstance(record.event, TurnOpened)]
@@ -57,11 +57,11 @@ def summarize_run(records: Sequence[Record], pricing: Pricing = price_nothing) -
 
 
 def fold_run(records: Iterable[Record], pricing: Pricing = price_nothing) -> RunState:
-    """Return what the row of a run says about its turns.
+    """Return the turns of a run, as its row has them.
 
     Args:
         records: all records of the run.
-        pricing: what tokens cost.
+        pricing: the prices of tokens.
     """
     fold = RunFold(pricing)
     for record in records:

@@ -44,7 +44,7 @@ _TABLES: tuple[LiteralString, ...] = (
         ")"
     ),
     "CREATE INDEX holdfast_answered_by_time ON holdfast_answered (created_at)",
-    # What was uploaded for messages; a message that begins a turn is saved with a copy in the journal.
+    # The uploads for messages; a message that begins a turn is saved with a copy in the journal.
     (
         "CREATE TABLE holdfast_uploads ("
         " tenant text NOT NULL,"
@@ -143,7 +143,7 @@ COUNT_UPLOADED = """
 SELECT COALESCE(SUM(length(data)), 0) FROM holdfast_uploads WHERE tenant = :tenant
 """
 LITTLE_MEMORY = "SELECT set_config('work_mem', '64kB', true)"
-"""Lets PostgreSQL write what the next statements of the transaction collect to a temporary file."""
+"""Lets PostgreSQL write the rows that the next statements of the transaction collect to a temporary file."""
 
 NEED_SPACE = "SELECT count(*) FROM generate_series(1, 20000)"
 """Collects some 300 kB of rows."""

@@ -31,18 +31,7 @@ NEWEST = 1000
 class SessionRow(RunEntry, frozen=True, kw_only=True):
     """A session in the list of a journal; of one that has only titles, `run` is the run of these.
 
-    Args:
-        title: its title.
-        turns: the number of turns that count: not the rewound ones, but the failed ones.
-        messages: about how many messages these turns have.
-        turn: the number of its last turn; 0 if it has none.
-        status: the state of that turn.
-        in_doubt: whether a tool of that turn may have taken effect, and nobody knows.
-        questions: the keys of its open questions.
-        input: the tokens that were sent in that turn.
-        cached_input: those of them that were cached.
-        output: the tokens that models wrote in it.
-        cost: what they cost, at the prices of the time; None if a price was not known.
+    From `title` on, the fields are those of `RunState`, with the keys of the open questions apart.
     """
 
     title: str = ""
@@ -86,7 +75,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
 
     @property
     def group(self) -> Literal["", "cost", "agent"]:
-        """By what the sessions are in groups, of each of which an index has the latest ones; "" by nothing."""
+        """The column by which an index groups the sessions, with the latest ones first; "" for none."""
         if self.names is not None or self.agent is not None or self.status in ("open", "running"):
             return ""
         if self.status is not None:
@@ -96,11 +85,24 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class PricedJournal(Protocol):
-    """A journal that saves what turns cost."""
+    """A journal that saves the cost of turns."""
 
     def use_prices(self, pricing: Pricing) -> None:
         """Save the cost of turns, of all tenants, at these prices from now on."""
         ...
+
+
+def format_columns(name: str, leased: str) -> str:
+    """Return the columns of the fields of `SessionRow`, as SQL.
+
+    The statement calls the run `r`, and the run of its titles `t`.
+
+    Args:
+        name: the column with the name of the run.
+        leased: the expression that says whether somebody drives it.
+    """
+    others = {"run": f"r.{name}", "leased": leased, "title": "COALESCE(t.title, r.title)"}
+    return ", ".join(others.get(field, f"r.{field}") for field in SessionRow.__struct_fields__)
 
 
 def get_state(row: SessionRow, *, is_driven: bool) -> RowStatus:

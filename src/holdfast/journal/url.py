@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.memory import MemoryJournal
 
 if TYPE_CHECKING:
-    from holdfast.journal.postgres import PostgresJournal
-    from holdfast.journal.sqlite import SqliteJournal
+    from holdfast.journal.memory import MemoryJournal
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
     OpenedJournal: TypeAlias = SqliteJournal | PostgresJournal
 
@@ -35,6 +35,8 @@ _open: weakref.WeakValueDictionary[tuple[int, str], OpenedJournal] = weakref.Wea
 def open_journal(url: str) -> MemoryJournal | OpenedJournal:
     """Open the journal at an address; within a process, equal addresses share one journal.
 
+    A file that was put in the place of another one is opened, whoever still has the other one.
+
     Args:
         url: `memory:`, `sqlite:///file.db`, `sqlite:////folder/file.db` or `postgresql://...`.
 
@@ -47,12 +49,14 @@ def open_journal(url: str) -> MemoryJournal | OpenedJournal:
     """
     scheme = url.partition(":")[0]
     if url in ("memory:", "memory://"):
+        from holdfast.journal.memory import MemoryJournal  # loads asyncio, which no help needs
+
         return MemoryJournal()
     if scheme == "sqlite":
         path = sqlite_path(url)
-        return _get_shared_journal(f"sqlite {path}", lambda: _open_sqlite(path))
+        return _get_shared_journal(lambda: _name_file(path), lambda: _open_sqlite(path))
     if scheme in ("postgresql", "postgres"):
-        return _get_shared_journal(url, lambda: _open_postgres(url))
+        return _get_shared_journal(lambda: url, lambda: _open_postgres(url))
     raise ConfigurationError(
         "journal", f"must be a journal or its address: {FORMS}", fix=_suggest_fix(url)
     )
@@ -91,24 +95,35 @@ def sqlite_path(url: str) -> Path:
     return path.resolve()
 
 
-def _get_shared_journal(name: str, make: Callable[[], OpenedJournal]) -> OpenedJournal:
-    """Return the open journal of that name, or open it. A fork does not share it with its parent."""
-    key = (os.getpid(), name)
+def _get_shared_journal(
+    name: Callable[[], str], make: Callable[[], OpenedJournal]
+) -> OpenedJournal:
+    """Return the open journal of a name, or open it. A fork does not share it with its parent."""
     with _lock:
-        journal = _open.get(key)
+        journal = _open.get((os.getpid(), name()))
         if journal is None or journal.closed:
-            journal = _open[key] = make()
+            journal = make()  # it may make the file, which is part of the name
+            _open[os.getpid(), name()] = journal
         return journal
 
 
+def _name_file(path: Path) -> str:
+    """Return a name of the file that is at a path now: a file that replaces it has another one."""
+    try:
+        found = path.stat()
+    except OSError:  # opening it makes it, or says why not
+        return f"sqlite {path}"
+    return f"sqlite {path} {found.st_dev} {found.st_ino}"
+
+
 def _open_sqlite(path: Path) -> SqliteJournal:
-    from holdfast.journal.sqlite import SqliteJournal
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
     return SqliteJournal(path)
 
 
 def _open_postgres(url: str) -> PostgresJournal:
-    from holdfast.journal.postgres import PostgresJournal
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal
 
     return PostgresJournal(url)
 

@@ -1,7 +1,7 @@
-"""The outbox: what is to be done outside of a turn, written in the transaction of its cause, and done by a worker.
+"""The outbox: jobs to do outside of a turn, written in the transaction of its cause, and done by a worker.
 
 It has no driver and no connection of its own: a program passes its own. This room must never perform a job without its
-lease, and must never write the text of an exception, which may quote what belongs to a person.
+lease, and must never write the text of an exception, which may quote data of a person.
 """
 
 from __future__ import annotations

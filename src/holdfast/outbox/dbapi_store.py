@@ -25,7 +25,7 @@ _AWAY = ("OperationalError", "InterfaceError")  # PEP 249: of the database, and 
 
 
 class DbapiConnection(Protocol):
-    """What the store needs of a connection."""
+    """A connection, as the store uses it."""
 
     def cursor(self) -> Any:  # REASON: PEP 249 has no types
         """Return a cursor."""
@@ -64,7 +64,7 @@ class DbapiOutboxStore(Generic[C]):
         self._outbox = outbox
         self._connect = connect
         self._connection: C | None = None
-        self._is_finishing = False  # whether what the user's `finish` does raises
+        self._is_finishing = False  # whether the user's `finish` is called now
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-outbox")
 
     async def claim(self, kinds: Sequence[str], now: float, until: float) -> OutboxJob | None:
@@ -87,7 +87,7 @@ class DbapiOutboxStore(Generic[C]):
     async def record(
         self, job: OutboxJob, outcome: JobOutcome, now: float, finish: Callable[[C], None] | None
     ) -> bool:
-        """Save an outcome, and what follows from it; see `OutboxStore`."""
+        """Save an outcome, and the rows that follow from it; see `OutboxStore`."""
         statement = self._outbox.record(job, outcome, now)
 
         def work(connection: C) -> bool:
@@ -101,7 +101,7 @@ class DbapiOutboxStore(Generic[C]):
         return await self._run(work)
 
     async def close(self) -> None:
-        """Close the connection when what it does is done."""
+        """Close the connection when its transaction has ended."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._drop)
         self._thread.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""A job of an outbox, how jobs of a kind are done, and what can come of one attempt. Nothing here performs anything."""
+"""A job of an outbox, how jobs of a kind are done, and the outcomes of one attempt. Nothing here performs anything."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class OutboxJob(Struct, frozen=True, kw_only=True):
     """A job as a worker gets it.
 
     Args:
-        key: the name of the job for good; use it as the idempotency key of what it does.
+        key: the name of the job for good; use it as the idempotency key of its requests.
         kind: which handler does it.
-        payload: what the handler needs.
+        payload: the arguments for the handler.
         attempts: how often it was begun, this time included.
         lease: the name of this worker's lease on it.
     """
@@ -32,7 +32,7 @@ class OutboxJob(Struct, frozen=True, kw_only=True):
     lease: str | None = None
 
     def __repr__(self) -> str:
-        # A payload may hold what belongs to a person.
+        # A payload may hold data of a person.
         return f"{type(self).__name__}(key={self.key!r}, kind={self.kind!r})"
 
 
@@ -40,7 +40,7 @@ class JobDone(Struct, frozen=True):
     """The job was done.
 
     Args:
-        result: what is saved with it, such as the id that a provider gave.
+        result: a text that is saved with it, such as the id that a provider gave.
     """
 
     result: Mapping[str, object] = {}
@@ -82,13 +82,13 @@ class JobFailed(Struct, frozen=True):
 
 
 JobOutcome: TypeAlias = JobDone | JobRetry | JobFailed
-"""What comes of one attempt."""
+"""The outcome of one attempt."""
 
 J = TypeVar("J", bound=OutboxJob)
 C = TypeVar("C")
 
 Finish: TypeAlias = Callable[[C, J, JobDone | JobFailed, float], None]
-"""Writes what follows from a job, with the connection of the transaction that ends it, and the time."""
+"""Writes the rows that follow from a job, with the connection of the transaction that ends it, and the time."""
 
 
 class JobHandler(Struct, Generic[J, C], frozen=True):
@@ -97,7 +97,7 @@ class JobHandler(Struct, Generic[J, C], frozen=True):
     Args:
         perform: does the job, with `job.key` as the idempotency key. It may be called again for a job that was
             done, also in another process.
-        finish: writes what follows, in the transaction that ends the job. It is called again if that transaction
+        finish: writes the rows that follow, in the transaction that ends the job. It is called again if that transaction
             is repeated, and not at all if another worker has the job by then.
         waits: seconds before each further attempt; there is one attempt more than there are waits.
         time_limit: seconds for one attempt.

@@ -100,7 +100,7 @@ class Outbox:
         Args:
             key: the name of the job for good, such as "order/7/mail".
             kind: which handler does it.
-            payload: what the handler needs, of types that JSON has. Prefer ids to personal data.
+            payload: the arguments for the handler, of types that JSON has. Prefer ids to personal data.
             due_at: when it is to be done, in seconds since 1970; None for at once.
 
         Raises:
@@ -239,5 +239,7 @@ def _encode(name: str, value: Mapping[str, object]) -> str:
         return msgspec.json.encode(dict(value)).decode()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         raise ConfigurationError(
-            name, "holds what JSON has no type for", fix="Pass texts, numbers, lists and mappings"
+            name,
+            "holds a value that JSON has no type for",
+            fix="Pass texts, numbers, lists and mappings",
         ) from None

@@ -1,4 +1,4 @@
-"""The worker of an outbox: takes jobs one by one, does them, and saves what came of them.
+"""The worker of an outbox: takes jobs one by one, does them, and saves their outcomes.
 
 Several workers, also of several processes, share one outbox. Each takes a job for some seconds (a lease). If a worker
 dies, another takes its job when the lease ends, and does it with the same key. This module must never let an
@@ -69,9 +69,9 @@ class OutboxStore(Protocol[J, C_co]):
 
         Args:
             job: the job.
-            outcome: what came of it; a retry is due after `outcome.after` seconds.
+            outcome: its outcome; a retry is due after `outcome.after` seconds.
             now: the time.
-            finish: writes what follows, in the same transaction. What it raises is raised, and nothing is saved.
+            finish: writes the rows that follow, in the same transaction. Its exception is raised, and nothing is saved.
         """
 
 
@@ -85,7 +85,7 @@ class OutboxWorker(Generic[J, C]):
         lease: seconds for which a job is taken; the lease is renewed while the job is being done.
         poll: seconds between two looks at an empty outbox.
         new_jobs: whoever writes a job sets it, so that the worker looks at once; `wake` sets it as well.
-        finish_failed: what is written for a job whose handler's `finish` raised. Such a job fails, in doubt.
+        finish_failed: the text that is written for a job whose handler's `finish` raised. Such a job fails, in doubt.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -245,7 +245,7 @@ def _bind_finish(
     now: float,
     mistakes: list[Exception],
 ) -> Callable[[C], None] | None:
-    """Return what writes what follows; what it raises is noted, to be told from a failing database."""
+    """Return `finish` with its exceptions noted, so that they differ from those of a failing database."""
     if finish is None or isinstance(outcome, JobRetry):
         return None
     ended: JobDone | JobFailed = outcome
@@ -261,7 +261,7 @@ def _bind_finish(
 
 
 def _log_mistake(job: J, error: Exception) -> str:
-    # Its message may quote what belongs to a person.
+    # Its message may quote data of a person.
     kind = type(error).__name__
     _log.error("job %s of kind %s failed with %s", job.key, job.kind, kind)
     return f"a mistake of this program ({kind})"

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from tests.journal.inbox.queued_turns import (
     check_tables,
     make_submission,
@@ -35,6 +36,7 @@ SECONDS = 90.0 if os.environ.get("HOLDFAST_FULL") else 3.0
 WANTED = {"submitted", "begun", "done", "waiting", "postponed", "failed", "answered", "checked"}
 
 
+@pytest.mark.slow  # starts eight processes
 def test_one_request_of_eight_processes_is_one_entry(url: str) -> None:
     with PostgresJournal(url):
         pass

@@ -250,6 +250,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow  # starts four processes
 def test_four_processes_fire_each_tick_once(url: str) -> None:
     asyncio.run(put_three(url))
     program = [sys.executable, "-c", PROGRAM, url]

@@ -12,6 +12,7 @@ from holdfast.errors import ConfigurationError, ConflictError
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.inbox_errors import QueueFullError, QuotaReachedError, SubmissionError
 from holdfast.journal.inbox.queue_limits import LimitTable, QueueLimits
+from holdfast.journal.inbox.submitting import _refuse
 from holdfast.journal.inbox.token_room import TokenUse
 
 DAY = 86_400.0
@@ -236,3 +237,18 @@ def test_a_tenant_with_limits_of_its_own_is_also_paused_with_all_tenants() -> No
     each = QueueLimits(running=4, is_paused=True, is_draining=True)
     limits = LimitTable({"tenant": each, "tenant:acme": QueueLimits(running=9)}).of_tenant("acme")
     assert limits == QueueLimits(running=9, is_paused=True, is_draining=True)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "of_tenant", "seconds"),
+    [("acme", 1, 8.0), ("acme", 0, 2.0), (None, 1, 2.0)],
+    ids=["its own turns", "nothing of its own", "all tenants"],
+)
+def test_a_refusal_knows_how_fast_the_queue_that_is_full_becomes_shorter(
+    tenant: str | None, of_tenant: int, seconds: float
+) -> None:
+    refusal = _refuse(tenant, 3)
+    next(refusal)
+    with pytest.raises(QueueFullError) as caught:
+        refusal.send([(of_tenant, 4, 8.0)])  # four turns of all tenants within eight seconds
+    assert caught.value.seconds_a_turn == seconds

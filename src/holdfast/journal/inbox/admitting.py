@@ -35,7 +35,7 @@ MakePut = Callable[[Sequence[Job]], Statement]
 
 
 class Offer(Struct, frozen=True):
-    """What a worker that admits turns can begin itself, without a job of an engine.
+    """The turns that an admitting worker can begin itself, without a job of an engine.
 
     Args:
         worker: its id.
@@ -52,7 +52,7 @@ NO_OFFER = Offer("", (), 0)
 
 
 class Admission(Struct, frozen=True):
-    """What an admission did.
+    """The result of an admission.
 
     Args:
         jobs: the jobs of the admitted turns; they are put already if the engine is in the database.
@@ -70,7 +70,7 @@ def admit_turns(make_put: MakePut | None = None, offer: Offer = NO_OFFER) -> Tra
 
     Args:
         make_put: makes the statement that puts jobs; None if the caller puts them afterwards.
-        offer: what the caller begins itself.
+        offer: the turns that the caller begins itself.
     """
     yield sql.LOCK
     facts = to_facts((yield Statement(sql.FACTS)))
@@ -207,7 +207,7 @@ class _ReadyTurns:
         if not rows and size:
             values = {"tenant": self._tenant, "agent": agent, "limit": size}
             found = yield Statement(sql.READY, values)
-            # What was taken is still ready in the database; what came meanwhile may stand before it.
+            # The taken turns are still ready in the database; newer ones may stand before them.
             pairs = [(to_int(entry), to_int(priority)) for entry, priority in found]
             rows = [pair for pair in pairs if pair[0] not in self._taken]
             self._read[agent] = rows

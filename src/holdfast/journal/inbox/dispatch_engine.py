@@ -1,7 +1,7 @@
 """The port of a dispatch engine: it carries hints from the inbox to workers.
 
 An engine may lose a job, carry it twice or late, and forget everything: the inbox puts jobs again, and
-a second delivery of one does nothing. So an engine must never be asked what is to be done.
+a second delivery of one does nothing. So an engine must never be asked for the work to do.
 `holdfast.testing.EngineConformance` tests these rules.
 """
 
@@ -39,7 +39,7 @@ def name_queue(agent: str, tenant: str | None = None) -> str:
 
 
 HandleJob: TypeAlias = Callable[[int], Awaitable[None]]
-"""Does what a job asks for and returns when the job is over; the engine forgets the job then. If it
+"""Does a job and returns when it is over; the engine forgets the job then. If it
 raises, the engine delivers the job again, later."""
 
 
@@ -48,7 +48,7 @@ class DispatchEngine(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in logs and in the console, such as "postgres"."""
+        """Its name in logs and in the console, such as "postgres"."""
         ...
 
     async def open(self) -> None:
@@ -109,8 +109,8 @@ class TransactionalEngine(DispatchEngine, Protocol):
 
 @runtime_checkable
 class LinkingEngine(DispatchEngine, Protocol):
-    """An engine that also carries what runs show to other processes."""
+    """An engine that also carries the items of runs to other processes."""
 
     def make_open_link(self, journal: LinkedJournal) -> OpenLink:
-        """Return what opens the live link of this process in place of the journal's."""
+        """Return a function that opens the live link of this process in place of the journal's."""
         ...

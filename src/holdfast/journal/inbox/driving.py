@@ -1,4 +1,4 @@
-"""The transactions of a worker: it begins an entry, and tells what became of it.
+"""The transactions of a worker: it begins an entry, and saves its outcome.
 
 An entry is changed only by the worker that has it, so a worker that was paused and taken over changes
 nothing. The end of turns admits the next ones in the same transaction.
@@ -29,7 +29,7 @@ NEVER = 1e15
 
 
 class EntryOutcome(Struct, frozen=True, kw_only=True):
-    """What became of an entry.
+    """The outcome of an entry.
 
     Args:
         state: DONE, FAILED, DROPPED or PARKED; WAITING for an answer; POSTPONED to try again later. Until
@@ -107,11 +107,11 @@ def isolate_entry(entry_id: int, worker: str) -> Transaction[InboxEntry | None]:
 
 
 class EndedEntry(Struct, frozen=True):
-    """An entry, and what became of it.
+    """An entry, and its outcome.
 
     Args:
         id: the number of the entry.
-        outcome: what became of it.
+        outcome: its outcome.
     """
 
     id: int
@@ -124,7 +124,7 @@ def end_entries(
     make_put: MakePut | None = None,
     offer: Offer = NO_OFFER,
 ) -> Transaction[Admission]:
-    """Save what became of entries, let the next ones of their sessions begin, and admit turns."""
+    """Save the outcomes of entries, let the next ones of their sessions begin, and admit turns."""
     yield sql.LOCK
     found = False
     for one in ended:
@@ -136,7 +136,7 @@ def end_entries(
 
 
 def _end_entry(ended: EndedEntry, worker: str) -> Transaction[bool]:
-    """Save what became of an entry; return whether the worker had it."""
+    """Save the outcome of an entry; return whether the worker had it."""
     outcome = ended.outcome
     values = {"id": ended.id, "worker": worker, **_describe(outcome)}
     rows = yield Statement(sql.END, values)
@@ -150,7 +150,7 @@ def _end_entry(ended: EndedEntry, worker: str) -> Transaction[bool]:
 
 
 def _describe(outcome: EntryOutcome) -> dict[str, object]:
-    """Return what END needs to know of an outcome."""
+    """Return the values of an outcome for END."""
     will_retry = outcome.state is EntryState.POSTPONED
     due_at = min(outcome.due_at or (0.0 if will_retry else NEVER), NEVER)
     return {
@@ -160,7 +160,7 @@ def _describe(outcome: EntryOutcome) -> dict[str, object]:
         "error": escape_invisible(outcome.error[:_LONGEST_ERROR]),
         "due_at": due_at if outcome.retry_after is None else outcome.retry_after,
         "from_now": 0.0 if outcome.retry_after is None else 1.0,
-        # A turn that got as far as a question is not what a worker dies of.
+        # No worker dies of a turn that got as far as a question.
         "keep": 0 if outcome.state is EntryState.WAITING else 1,
         "minus": 1 if outcome.was_busy else 0,
     }

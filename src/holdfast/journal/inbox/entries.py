@@ -1,4 +1,4 @@
-"""The entries of the inbox: turns that were submitted, and what became of them.
+"""The entries of the inbox: turns that were submitted, and their outcomes.
 
 This module must never know a clock, a database or an engine.
 """
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class EntryState(StrEnum):
-    """What is known of a submitted turn.
+    """The state of a submitted turn.
 
     SCHEDULED: its time has not come.
     BLOCKED: an earlier turn of its session has not ended.
@@ -68,7 +68,7 @@ class Submission(Struct, frozen=True, kw_only=True):
         session: its session; the turns of a session are done one after another.
         request: the idempotency key; a second submission with it is the same turn.
         body: the message and the arguments of the turn, as JSON.
-        digest: tells whether two submissions with one request are equal.
+        digest: shows whether two submissions with one request are equal.
         priority: a greater number goes before a smaller one of the same tenant.
         not_before: seconds since the epoch before which it does not begin.
         made_by: who submitted it.
@@ -94,7 +94,7 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
         agent: the name of the agent.
         session: its session.
         request: its idempotency key, by which the journal finds the turn.
-        state: what is known of it.
+        state: its state.
         priority: as submitted.
         due_at: the time from which it may begin, in seconds since the epoch.
         created_at: when it was submitted.

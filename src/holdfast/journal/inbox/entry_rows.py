@@ -52,7 +52,7 @@ def to_limits(rows: Sequence[Row]) -> dict[str, QueueLimits]:
 
 
 def to_facts(rows: Sequence[Row]) -> QueueFacts:
-    """Return what an admission depends on."""
+    """Return the facts for an admission."""
     limits: list[Row] = []
     workers: list[WorkerInfo] = []
     admitted: dict[tuple[str, str], int] = {}
@@ -70,7 +70,7 @@ def to_facts(rows: Sequence[Row]) -> QueueFacts:
 
 
 def to_worker(text: object) -> WorkerInfo:
-    """Return what a worker said of itself."""
+    """Return a worker's own entry."""
     return _worker.decode(str(text))
 
 

@@ -1,11 +1,13 @@
-"""The inbox of a journal: submit turns, admit them, begin and end them, and see what is queued.
+"""The inbox of a journal: submit turns, admit them, begin and end them, and read the queue.
 
 `open_inbox` returns it. This module must never run a turn or reach an engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -88,7 +90,7 @@ class InboxStore(Protocol):
         ...
 
     def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
-        """Call a function whenever the inbox may have changed, from any thread; returns what ends that.
+        """Call a function whenever the inbox may have changed, from any thread; returns a function that ends that.
 
         Args:
             notify: the function.
@@ -97,8 +99,46 @@ class InboxStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what the store has opened itself."""
+        """Close the connections that the store has opened itself."""
         ...
+
+
+class InboxChanges:
+    """Whether an inbox may have changed since one task looked; it belongs to an event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._shared: list[InboxChanges] = []
+
+    def share(self) -> InboxChanges:
+        """Return the same changes for another task: each watch of a shared journal has a connection of its own."""
+        other = InboxChanges()
+        self._shared.append(other)
+        return other
+
+    def note(self) -> None:
+        """Note that the inbox may have changed, from any thread."""
+        with suppress(RuntimeError):  # the loop is closed, perhaps in this moment
+            self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        self._changed.set()
+        for other in self._shared:
+            other._set()  # noqa: SLF001  # REASON: it is of this class
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Return when the inbox may have changed since the last call, or after some seconds.
+
+        Returns:
+            Whether it may have changed.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        was_changed = self._changed.is_set()
+        self._changed.clear()
+        return was_changed
 
 
 class Inbox:
@@ -145,7 +185,7 @@ class Inbox:
         make_put: MakePut | None = None,
         offer: Offer = NO_OFFER,
     ) -> Admission:
-        """Save what became of entries that a worker has, and admit turns in their place, as `admit`.
+        """Save the outcomes of entries that a worker has, and admit turns in their place, as `admit`.
 
         Nothing is saved of an entry that the worker does not have any more.
         """
@@ -295,7 +335,7 @@ class Inbox:
         return await self._store.perform(partial(add_tokens, tenant, tokens, at))
 
     async def count_tokens_again(self, tenant: str) -> None:
-        """Let the journal say again what a tenant used so far on this day, if it has a quota."""
+        """Let the journal report the use of a tenant on this day again, if it has a quota."""
         await self._store.perform(partial(count_again, tenant))
 
     async def set_earlier_tokens(self, tenant: str, since: float, tokens: int) -> None:
@@ -339,7 +379,7 @@ class Inbox:
         ]
 
     async def promote_due(self) -> bool:
-        """Queue what was scheduled for now, and wake what waited long enough; returns whether there is more."""
+        """Queue the turns that are due, and wake those that waited long enough; returns whether there is more."""
         return await self._store.perform(promote_due)
 
     async def find_stalled(self) -> Sequence[StalledEntry]:
@@ -354,17 +394,22 @@ class Inbox:
         """Delete some entries that were over before so many seconds; returns how many."""
         return await self._store.perform(partial(prune_entries, seconds))
 
-    def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
-        """Call a function whenever the inbox may have changed, from any thread; returns what ends that.
+    @contextmanager
+    def watch(self, *, of_ends: bool = True) -> Iterator[InboxChanges]:
+        """Watch the inbox for one task of the running event loop.
 
         Args:
-            notify: the function.
             of_ends: also when a turn has ended or waits, which leaves nothing to admit.
         """
-        return self._store.watch(notify, of_ends=of_ends)
+        changes = InboxChanges()
+        end_watching = self._store.watch(changes.note, of_ends=of_ends)
+        try:
+            yield changes
+        finally:
+            end_watching()
 
     def close(self) -> None:
-        """Close what was opened for the inbox; the journal stays open."""
+        """Close the connections of the inbox; the journal stays open."""
         self._store.close()
 
 

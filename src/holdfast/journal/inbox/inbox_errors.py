@@ -1,11 +1,11 @@
-"""The errors of the inbox: what cannot be submitted now or at all, and an engine that fails.
+"""The errors of the inbox: a turn that cannot be submitted now or at all, and an engine that fails.
 
     InboxError             a HoldfastError
     ├── QueueFullError     the queue is full or takes nothing now; `.scope`, `.info.retry_after`
     ├── QuotaReachedError  the tenant has used up its turns or tokens of the day; `.quota`
     ├── SubmissionError    another turn was submitted with this request; also a ConflictError
     ├── QueuedTurnError    a submitted turn has no result: it was dropped, or could not begin; `.state`
-    └── EngineError        an engine cannot be reached; what it lost is put again
+    └── EngineError        an engine cannot be reached; lost jobs are put again
 
 A message never contains the message of a turn.
 """
@@ -16,7 +16,7 @@ from holdfast.core.errors import ConflictError, ErrorCategory, ErrorInfo, Holdfa
 
 
 class InboxError(HoldfastError):
-    """The inbox refuses a turn, or what carries it fails. Nothing was begun."""
+    """The inbox refuses a turn, or its engine fails. Nothing was begun."""
 
 
 class QueueFullError(InboxError):
@@ -24,8 +24,8 @@ class QueueFullError(InboxError):
 
     Args:
         scope: whose queue it is, such as "tenant acme".
-        why: what keeps it from taking the turn.
-        retry_after: seconds after which there will be room, by what was done lately.
+        why: the reason.
+        retry_after: seconds after which there will be room, by the recent rate.
         seconds_a_turn: how fast the queue becomes shorter; None if that is not known.
 
     >>> str(QueueFullError("tenant acme", "has 100 turns already", 3.0))
@@ -52,7 +52,7 @@ class QuotaReachedError(InboxError):
 
     Args:
         tenant: the tenant.
-        quota: what was used up, such as "1000 turns".
+        quota: the quota that was used up, such as "1000 turns".
         retry_after: seconds until the day ends.
 
     >>> str(QuotaReachedError("acme", "1000 turns", 60.0))
@@ -100,11 +100,11 @@ class SubmissionError(InboxError, ConflictError):
 class QueuedTurnError(InboxError):
     """A turn that was submitted does not end: it was dropped or parked, or no worker could begin it.
 
-    Its `result` is what the journal has of the turn, if it was begun.
+    Its `result` is the saved part of the turn, if it was begun.
 
     Args:
         request: its request.
-        state: what became of it: "dropped", "parked" or "failed".
+        state: its outcome: "dropped", "parked" or "failed".
         why: why.
 
     >>> str(QueuedTurnError("order-7", "dropped", ""))
@@ -125,8 +125,8 @@ class EngineError(InboxError):
 
     Args:
         engine: the name of the engine.
-        problem: what is wrong; without a password.
-        fix: what to do about it.
+        problem: the problem, without a password.
+        fix: the way to correct it.
 
     >>> str(EngineError("nats", "cannot be reached", fix="Check the address"))
     'engine nats: cannot be reached. Check the address'

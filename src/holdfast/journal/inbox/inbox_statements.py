@@ -1,6 +1,6 @@
 """The statements of the inbox. SQLite and PostgreSQL understand every one; `:now` is the time.
 
-`LOCK` is held by one transaction at a time that admits turns or changes what is queued. Whoever needs it
+`LOCK` is held by one transaction at a time that admits turns or changes the queue. Whoever needs it
 takes it first. Without it a turn is inserted, which locks the row of its tenant alone, and a worker changes
 one entry. So no two wait for each other. Whoever lets a session begin another turn locks the row of the
 tenant first, as whoever inserts a turn does.
@@ -71,13 +71,13 @@ ON CONFLICT (tenant, day) DO UPDATE SET
   counted_from = coalesce(known.counted_from, excluded.counted_from)
 RETURNING tokens, earlier_tokens, counted_from
 """
-"""Counts tokens that were used after the counting began; what was used before is among the earlier ones."""
+"""Counts tokens that were used after the counting began; those before are among the earlier ones."""
 
 TOKENS_LEFT_OUT: Final = """
 UPDATE holdfast_inbox_usage SET tokens = 0, earlier_tokens = NULL, counted_from = :now
 WHERE tenant = :tenant AND day = :day AND counted_from IS NOT NULL
 """
-"""Lets the journal say again what was used so far: a worker may have died before it counted all."""
+"""Lets the journal report the use so far again: a worker may have died before it counted all."""
 
 LARGEST_USE: Final = "SELECT max(largest) FROM holdfast_inbox_usage WHERE tenant = :tenant"
 
@@ -192,7 +192,7 @@ WHERE id = :id AND state = 'admitted'
   AND EXISTS (SELECT 1 FROM holdfast_workers AS w WHERE w.id = :worker AND w.alive_until > :now)
 RETURNING {COLUMNS}, body
 """  # noqa: S608  # REASON: as above
-"""What a worker has that died is taken from it first, by ABANDON, which counts that. So a worker that counts
+"""The entries of a worker that died are taken from it first, by ABANDON, which counts that. So a worker that counts
 as gone is given nothing, or each entry that it begins would seem to kill it."""
 
 ISOLATE: Final = f"""
@@ -312,7 +312,7 @@ SELECT i.id, i.tenant, i.agent, i.worker, w.info FROM holdfast_inbox AS i
 LEFT JOIN holdfast_workers AS w ON w.id = i.worker
 WHERE i.state = 'admitted' AND (w.id IS NULL OR w.alive_until <= :now)
 """
-"""Entries that no worker has that is alive, with what such a worker said of itself: their job is on its way,
+"""Entries that no worker has that is alive, with the own entry of such a worker: their job is on its way,
 lost, or its worker has died."""
 
 ABANDON: Final = """

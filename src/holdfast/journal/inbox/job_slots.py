@@ -1,6 +1,6 @@
 """The free slots of one worker, which its engine shares with the turns that the worker takes itself.
 
-It belongs to one event loop. This module must never know what is done in a slot.
+It belongs to one event loop. This module must never know the work in a slot.
 """
 
 from __future__ import annotations

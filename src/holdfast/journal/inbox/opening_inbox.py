@@ -10,7 +10,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.journal.inbox.inbox import Inbox, InboxStore
 from holdfast.journal.inbox.schedules.schedule_store import Schedules
 from holdfast.journal.memory import MemoryJournal
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
 if TYPE_CHECKING:
     from holdfast.journal.inbox.sqlite_inbox import MemoryInboxStore
@@ -47,7 +47,7 @@ def open_schedules(journal: Journal) -> Schedules:
 
 
 def _open_store(journal: Journal) -> InboxStore:
-    from holdfast.journal.postgres import PostgresJournal
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal
 
     if isinstance(journal, MemoryJournal):
         with _lock:

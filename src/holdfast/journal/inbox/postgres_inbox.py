@@ -1,30 +1,34 @@
 """The inbox in the database of a PostgreSQL journal, which any number of processes share.
 
 A transaction that meets another one, waits too long for a lock, or whose connection is lost, is performed
-again from its beginning.
+again from its beginning. The server ends a transaction whose process is silent, but not one that was
+stopped within a pipeline: its locks stay for as long as its socket is open. So a process that waits too
+long for a lock ends such transactions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 
 from holdfast.journal.inbox.inbox_statements import LOCK, NOTIFY, NOTIFY_END
-from holdfast.journal.inbox.postgres_transactions import end_silent_transactions, in_transaction
 from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
 from holdfast.journal.inbox.submitting import RepeatError
-from holdfast.journal.loop_thread import Begin
-from holdfast.journal.postgres import PostgresJournal
-from holdfast.journal.postgres_pool import Connection
+from holdfast.journal.postgres.loop_thread import Begin
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
+from holdfast.journal.postgres.postgres_migration import FIND_CONNECTIONS
+from holdfast.journal.postgres.postgres_pool import Connection
 
 MESSAGE_OF_END: Final = "inbox end"
-"""What is sent when a turn has ended or waits."""
+"""The message when a turn has ended or waits."""
 
 MESSAGE: Final = "inbox"
-"""What is sent to the processes of the journal when the inbox may have changed."""
+"""The message to the processes of the journal when the inbox may have changed."""
 
 _LOCK: Final = (
     "SELECT pg_advisory_xact_lock(hashtextextended('holdfast_inbox.' || current_schema(), 0))"
@@ -44,7 +48,7 @@ class PostgresInboxStore:
 
     Args:
         journal: the journal, whose connections are used.
-        now: tells the time in seconds since the epoch; by default the server does, so that the clocks
+        now: returns the time in seconds since the epoch; by default the server does, so that the clocks
             of the processes do not matter.
     """
 
@@ -94,16 +98,16 @@ class PostgresInboxStore:
         return await cursor.fetchall() if gives_rows(statement) else []
 
     def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
-        """Call a function whenever the inbox may have changed; returns what ends that."""
+        """Call a function whenever the inbox may have changed; return a function that stops this."""
 
         def receive(message: str) -> None:
             if message == MESSAGE or (of_ends and message == MESSAGE_OF_END):
                 notify()
 
-        def note_link(_is_up: bool) -> None:  # REASON: a callback
+        def receive_state(_is_up: bool) -> None:  # REASON: a callback
             notify()  # a message may have been lost
 
-        return self._journal.open_link(receive, note_link).close
+        return self._journal.open_link(receive, receive_state).close
 
     def close(self) -> None:
         """Do nothing: the connections are those of the journal."""
@@ -138,3 +142,47 @@ def translate(statement: Statement) -> str:
 
 def _name_parameter(found: re.Match[str]) -> str:
     return _NOW if found[1] == "now" else f"%({found[1]})s"
+
+
+_END_SILENT: Final = f"""
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE pid IN ({FIND_CONNECTIONS}) AND usename = current_user AND xact_start IS NOT NULL
+  AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - make_interval(secs => %s)
+"""  # noqa: S608  # REASON: made of constants
+
+
+@asynccontextmanager
+async def in_transaction(connection: Connection, longest_wait: float) -> AsyncIterator[None]:
+    """Commit the statements of the block, or roll them back; statements without rows need no round trip.
+
+    The driver's own transaction in a pipeline waits for the server five times more often.
+
+    Args:
+        connection: the connection.
+        longest_wait: seconds for a lock, after which `LockNotAvailable` is raised.
+    """
+    try:
+        async with connection.pipeline():
+            await connection.execute("BEGIN")
+            await connection.execute(
+                f"SET LOCAL lock_timeout = {max(1, round(longest_wait * 1000))}"
+            )
+            yield
+            await connection.execute("COMMIT")
+    except Exception:
+        if connection.info.transaction_status in (
+            TransactionStatus.INTRANS,
+            TransactionStatus.INERROR,
+        ):
+            await connection.execute("ROLLBACK")
+        raise
+
+
+async def end_silent_transactions(connection: Connection, silence: float) -> None:
+    """End the transactions of processes that have said nothing for so many seconds.
+
+    Args:
+        connection: a connection without a transaction.
+        silence: the seconds.
+    """
+    await connection.execute(_END_SILENT, (silence,))

@@ -1,6 +1,6 @@
 """Limits of the queue: how many turns run and wait at once, and quotas of a day.
 
-This module must never know who submits what.
+This module must never know the submitter or the turn.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from holdfast.journal.inbox.statements import Now, Row, Statement, Transaction
 from holdfast.journal.inbox.steering import note_answer
 from holdfast.journal.inbox.submitting import RepeatError
 from holdfast.journal.inbox_schema import MEMORY_TABLES
-from holdfast.journal.sqlite import SqliteJournal
-from holdfast.journal.writer import WriterJob
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
+from holdfast.journal.sqlite.writer import WriterJob
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class SqliteInboxStore:
 
     Args:
         journal: the journal, whose writer thread is used.
-        now: tells the time.
+        now: returns the time.
     """
 
     def __init__(self, journal: SqliteJournal, now: Now = time.time) -> None:
@@ -77,7 +77,7 @@ class SqliteInboxStore:
         return result
 
     def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
-        """Call a function whenever the inbox may have changed; returns what ends that."""
+        """Call a function whenever the inbox may have changed; returns a function that ends that."""
         del of_ends  # one process has one worker mostly: nothing is gained
         return self._watchers.add(notify)
 
@@ -89,7 +89,7 @@ class MemoryInboxStore:
     """Performs transactions of the inbox in memory; see `InboxStore`.
 
     Args:
-        now: tells the time.
+        now: returns the time.
     """
 
     def __init__(self, now: Now = time.time) -> None:
@@ -111,7 +111,7 @@ class MemoryInboxStore:
         return result
 
     def watch(self, notify: Callable[[], None], *, of_ends: bool = True) -> Callable[[], None]:
-        """Call a function whenever the inbox may have changed; returns what ends that."""
+        """Call a function whenever the inbox may have changed; returns a function that ends that."""
         del of_ends  # one process has one worker mostly: nothing is gained
         return self._watchers.add(notify)
 
@@ -130,12 +130,12 @@ class MemoryInboxStore:
 def perform_all(
     connection: sqlite3.Connection, make: Callable[[], Transaction[T]], now: Now
 ) -> tuple[T, bool]:
-    """Perform a transaction; return its result, and whether workers are to be told.
+    """Perform a transaction; return its result, and whether to wake workers.
 
     Args:
         connection: the connection, which may be in a transaction.
         make: makes the transaction.
-        now: tells the time.
+        now: returns the time.
     """
     while True:
         connection.execute("SAVEPOINT inbox")

@@ -34,4 +34,4 @@ class Statement(Struct, frozen=True):
 
 
 Transaction: TypeAlias = Generator[Statement, Sequence[Row], T]
-"""Yields statements, is sent their rows, and returns what came of it."""
+"""Yields statements, is sent their rows, and returns the result."""

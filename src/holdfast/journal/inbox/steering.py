@@ -1,4 +1,4 @@
-"""The transactions of people and programs that change what is queued: cancel, drop, retry, wake."""
+"""The transactions of people and programs that change the queue: cancel, drop, retry, wake."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cancel_entry(entry_id: int, by: str) -> Transaction[EntryState | None]:
     """Cancel a turn; return its state from now on, or None if there is no such entry.
 
     A turn that has not begun is dropped. One that waits is admitted, for a worker that closes it. The
-    worker of one that runs is told, and the state stays.
+    worker of one that runs learns of it, and the state stays.
     """
     yield sql.LOCK
     entry = yield from find_entry(entry_id)
@@ -110,7 +110,7 @@ def _end_with_turn(values: dict[str, object], end: str) -> Transaction[None]:
 def _has_not_begun(entry: InboxEntry) -> bool:
     """Whether no worker has begun it since it was queued, so that the journal has no open turn of it.
 
-    The number of deliveries does not tell: a delivery that was handed back is not counted.
+    The number of deliveries does not count here: a delivery that was handed back is not counted.
     """
     return entry.state.is_queued and not entry.worker
 

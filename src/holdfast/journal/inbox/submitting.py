@@ -1,6 +1,6 @@
 """The transaction that puts a turn into the inbox, or finds it there.
 
-It admits nothing: only a worker knows the engine. Its workers are told when it is committed.
+It admits nothing: only a worker knows the engine. Its workers are woken when it is committed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _refuse_if_draining(submission: Submission, table: LimitTable) -> None:
 
 
 def _check_limits(tenant: str, table: LimitTable, *, queued: int) -> Transaction[None]:
-    """Raise what forbids a turn that was inserted and counted; its transaction is rolled back then.
+    """Raise the error that forbids a turn that was inserted and counted; its transaction is rolled back then.
 
     Args:
         tenant: the tenant, whose row is locked.

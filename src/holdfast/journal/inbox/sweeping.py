@@ -1,6 +1,6 @@
 """The transactions of the sweep, which every worker performs every few seconds.
 
-It finds what no event tells: times that have come, jobs that were lost, workers that died.
+It finds changes without an event: times that have come, jobs that were lost, workers that died.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How many turns of a tenant may run at once, by the tokens that its quota leaves for this day.
 
-A turn is stopped between two countings only, and what it uses until then is unknown. So each turn that
+A turn is stopped between two countings only, and its use until then is unknown. So each turn that
 runs has a reservation: of the most that this tenant counted at once so far, or of `RESERVED_TOKENS` if
 that is more. Turns run at once only if the quota has room for the reservations of all of them; one runs
-alone as long as anything is left. So the quota is exceeded by at most what one turn uses. A reservation
+alone as long as anything is left. So the quota is exceeded by at most the use of one turn. A reservation
 is no row of its own: an entry that is admitted has one, until it ends, waits or is postponed, whichever
 worker dies meanwhile.
 """
@@ -25,13 +25,13 @@ RESERVED_TOKENS = 50_000
 
 
 class TokenUse(Struct, frozen=True):
-    """What is known of the tokens of a tenant on this day.
+    """The tokens of a tenant on this day.
 
     Args:
         left: how many it may still use; None for any number.
         uncounted_before: the time from which they are counted, in seconds since the epoch, if the tokens
             of the day before it are not known yet; else None.
-        is_crowded: whether more of its turns run at once than what is left is reserved for.
+        is_crowded: whether more of its turns run at once than the rest is reserved for.
     """
 
     left: int | None = None
@@ -101,6 +101,6 @@ def read_allowed(tenants: Collection[str], limits: LimitTable) -> Transaction[Ma
 
 
 def count_again(tenant: str) -> Transaction[None]:
-    """Let the journal say again what a tenant used so far on this day, if it has a quota."""
+    """Let the journal report the use of a tenant on this day again, if it has a quota."""
     now = to_float((yield sql.NOW)[0][0])
     yield Statement(sql.TOKENS_LEFT_OUT, {"tenant": tenant, "day": name_day(now)})

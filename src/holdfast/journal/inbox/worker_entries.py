@@ -1,4 +1,4 @@
-"""The workers of a journal, as they tell the others that they are there.
+"""The workers of a journal, as they show the others that they are there.
 
 This module must never decide whether a worker is alive: the database compares its times.
 """
@@ -63,7 +63,7 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Seconds between two of its heartbeats."""
         return self.seconds_to_live / _HEARTBEATS
 
-    def stopped(self) -> WorkerInfo:
+    def mark_stopping(self) -> WorkerInfo:
         """Return the worker as it is once it begins no more turns."""
         return replace(self, is_stopping=True)
 
@@ -72,7 +72,7 @@ class WorkerEntry(Struct, frozen=True, kw_only=True):
     """A worker, and when it was seen.
 
     Args:
-        info: what it said of itself.
+        info: its own entry.
         seen_at: its last heartbeat, in seconds since the epoch.
         is_alive: whether that is not too long ago.
         driving: the number of entries that it has begun.

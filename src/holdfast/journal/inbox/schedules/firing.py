@@ -38,7 +38,7 @@ _decoder = msgspec.json.Decoder(Schedule)
 
 
 class TickOutcome(StrEnum):
-    """What became of a tick.
+    """The outcome of a tick.
 
     FIRED: its turn was submitted.
     SKIPPED: an earlier turn of the schedule had not ended.
@@ -53,11 +53,11 @@ class TickOutcome(StrEnum):
 
 
 class Fired(Struct, frozen=True, kw_only=True):
-    """What a transaction did with a schedule.
+    """The result of a transaction on a schedule.
 
     Args:
         tick: the tick.
-        outcome: what became of it.
+        outcome: its outcome.
         entry: the submitted turn.
         missed: how many ticks before or with it were missed.
     """
@@ -74,7 +74,7 @@ def to_schedule(definition: object) -> Schedule:
 
 
 def fire_schedule(tenant: str, name: str) -> Transaction[Fired | None]:
-    """Fire the next tick of a schedule if it is due; return what became of it, or None.
+    """Fire the next tick of a schedule if it is due; return its outcome, or None.
 
     Raises:
         QueueFullError, QuotaReachedError: its turn cannot be submitted now; the tick stays due.
@@ -187,7 +187,7 @@ class TickRecord(Struct, frozen=True, kw_only=True):
 
     Args:
         tick: the time that the schedule names, in seconds since the epoch.
-        outcome: what became of it.
+        outcome: its outcome.
         entry: the number of the submitted turn.
         missed: how many ticks were missed, with this one.
         at: when that was decided.

@@ -1,4 +1,4 @@
-"""A schedule: when which turn is submitted, and what happens when that cannot be done in time.
+"""A schedule: when which turn is submitted, and the rules when that cannot be done in time.
 
 This module must never know a clock or a database.
 """
@@ -23,7 +23,7 @@ _LATEST: Final = 253_402_300_799.0  # the year 9999
 
 
 class Overlap(StrEnum):
-    """What a tick does while an earlier turn of the schedule has not ended.
+    """The rule for a tick while an earlier turn of the schedule has not ended.
 
     SKIP: no turn is submitted.
     QUEUE: the turn is submitted, and waits as every turn does.
@@ -34,7 +34,7 @@ class Overlap(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """What becomes of ticks that were missed, because no worker ran or the queue was full.
+    """The rule for ticks that were missed, because no worker ran or the queue was full.
 
     NONE: nothing, if a tick is more than a minute old.
     LAST: the latest one is done, if it is not older than `catch_up_within`.
@@ -63,8 +63,8 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True):
         every: seconds between two ticks, from `starts_at`, or else from the epoch.
         zone: the time zone of `cron`, such as "Europe/Berlin".
         jitter: a tick begins up to so many seconds later; how many depends on the schedule and the tick.
-        overlap: what a tick does while an earlier turn has not ended.
-        catch_up: what becomes of ticks that were missed.
+        overlap: the rule for a tick while an earlier turn has not ended.
+        catch_up: the rule for ticks that were missed.
         catch_up_within: the largest age of a tick that is caught up, in seconds.
         starts_at: the first time of a tick, in seconds since the epoch.
         ends_at: the time after which there is no tick.
@@ -115,7 +115,7 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def timing(self) -> tuple[object, ...]:
-        """What the ticks depend on."""
+        """The settings that the ticks depend on."""
         return self.cron, self.every, self.zone, self.starts_at, self.ends_at
 
 

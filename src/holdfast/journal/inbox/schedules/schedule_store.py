@@ -63,7 +63,7 @@ class Schedules:
         self._store = store
 
     async def put(self, schedule: Schedule) -> ScheduleEntry:
-        """Add a schedule, or replace the one with its name; what was due stays due if its times are the same."""
+        """Add a schedule, or replace the one with its name; a tick that was due stays due if the times are the same."""
         return await self._store.perform(partial(_put, schedule))
 
     async def find(self, tenant: str, name: str) -> ScheduleEntry | None:
@@ -104,13 +104,13 @@ class Schedules:
         return await self._store.perform(partial(trigger_schedule, tenant, name, word))
 
     async def read_history(self, tenant: str, name: str, limit: int = 50) -> Sequence[TickRecord]:
-        """Return what became of the latest ticks of a schedule, the latest first."""
+        """Return the outcomes of the latest ticks of a schedule, the latest first."""
         values = {"tenant": tenant, "name": name, "limit": limit}
         rows = await self._store.perform(partial(_read, sql.HISTORY, values))
         return [to_record(row) for row in rows]
 
     async def fire_due(self) -> Sequence[Fired]:
-        """Fire the ticks that are due; every worker calls it regularly. Returns what it did.
+        """Fire the ticks that are due; every worker calls it regularly. Returns the fired ticks.
 
         A tick whose turn cannot be submitted, since a queue is full or a quota is used up, stays due
         and delays no other schedule.

@@ -1,0 +1,1 @@
+"""A SQLite journal's file: schema, lock, log."""
