@@ -7,11 +7,45 @@ what happens with a problem.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from holdfast.core.schema_checks.part_keywords import (
+from msgspec import Struct
+
+from holdfast.core.schema_checks.schema_limits import (
+    StepBudget,
+    StepsExceededError,
+    Trail,
+    write_place,
+)
+from holdfast.core.schema_checks.schema_nodes import (
+    Branch,
+    CheckState,
+    CompiledSchema,
+    Fits,
+    Keyword,
+    NestedTooDeeplyError,
+    SchemaNode,
+    shorten,
+)
+from holdfast.core.schema_checks.schema_places import (
+    Part,
+    SchemaError,
+    SchemaPlaces,
+    find_draft,
+)
+from holdfast.core.schema_checks.value_keywords import (
+    compile_bound,
+    compile_const,
+    compile_dependent_names,
+    compile_enum,
+    compile_multiple,
+    compile_required,
+    compile_size,
+    compile_type,
+    compile_unique,
     make_branches,
     make_condition,
     make_contains,
@@ -25,45 +59,16 @@ from holdfast.core.schema_checks.part_keywords import (
     make_reference,
     make_unevaluated_items,
     make_unevaluated_properties,
-)
-from holdfast.core.schema_checks.pattern_weight import weigh_pattern
-from holdfast.core.schema_checks.schema_nodes import (
-    Branch,
-    CheckState,
-    CompiledSchema,
-    Fits,
-    Keyword,
-    NestedTooDeeplyError,
-    SchemaNode,
-    shorten,
-)
-from holdfast.core.schema_checks.schema_places import Part, SchemaError, SchemaPlaces
-from holdfast.core.schema_checks.step_budget import StepBudget, StepsExceededError
-from holdfast.core.schema_checks.value_keywords import (
-    compile_bound,
-    compile_const,
-    compile_dependent_names,
-    compile_enum,
-    compile_multiple,
-    compile_required,
-    compile_size,
-    compile_type,
-    compile_unique,
     read_count,
 )
+from holdfast.core.value_wording import shorten_text
 
 MakePattern: TypeAlias = Callable[[str], Callable[[str], bool]]
 """Returns whether a text has a match of a pattern. Raises ValueError if the pattern cannot be used."""
 
-_DRAFTS: Final = {
-    "https://json-schema.org/draft/2020-12/schema": 2020,
-    "https://json-schema.org/draft/2019-09/schema": 2019,
-    "http://json-schema.org/draft-07/schema": 7,
-    "http://json-schema.org/draft-06/schema": 6,
-    "http://json-schema.org/draft-04/schema": 4,
-}
-_LARGEST_PATTERN = 50_000
+_LARGEST_PATTERN = 22_000  # the engine spends a tenth of a second before it refuses a larger one
 _DEEPEST_BRANCHES = 100
+_LONGEST_PATTERN = 200
 
 _SINCE: Final = {
     "const": 6, "contains": 6, "propertyNames": 6, "if": 7, "dependentRequired": 2019, "dependentSchemas": 2019,
@@ -89,33 +94,38 @@ _SIZES: Final = (
 )  # fmt: skip
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMED_PARTS: Final = ("$defs", "definitions")
+_TURNING: Final = frozenset({"not", "if"})
+"""The keywords because of which a value that fits more is refused."""
 _REFERENCE_ALONE: Final = frozenset(
     {"$ref", "title", "description", "$comment", "default", "examples"}
 )
-"""A part with no other keywords is what it refers to."""
+"""A part with no other keywords is the part that it refers to."""
 
 
-def compile_schema(schema: Part, make_pattern: MakePattern, budget: StepBudget) -> CompiledSchema:
+def compile_schema(
+    schema: Part, make_pattern: MakePattern, budget: StepBudget, *, skip_patterns: bool = False
+) -> CompiledSchema:
     """Compile a schema of plain JSON data.
 
     Args:
         schema: the schema, a tree.
         make_pattern: the engine for patterns.
         budget: the steps that it may take.
+        skip_patterns: leave out patterns that the engine cannot match, unless a value would be refused because of that.
 
     Raises:
         SchemaError: the schema is wrong, or takes too many steps.
 
     >>> wanted = compile_schema({"type": "integer"}, lambda pattern: pattern.__eq__, StepBudget(100))
     >>> [problem.text for problem in wanted.find_problems("a", StepBudget(100))]
-    ["'a' is not of type 'integer'"]
+    ['must be an integer']
     """
-    draft = str(schema.get("$schema", "https://json-schema.org/draft/2020-12/schema"))
-    number = _DRAFTS.get(draft.rstrip("#"))
+    number = find_draft(schema)
     if number is None:
         raise SchemaError("names a $schema that is not known", "Leave it out")
     try:
         compiler = _Compiler(schema, number, make_pattern, budget)
+        compiler.skips_patterns = skip_patterns
         root = compiler.compile(schema)
     except StepsExceededError as error:
         problem = f"is too large: it cannot be compiled in {error.limit:,} steps"
@@ -135,14 +145,13 @@ class _Compiler:
         self._state = CheckState(budget)
         self._places = SchemaPlaces(schema, draft, budget)
         self._never, self._always = SchemaNode(), SchemaNode()
-        self._never.keywords = (
-            Keyword(lambda _value, _: False, lambda value: f"{shorten(value)} is not allowed"),
-        )
+        self._never.keywords = (Keyword(lambda _value, _: False, "must not be there"),)
         self._nodes: dict[int, SchemaNode] = {}
         self._followed: dict[int, Part | bool] = {}
         self._matches: dict[str, Fits] = {}
-        self._waiting: deque[tuple[Part, SchemaNode, _Trail]] = deque()
+        self._waiting: deque[tuple[Part, SchemaNode, Trail]] = deque()
         self._part = schema
+        self.skips_patterns = False
         self.pattern_size = 0
 
     def compile(self, schema: Part) -> SchemaNode:
@@ -156,7 +165,7 @@ class _Compiler:
         self._refuse_endless()
         return root
 
-    def _node(self, part: object, trail: _Trail) -> SchemaNode:
+    def _node(self, part: object, trail: Trail) -> SchemaNode:
         """Return the node of a part, which is compiled later."""
         self._budget.take()
         if isinstance(part, dict):
@@ -174,7 +183,7 @@ class _Compiler:
         return known
 
     def _follow(self, part: Part) -> Part | bool:
-        """Return what a part refers to, through other parts, if it has nothing but a reference."""
+        """Return the part that a part with nothing but a reference refers to, through other parts."""
         passed: set[int] = set()
         found: Part | bool = part
         while isinstance(found, dict) and id(found) not in passed:
@@ -190,12 +199,12 @@ class _Compiler:
         self._followed.update(dict.fromkeys(passed, found))
         return found
 
-    def _named_nodes(self, given: object, trail: _Trail) -> dict[str, SchemaNode]:
+    def _named_nodes(self, given: object, trail: Trail) -> dict[str, SchemaNode]:
         if not isinstance(given, dict):
             raise _wrong(trail, f"{shorten(given)} is not of type 'object'")
         return {name: self._node(part, (trail, name)) for name, part in given.items()}
 
-    def _listed_nodes(self, given: object, trail: _Trail) -> list[SchemaNode]:
+    def _listed_nodes(self, given: object, trail: Trail) -> list[SchemaNode]:
         if not isinstance(given, list):
             raise _wrong(trail, f"{shorten(given)} is not of type 'array'")
         if not given:
@@ -207,7 +216,7 @@ class _Compiler:
         return _SINCE.get(keyword, 0) <= self._draft <= _UNTIL.get(keyword, 9999)
 
     def _keywords(
-        self, part: Part, node: SchemaNode, trail: _Trail
+        self, part: Part, node: SchemaNode, trail: Trail
     ) -> Iterator[tuple[str, Keyword]]:
         """Yield the keywords of a part in an order in which cheap ones come first."""
         if self._draft <= 7 and "$ref" in part:
@@ -222,6 +231,8 @@ class _Compiler:
             try:
                 keyword = self._compile_fact(name, given, known)
             except ValueError as error:
+                if name == "pattern" and self._may_skip(given, trail):
+                    continue
                 raise _wrong(here, str(error)) from error
             if keyword is not None:
                 yield name, keyword
@@ -249,18 +260,18 @@ class _Compiler:
             matches = self._pattern(given)
             return Keyword(
                 lambda value, state: not isinstance(value, str) or matches(value, state),
-                lambda value: f"{shorten(value)} does not match {shorten(given)}",
+                f"must match the pattern {shorten_text(str(given), _LONGEST_PATTERN)}",
             )
         return None
 
     def _compile_bound(self, name: str, given: object, part: Part) -> Keyword | None:
-        if self._draft > 4:
-            return compile_bound(name, given)
-        # Draft 4 has a boolean beside the bound.
+        # Draft 4 has a boolean beside the bound, and so has OpenAPI 3.0, which names no draft.
         if name.startswith("exclusive"):
-            if not isinstance(given, bool):
+            if isinstance(given, bool):
+                return None
+            if self._draft <= 4:
                 raise ValueError(f"{shorten(given)} is not of type 'boolean'")
-            return None
+            return compile_bound(name, given)
         exclusive = f"exclusive{name[0].upper()}{name[1:]}"
         return compile_bound(exclusive if part.get(exclusive) is True else name, given)
 
@@ -288,8 +299,29 @@ class _Compiler:
         self._matches[pattern] = matches
         return matches
 
+    def _may_skip(self, pattern: object, trail: Trail) -> bool:
+        """Whether a pattern that cannot be matched may be left out of a part."""
+        if not (self.skips_patterns and isinstance(pattern, str)):
+            return False
+        while trail:
+            trail, step = trail
+            if step in _TURNING:
+                return False
+        return True
+
+    def _compile_name_pattern(
+        self, pattern: str, inner: SchemaNode, trail: Trail
+    ) -> tuple[Fits, SchemaNode]:
+        """Return the search for names with a pattern, and the node of their values."""
+        try:
+            return self._pattern(pattern), inner
+        except ValueError as error:
+            if not self._may_skip(pattern, trail):
+                raise _wrong(trail, str(error)) from error
+        return (lambda _name, _state: True), self._always  # any name may be one of them
+
     def _compile_branches(
-        self, part: Part, node: SchemaNode, trail: _Trail
+        self, part: Part, node: SchemaNode, trail: Trail
     ) -> Iterator[tuple[str, Keyword]]:
         for name in _REFERENCES:
             if name in part:
@@ -313,7 +345,7 @@ class _Compiler:
         if "dependencies" in part:
             yield from self._compile_dependencies(part["dependencies"], node, trail)
 
-    def _target(self, part: Part, keyword: str, trail: _Trail) -> SchemaNode:
+    def _target(self, part: Part, keyword: str, trail: Trail) -> SchemaNode:
         reference = part[keyword]
         if not isinstance(reference, str):
             raise _wrong((trail, keyword), f"{shorten(reference)} is not of type 'string'")
@@ -323,7 +355,7 @@ class _Compiler:
         return self._node(self._places.look_up(reference, self._part), (trail, keyword))
 
     def _compile_condition(
-        self, part: Part, node: SchemaNode, trail: _Trail
+        self, part: Part, node: SchemaNode, trail: Trail
     ) -> Iterator[tuple[str, Keyword]]:
         nodes = {
             name: self._node(part[name], (trail, name))
@@ -344,7 +376,7 @@ class _Compiler:
         return "dependentSchemas", make_dependent_schemas(named)
 
     def _compile_dependencies(
-        self, given: object, node: SchemaNode, trail: _Trail
+        self, given: object, node: SchemaNode, trail: Trail
     ) -> Iterator[tuple[str, Keyword]]:
         here = (trail, "dependencies")
         if not isinstance(given, dict):
@@ -358,7 +390,7 @@ class _Compiler:
         yield self._add_dependent(node, self._named_nodes(parts, here))
 
     def _compile_object(
-        self, part: Part, node: SchemaNode, trail: _Trail
+        self, part: Part, node: SchemaNode, trail: Trail
     ) -> Iterator[tuple[str, Keyword]]:
         if "properties" in part:
             node.properties = self._named_nodes(part["properties"], (trail, "properties"))
@@ -366,10 +398,9 @@ class _Compiler:
         if "patternProperties" in part:
             here = (trail, "patternProperties")
             named = self._named_nodes(part["patternProperties"], here)
-            try:
-                node.patterns = [(self._pattern(name), inner) for name, inner in named.items()]
-            except ValueError as error:
-                raise _wrong(here, str(error)) from error
+            node.patterns = [
+                self._compile_name_pattern(name, inner, here) for name, inner in named.items()
+            ]
             yield "patternProperties", make_patterns(node.patterns)
         if "additionalProperties" in part:
             inner = self._node(part["additionalProperties"], (trail, "additionalProperties"))
@@ -384,7 +415,7 @@ class _Compiler:
             yield "unevaluatedProperties", make_unevaluated_properties(node, inner, self._never)
 
     def _compile_list(
-        self, part: Part, node: SchemaNode, trail: _Trail
+        self, part: Part, node: SchemaNode, trail: Trail
     ) -> Iterator[tuple[str, Keyword]]:
         first, others = "prefixItems", "items"
         if self._draft < 2020:
@@ -408,7 +439,7 @@ class _Compiler:
             node.unevaluated_items = True
             yield "unevaluatedItems", make_unevaluated_items(node, inner, self._never)
 
-    def _read_counts(self, part: Part, trail: _Trail) -> tuple[int, int | None]:
+    def _read_counts(self, part: Part, trail: Trail) -> tuple[int, int | None]:
         if self._draft < 2019:
             return 1, None
         counts = {}
@@ -448,19 +479,107 @@ class _Compiler:
                     raise SchemaError(problem, "Refer to it only from a property or an item")
 
 
-_Trail: TypeAlias = tuple[Any, ...]
-"""Where a part is: the trail of its owner and its own name; () at the top."""
-
-
 def _same_value_nodes(node: SchemaNode) -> Iterator[SchemaNode]:
     """Yield the nodes that check the value that a node checks, and not a part of it."""
     return (branch.node for branch in node.branches)
 
 
-def _wrong(trail: _Trail, problem: str) -> SchemaError:
-    names: list[object] = []
-    while trail:
-        trail, name = trail
-        names.append(name)
-    place = "".join(f"[{shorten(name)}]" for name in reversed(names))
-    return SchemaError(f"is not a JSON Schema: {place or 'it'}: {problem}")
+def _wrong(trail: Trail, problem: str) -> SchemaError:
+    return SchemaError(f"is not a JSON Schema at {write_place(trail)}: {problem}")
+
+
+_COUNT = re.compile(r"\{([0-9]{1,9})(?:,([0-9]{0,9}))?\}")
+_ESCAPE = re.compile(r"[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x.{2}|u.{4}|U.{8}|.", re.DOTALL)
+_IGNORES_BLANKS = re.compile(r"\(\?[a-zA-Z]*x")
+_MOST = 10**12
+_STATES = {**dict.fromkeys("wWdDsSbB", 100), "p": 700, "P": 700}
+"""The states of a class such as `\\w` or `\\p{L}`, which lists the letters of many scripts."""
+
+
+class PatternWeight(Struct, frozen=True):
+    """The cost of a pattern.
+
+    A counted repetition is compiled as that many copies, so `(((a{30}){30}){30})` of 19 characters has 27,000 states.
+
+    Args:
+        size: an upper bound of its states when it is compiled.
+        positions: an upper bound of the places of the pattern at which a match can be at once.
+    """
+
+    size: int
+    positions: int
+
+
+class _GroupWeight:
+    """The sums of a group that is being read, and the weight of its last item."""
+
+    __slots__ = ("last", "size", "total")
+
+    def __init__(self) -> None:
+        self.size = self.total = 0
+        self.last = (0, 0)
+
+    def add(self, size: int, positions: int) -> None:
+        self.size += size
+        self.total += positions
+        self.last = (size, positions)
+
+    def repeat(self, times: int) -> None:
+        size, positions = self.last
+        extra = max(times, 1) - 1
+        self.size = min(self.size + size * extra, _MOST)
+        self.total = min(self.total + positions * extra, _MOST)
+        self.last = (size * (extra + 1), positions * (extra + 1))
+
+
+def weigh_pattern(pattern: str) -> PatternWeight:
+    r"""Return the cost of a pattern. A text that is not a pattern gets some weight, too.
+
+    >>> weigh_pattern("(ab){3}c")
+    PatternWeight(size=10, positions=10)
+    >>> weigh_pattern(r"\w{1,20}")
+    PatternWeight(size=2000, positions=20)
+    """
+    if _IGNORES_BLANKS.search(pattern):
+        return PatternWeight(_MOST, _MOST)  # the repeated part is not the text before the count
+    groups, at = [_GroupWeight()], 0
+    while at < len(pattern):
+        mark = pattern[at]
+        at += 1
+        if mark == "(":
+            groups.append(_GroupWeight())
+        elif mark == ")" and len(groups) > 1:
+            inner = groups.pop()
+            groups[-1].add(inner.size + 1, inner.total + 1)
+        elif mark == "\\":
+            groups[-1].add(_STATES.get(pattern[at : at + 1], 1), 1)
+            escape = _ESCAPE.match(pattern, at)
+            at = escape.end() if escape else at + 1
+        elif mark == "[":
+            end = _find_class_end(pattern, at)
+            wide = sum(pattern.count("\\" + one, at, end) * many for one, many in _STATES.items())
+            groups[-1].add(end - at + wide, 1)
+            at = end + 1
+        elif mark == "{" and (count := _COUNT.match(pattern, at - 1)):
+            groups[-1].repeat(int(count[2] or count[1]))
+            at = count.end()
+        elif mark not in "*+?":
+            groups[-1].add(1, 1)
+    size = sum(group.size for group in groups)
+    return PatternWeight(min(size, _MOST), min(sum(group.total for group in groups), _MOST))
+
+
+def _find_class_end(pattern: str, at: int) -> int:
+    """Return where the class that begins before `at` ends; classes may hold classes."""
+    depth, first = 1, at + (pattern[at : at + 1] == "^")
+    while at < len(pattern):
+        if pattern[at] == "\\":
+            at += 1
+        elif pattern[at] == "[":
+            depth += 1
+        elif pattern[at] == "]" and at > first:
+            depth -= 1
+            if not depth:
+                return at
+        at += 1
+    return at

@@ -1,18 +1,19 @@
 """The compiled form of a schema: a node for each part of it, and the state of one check.
 
-The state remembers what a node decided about a value, so that parts that are reached in many ways are checked once.
+The state remembers the decision of a node about a value, so that parts that are reached in many ways are checked once.
 This module must never read a schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from reprlib import Repr
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.schema_checks.step_budget import StepBudget, StepsExceededError
+from holdfast.core.schema_checks.schema_limits import StepBudget, StepsExceededError
 
 T = TypeVar("T", str, int)
 
@@ -22,7 +23,16 @@ MOST_PROBLEMS: Final = 50
 DEEPEST: Final = 250
 """How many nodes may be checked inside of each other. Python has about 1,000 nested calls, and one takes two."""
 
-_short = Repr()
+
+class _ShortRepr(Repr):
+    """Writes the first properties of an object. The standard one sorts all of them before it leaves some out."""
+
+    def repr_dict(self, value: dict[object, object], level: int) -> str:
+        """Write an object."""
+        return super().repr_dict(dict(islice(value.items(), self.maxdict + 1)), level)
+
+
+_short = _ShortRepr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
 _short.maxdict = _short.maxlist = 4
 _short.maxlevel = 3
@@ -35,22 +45,32 @@ class NestedTooDeeplyError(Exception):
     """A value or a schema is nested more deeply than it can be checked."""
 
 
+KEY_STEP: Final = "[key]"
+"""The last step of the path of a key itself, after the key; pydantic writes it so."""
+
+ProblemKind: TypeAlias = Literal["fixed", "choice", "missing", "extra"]
+"""Whether the text of a problem says it all, or the words of the schema should replace or complete it: about a value
+that has another type or fits no alternative, about a name that is missing, and about a name that is not known."""
+
+
 class ValueProblem(Struct, frozen=True):
     """One problem of a value.
 
     Args:
-        path: where the value is.
-        text: what is wrong; its length is bounded.
-        value: the value.
+        path: where the value is, or should be.
+        text: the requirement that is not met, in words; its length is bounded.
+        value: the value, or the object that lacks it.
+        kind: how the text is used.
     """
 
     path: Path
     text: str
     value: object
+    kind: ProblemKind = "fixed"
 
 
 class CheckState:
-    """What is known during the check of one value. The value must stay alive until its end.
+    """The state of the check of one value. The value must stay alive until its end.
 
     Args:
         budget: the steps that the check may take.
@@ -61,6 +81,7 @@ class CheckState:
         "depth",
         "item_marks",
         "keys",
+        "listed",
         "name_marks",
         "problems",
         "reported",
@@ -74,6 +95,8 @@ class CheckState:
         self.verdicts: dict[tuple[int, int], bool] = {}
         """Whether a value fits a node, by the identities of both."""
         self.reported: set[tuple[int, Path]] = set()
+        self.listed: dict[tuple[int, Path], list[ValueProblem]] = {}
+        """The problems of a value with one node alone, by the identity of the node and the path of the value."""
         self.name_marks: dict[tuple[int, int, bool], frozenset[str] | None] = {}
         """The evaluated properties of an object by the node that evaluated them; None for all."""
         self.item_marks: dict[tuple[int, int, bool], frozenset[int] | None] = {}
@@ -81,17 +104,24 @@ class CheckState:
         self.keys: dict[int, str] = {}
         """The texts by which objects and lists are compared, by their identities."""
 
-    def add_problem(self, path: Path, text: str, value: object) -> None:
+    def make_inner(self) -> CheckState:
+        """Return a state with the same budget and decisions, for problems that are perhaps not noted here."""
+        inner = CheckState(self.budget)
+        inner.depth = self.depth
+        for name in ("item_marks", "keys", "listed", "name_marks", "verdicts"):
+            setattr(inner, name, getattr(self, name))
+        return inner
+
+    def add_problem(
+        self, path: Path, text: str, value: object, kind: ProblemKind = "fixed"
+    ) -> None:
         """Note a problem, unless there are enough."""
         if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(ValueProblem(path, text, value))
+            self.problems.append(ValueProblem(path, text, value, kind))
 
 
 Fits: TypeAlias = Callable[[object, CheckState], bool]
 """Whether a value fits a keyword."""
-
-Describe: TypeAlias = Callable[[object], str]
-"""Says why a value does not fit a keyword."""
 
 Explain: TypeAlias = Callable[[object, Path, CheckState], None]
 """Notes each problem of a value with a keyword that checks parts of it."""
@@ -102,13 +132,15 @@ class Keyword(Struct, frozen=True):
 
     Args:
         fits: whether a value fits.
-        describe: says why it does not.
-        explain: notes the problems inside of it, in place of the one sentence of `describe`.
+        words: the requirement, such as "must be an integer"; the schema alone decides about it.
+        explain: notes the problems inside of it, in place of the one sentence of `words`.
+        kind: how the words are used.
     """
 
     fits: Fits
-    describe: Describe = str
+    words: str = ""
     explain: Explain | None = None
+    kind: ProblemKind = "fixed"
 
 
 class Branch(Struct, frozen=True):
@@ -117,7 +149,7 @@ class Branch(Struct, frozen=True):
     Args:
         node: the node.
         condition: the branch is used only where this node decides as `wanted`.
-        wanted: what the condition must decide.
+        wanted: the decision that the condition must make.
         name: the branch is used only for objects with this property.
     """
 
@@ -201,10 +233,20 @@ class SchemaNode:
             if keyword.fits(value, state):
                 continue
             if keyword.explain is None:
-                state.add_problem(path, keyword.describe(value), value)
+                state.add_problem(path, keyword.words, value, keyword.kind)
             else:
                 keyword.explain(value, path, state)
         state.depth -= 1
+
+    def list_problems(self, value: object, path: Path, state: CheckState) -> list[ValueProblem]:
+        """Return the problems of a value with this node, which are not noted; raises as `fits`."""
+        key = (id(self), path)
+        known = state.listed.get(key)
+        if known is None:
+            inner = state.make_inner()
+            self.explain(value, path, inner)
+            known = state.listed[key] = inner.problems
+        return known
 
 
 class CompiledSchema:
@@ -264,7 +306,7 @@ def find_names(
         node: the node.
         value: the object.
         state: the check.
-        own: leave out what `unevaluatedProperties` of this node itself evaluates.
+        own: leave out the fields that `unevaluatedProperties` of this node itself evaluates.
     """
     if node.other_names or (node.unevaluated_names and not own):
         return None

@@ -1,17 +1,26 @@
-"""Finds what the references of a schema name: places, anchors, and parts with an `$id`.
+"""Finds the parts that the references of a schema name: places, anchors, and parts with an `$id`.
 
-Everything is inside of the schema. This module must never compile a part.
+A reference and an `$id` may be relative to the `$id` of the part that they stand in, as RFC 3986 says. Everything
+is inside of the schema: a reference that leads out of it is refused. This module must never compile a part.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from holdfast.core.schema_checks.schema_limits import StepBudget
 from holdfast.core.schema_checks.schema_nodes import shorten
-from holdfast.core.schema_checks.step_budget import StepBudget
 
 Part: TypeAlias = dict[str, Any]
+
+_DRAFTS: Final = {
+    "https://json-schema.org/draft/2020-12/schema": 2020,
+    "https://json-schema.org/draft/2019-09/schema": 2019,
+    "http://json-schema.org/draft-07/schema": 7,
+    "http://json-schema.org/draft-06/schema": 6,
+    "http://json-schema.org/draft-04/schema": 4,
+}
 
 _DATA = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data and hold no parts."""
@@ -21,6 +30,7 @@ _MAPS = frozenset(
 )
 """Keywords whose values hold parts by names, which may be those of keywords."""
 
+_ADDRESS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -28,14 +38,20 @@ class SchemaError(ValueError):
     """A schema cannot be used.
 
     Args:
-        problem: what is wrong.
-        fix: what to do.
+        problem: the fault, in words.
+        fix: the way to correct it.
     """
 
     def __init__(self, problem: str, fix: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
         self.fix = fix
+
+
+def find_draft(schema: Part) -> int | None:
+    """Return the year or the number of the draft of a schema; None if its `$schema` is not known."""
+    draft = str(schema.get("$schema", "https://json-schema.org/draft/2020-12/schema"))
+    return _DRAFTS.get(draft.rstrip("#"))
 
 
 class SchemaPlaces:
@@ -54,6 +70,8 @@ class SchemaPlaces:
         self._roots: dict[int, Part] = {}
         self._anchors: dict[tuple[int, str], Part] = {}
         self._named: dict[str, Part] = {}
+        self._addresses = {id(schema): ""}
+        """The absolute address of each root, as far as the schema says it."""
         self._found: dict[tuple[int, str], Part | bool] = {}
         self._walk(schema)
 
@@ -85,7 +103,9 @@ class SchemaPlaces:
         if isinstance(name, str) and not (self._draft <= 7 and "$ref" in part):
             base, _, fragment = name.partition("#")
             if base:
-                self._named.setdefault(base, part)
+                address = self._resolve(base, root)
+                self._named.setdefault(address, part)
+                self._addresses[id(part)] = address
                 root = part
             if fragment and self._draft <= 7:
                 self._anchors[id(root), fragment] = part
@@ -97,15 +117,23 @@ class SchemaPlaces:
         return root
 
     def look_up(self, reference: str, part: Part) -> Part | bool:
-        """Return what a reference in a part names. Raises SchemaError."""
+        """Return the target of a reference in a part. Raises SchemaError."""
         base, _, fragment = reference.partition("#")
-        root = self._named.get(base) if base else self._roots.get(id(part))
+        root = self._roots.get(id(part))
+        if root is not None and base:
+            root = self._named.get(self._resolve(base, root))
         if root is None:
             raise _missing(reference)
         key = (id(root), fragment)
         if key not in self._found:
             self._found[key] = self._find(root, fragment, reference)
         return self._found[key]
+
+    def _resolve(self, reference: str, root: Part) -> str:
+        """Return the absolute address of a reference in a part that starts at a root."""
+        base = self._addresses[id(root)]
+        self._budget.take((len(base) + len(reference)) // 16)
+        return _resolve_address(base, reference)
 
     def _find(self, root: Part, fragment: str, reference: str) -> Part | bool:
         if fragment and not fragment.startswith("/"):
@@ -116,7 +144,7 @@ class SchemaPlaces:
         found: object = root
         for step in fragment.split("/")[1:]:
             self._budget.take()
-            found = _step_into(found, _decode(step))
+            found = step_into(found, decode_step(step))
         if isinstance(found, bool):
             return found
         if not isinstance(found, dict) or id(found) not in self._roots:
@@ -124,7 +152,55 @@ class SchemaPlaces:
         return found
 
 
-def _step_into(value: object, name: str) -> object:
+def _resolve_address(base: str, reference: str) -> str:
+    """Return the address of a reference that is relative to another address.
+
+    >>> _resolve_address("https://acme.example/orders/order.json", "../item.json")
+    'https://acme.example/item.json'
+    >>> _resolve_address("", "item.json")
+    'item.json'
+    """
+    scheme, authority, path, query = _split_address(reference)
+    if scheme is None:
+        scheme, base_authority, base_path, base_query = _split_address(base)
+        if authority is None:
+            authority = base_authority
+            if not path:
+                path, query = base_path, base_query if query is None else query
+            elif not path.startswith("/"):
+                folder = base_path[: base_path.rfind("/") + 1]
+                path = (folder or ("/" if authority is not None else "")) + path
+    start = "" if scheme is None else f"{scheme}:"
+    host = "" if authority is None else f"//{authority}"
+    return start + host + _remove_dots(path) + ("" if query is None else f"?{query}")
+
+
+def _split_address(address: str) -> tuple[str | None, str | None, str, str | None]:
+    """Return the scheme, the authority, the path and the query of an address without a fragment."""
+    parts = _ADDRESS.match(address)
+    return (parts[1], parts[2], parts[3], parts[4]) if parts else (None, None, address, None)
+
+
+def _remove_dots(path: str) -> str:
+    """Return a path without the steps `.` and `..`.
+
+    >>> _remove_dots("/a/./b/../c"), _remove_dots("/../a/..")
+    ('/a/c', '/')
+    """
+    steps: list[str] = []
+    for step in path.split("/"):
+        if step == "..":
+            if steps and steps != [""]:
+                steps.pop()
+        elif step != ".":
+            steps.append(step)
+    if path.rpartition("/")[2] in (".", ".."):
+        steps.append("")
+    return "/".join(steps)
+
+
+def step_into(value: object, name: str) -> object:
+    """Return the value at one step of a JSON pointer; None if there is none."""
     if isinstance(value, dict):
         return value.get(name)
     if isinstance(value, list) and name.isascii() and name.isdigit() and len(name) < 7:
@@ -132,10 +208,10 @@ def _step_into(value: object, name: str) -> object:
     return None
 
 
-def _decode(step: str) -> str:
+def decode_step(step: str) -> str:
     """Return one step of a JSON pointer in a fragment.
 
-    >>> _decode("a~1b%25")
+    >>> decode_step("a~1b%25")
     'a/b%'
     """
     plain = _PERCENT.sub(
@@ -146,4 +222,4 @@ def _decode(step: str) -> str:
 
 def _missing(reference: str) -> SchemaError:
     problem = f"has a reference to {shorten(reference)}, which is not in it"
-    return SchemaError(problem, "Put what it names into $defs")
+    return SchemaError(problem, "Put its target into $defs")
