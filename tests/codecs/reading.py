@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.linear import is_linear
 
 from holdfast.codecs.assemble import AssembledReply, Assembler
-from holdfast.codecs.wire import Codec, Quirks
+from holdfast.codecs.endpoint_profile import EndpointProfile
+from holdfast.codecs.wire import Codec
 from holdfast.core.deltas import Delta
 
 Body: TypeAlias = bytes | Iterable[bytes]
@@ -37,9 +38,9 @@ def read_deltas(
     return [delta for piece in pieces for delta in decoder.feed(piece)] + [*decoder.close()]
 
 
-def assemble_deltas(deltas: Iterable[Delta], wire: str, quirks: Quirks) -> AssembledReply:
+def assemble_deltas(deltas: Iterable[Delta], wire: str, profile: EndpointProfile) -> AssembledReply:
     """Return the reply that deltas add up to."""
-    assembler = Assembler(quirks, wire)
+    assembler = Assembler(profile, wire)
     for delta in deltas:
         assembler.feed(delta)
     return assembler.finish()

@@ -1,5 +1,7 @@
 """The one response handler: what is put together, what it is called, and what must not be accepted."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from tests.codecs.openai_chat.bodies import assemble, call, chunk, event, read, stream, whole
 
 from holdfast.codecs.assemble import Assembler
-from holdfast.codecs.wire import Quirks
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.core.deltas import (
     Delta,
     EndMissing,
@@ -211,12 +213,12 @@ def test_the_texts_of_the_response_handler() -> None:
 
 
 class TestProof:
-    """What proves that a reply is whole is a quirk."""
+    """What proves that a reply is whole is a field of the profile."""
 
     def test_a_stream_without_marker(self) -> None:
         deltas = [TextDelta("a"), STOP]
         assert assemble(deltas).error is None
-        strict = Quirks(ends_without_marker=False)
+        strict = EndpointProfile(ends_without_marker=False)
         assert assemble(deltas, strict).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([*deltas, StreamEnded()], strict).error is None
 
@@ -232,7 +234,7 @@ class TestProof:
         ],
     )
     def test_content_behind_the_finish_reason_makes_it_void(self, content: Delta) -> None:
-        for loose in (Quirks(), Quirks(ends_without_finish=True)):
+        for loose in (EndpointProfile(), EndpointProfile(ends_without_finish=True)):
             for begun in ([TextDelta("a"), STOP], [CALL, CALLS]):
                 assert assemble(begun, loose).error is None
                 error = assemble([*begun, content], loose).error
@@ -253,7 +255,7 @@ class TestProof:
         ],
     )
     def test_deltas_without_content_leave_it_valid(self, silent: Delta) -> None:
-        assembler = Assembler(Quirks())
+        assembler = Assembler(EndpointProfile())
         for delta in (TextDelta("a"), CALL, CALLS, silent):
             assembler.feed(delta)
         assert assembler.is_complete
@@ -263,7 +265,7 @@ class TestProof:
         assert assemble([TextDelta("a", -1), STOP]).reply.text == "a"
 
     def test_a_body_that_ends_inside_an_event(self) -> None:
-        for loose in (Quirks(), Quirks(ends_without_finish=True)):
+        for loose in (EndpointProfile(), EndpointProfile(ends_without_finish=True)):
             for deltas in ([TextDelta("a")], [CALL, CALLS], [CALL]):
                 reply = assemble([*deltas, EndMissing(inside_event=True)], loose).reply
                 assert reply.kind is ReplyKind.UNTERMINATED
@@ -277,7 +279,7 @@ class TestProof:
             assert assemble([begun, LENGTH, EndMissing()]).reply.kind is ReplyKind.TRUNCATED
 
     def test_a_stream_without_finish_reason(self) -> None:
-        loose = Quirks(ends_without_finish=True)
+        loose = EndpointProfile(ends_without_finish=True)
         assert assemble([TextDelta("a")], loose).error is None
         assert assemble([CALL], loose).error is None
         assert assemble([], loose).reply.kind is ReplyKind.UNTERMINATED
@@ -287,7 +289,7 @@ class TestProof:
         assert only_thoughts.kind is ReplyKind.ONLY_REASONING
 
     def test_a_cut_call_is_not_accepted_even_then(self) -> None:
-        loose = Quirks(ends_without_finish=True)
+        loose = EndpointProfile(ends_without_finish=True)
         assert assemble([CUT_CALL], loose).reply.kind is ReplyKind.UNTERMINATED
         empty = ToolCallDelta(0, "a", "wipe", "")
         assert assemble([empty], loose).reply.kind is ReplyKind.UNTERMINATED
@@ -303,7 +305,7 @@ class TestArguments:
     def test_an_end_marker_alone_proves_none(self, begun: Delta) -> None:
         # Further calls may have been lost.
         assert assemble([CALL, StreamEnded()]).reply.kind is ReplyKind.UNTERMINATED
-        loose = Quirks(ends_without_finish=True)
+        loose = EndpointProfile(ends_without_finish=True)
         assert assemble([CALL, StreamEnded()], loose).error is None
         assert assemble([begun, StreamEnded()], loose).reply.kind is ReplyKind.UNTERMINATED
         assert assemble([begun, StreamEnded()]).reply.kind is ReplyKind.UNTERMINATED
@@ -324,7 +326,7 @@ class TestArguments:
 
 def test_visible_parts_are_those_that_a_user_may_have_seen() -> None:
     def visible(*deltas: Delta) -> bool:
-        assembler = Assembler(Quirks())
+        assembler = Assembler(EndpointProfile())
         for delta in deltas:
             assembler.feed(delta)
         return assembler.has_visible_parts
@@ -336,7 +338,7 @@ def test_visible_parts_are_those_that_a_user_may_have_seen() -> None:
 
 
 def test_it_may_be_finished_at_any_time_and_again() -> None:
-    assembler = Assembler(Quirks())
+    assembler = Assembler(EndpointProfile())
     assembler.feed(TextDelta("a"))
     assert assembler.finish().reply.kind is ReplyKind.UNTERMINATED
     assembler.feed(TextDelta("b"))
@@ -356,14 +358,16 @@ DELTAS = st.one_of(
     st.builds(PartReceived, st.just(Text("p"))),
     st.sampled_from([StreamEnded(), NoChoices(), ERROR, NotAReply("x", "y")]),
 )
-QUIRKS = st.builds(Quirks, ends_without_finish=st.booleans(), ends_without_marker=st.booleans())
+PROFILE = st.builds(
+    EndpointProfile, ends_without_finish=st.booleans(), ends_without_marker=st.booleans()
+)
 
 
-@given(st.lists(DELTAS, max_size=12), QUIRKS)
+@given(st.lists(DELTAS, max_size=12), PROFILE)
 def test_no_text_is_lost_and_no_reply_is_accepted_without_proof(
-    deltas: list[Delta], quirks: Quirks
+    deltas: list[Delta], profile: EndpointProfile
 ) -> None:
-    assembled = assemble(deltas, quirks)
+    assembled = assemble(deltas, profile)
     reply = assembled.reply
     said = [delta.text for delta in deltas if isinstance(delta, TextDelta)]
     kept = "".join(
@@ -372,7 +376,7 @@ def test_no_text_is_lost_and_no_reply_is_accepted_without_proof(
     assert sorted(kept.replace("p", "")) == sorted("".join(said).replace("p", ""))
     if reply.kind is ReplyKind.COMPLETE:
         proven = any(isinstance(delta, ReplyFinished) for delta in deltas)
-        assert proven or quirks.ends_without_finish
+        assert proven or profile.ends_without_finish
         for made in reply.calls:
             assert isinstance(json.loads(made.arguments), dict)
     if assembled.error is None:
@@ -447,3 +451,16 @@ class TestDefectsOfOthers:
         for finish, kind in (("content_filter", FilteredError), ("length", TruncatedError)):
             for body in (whole({"content": "a"}, finish), stream(chunk({"content": "a"}, finish))):
                 assert isinstance(read(body).error, kind)
+
+
+def test_a_reply_of_opaque_items_is_an_error_that_names_the_item() -> None:
+    assembler = Assembler(EndpointProfile())
+    item = Opaque("openai_responses", {"type": "shell_call", "action": {}})
+    for delta in (PartReceived(item), ReplyFinished(FinishReason.STOP), StreamEnded()):
+        assembler.feed(delta)
+    error = assembler.finish().error
+    assert isinstance(error, NoTextError)
+    assert "shell_call" in str(error)
+    assert not error.info.category.is_retryable
+    assert error.partial is not None
+    assert error.partial.parts == (item,)

@@ -1,5 +1,7 @@
 """What a body is, judged by its first bytes, and by its content type only where they could be either."""
 
+from itertools import product
+
 import pytest
 
 from holdfast.codecs.body_reader import BodyReader
@@ -18,8 +20,6 @@ def events(body: bytes, size: int, content_type: str = "") -> tuple[list[bytes],
     return [data for _, data in found], reader
 
 
-@pytest.mark.parametrize("size", [1, 5, 1000])
-@pytest.mark.parametrize("content_type", ["", "application/json", STREAM])
 @pytest.mark.parametrize(
     "body",
     [
@@ -33,11 +33,12 @@ def events(body: bytes, size: int, content_type: str = "") -> tuple[list[bytes],
         b"\xef\xbb\xbf\n\ndata: 1\n\n",
     ],
 )
-def test_an_event_stream_is_one_under_any_type(body: bytes, content_type: str, size: int) -> None:
-    found, reader = events(body, size, content_type)
-    assert found == [b"1"]
-    assert reader.is_stream
-    assert reader.problem is None
+def test_an_event_stream_is_one_under_any_type(body: bytes) -> None:
+    for size, content_type in product([1, 5, 1000], ["", "application/json", STREAM]):
+        found, reader = events(body, size, content_type)
+        assert found == [b"1"], (size, content_type)
+        assert reader.is_stream
+        assert reader.problem is None
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])

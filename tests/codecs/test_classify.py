@@ -1,7 +1,10 @@
 """What every wire's classifier promises, whatever the body: a value, quickly, without secrets."""
 
+from __future__ import annotations
+
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,9 +12,12 @@ from hypothesis import strategies as st
 from tests.codecs.bodies import Case, anthropic, failure, google, openai
 
 from holdfast.codecs.anthropic.errors import classify as anthropic_classify
+from holdfast.codecs.anthropic.errors import classify as classify_anthropic
 from holdfast.codecs.classify import LONGEST_PRIVATE, LONGEST_SAFE
+from holdfast.codecs.gemini.errors import classify as gemini
 from holdfast.codecs.gemini.errors import classify as gemini_classify
 from holdfast.codecs.openai_chat.errors import classify as chat_classify
+from holdfast.codecs.openai_chat.errors import classify as openai_chat
 from holdfast.codecs.openai_responses.errors import classify as responses_classify
 from holdfast.codecs.wire import Failure
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, explain
@@ -220,6 +226,7 @@ HOSTILE = [
 ]
 
 
+# More than 40 cases: each is timed by itself.
 @pytest.mark.parametrize("seed", HOSTILE)
 @pytest.mark.parametrize("wire", WIRES)
 def test_ten_hostile_megabytes_cost_bounded_time(wire: object, seed: str) -> None:
@@ -256,3 +263,68 @@ def test_no_body_raises(body: bytes, status: int | None, headers: dict[str, str]
         info = wire(Failure(status=status, body=body, headers=headers))
         assert info.category is not ErrorCategory.UNKNOWN
         assert info.safe
+
+
+# Tokens, quotas and long prompts.
+
+
+def category(status: int, message: str) -> ErrorCategory:
+    body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
+    return openai_chat(Failure(provider="openai", status=status, body=body.encode())).category
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("Invalid token in prompt", ErrorCategory.CLIENT_ERROR),
+        ("Invalid token at position 12 of the input", ErrorCategory.CLIENT_ERROR),
+        ("Invalid token: <|endoftext|>", ErrorCategory.CLIENT_ERROR),
+        ("Invalid token", ErrorCategory.AUTH_ERROR),
+        ("Invalid access token", ErrorCategory.AUTH_ERROR),
+        ("Expired token.", ErrorCategory.AUTH_ERROR),
+        ("too many prompt tokens", ErrorCategory.CONTEXT_WINDOW),
+        ("Token limit reached", ErrorCategory.CONTEXT_WINDOW),
+        ("The token limit was exceeded", ErrorCategory.CONTEXT_WINDOW),
+        ("You have reached the token limit", ErrorCategory.CONTEXT_WINDOW),
+    ],
+)
+def test_an_error_about_tokens_has_the_category_that_is_meant(
+    message: str, wanted: ErrorCategory
+) -> None:
+    assert category(400, message) is wanted
+
+
+def test_a_token_limit_per_minute_is_no_limit_of_the_prompt() -> None:
+    assert category(429, "Token limit reached") is ErrorCategory.RATE_LIMIT_RETRYABLE
+    assert category(400, "token limit reached: 9000 per minute") is ErrorCategory.CLIENT_ERROR
+
+
+@pytest.mark.parametrize("limit", ["0", "10"])
+@pytest.mark.parametrize("place", ["message", "quotaValue", "quota_limit_value"])
+def test_a_google_quota_of_0_never_fills_again(place: str, limit: str) -> None:
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+    details: list[dict[str, Any]] = [retry]
+    message = "Quota exceeded for metric: free_tier_requests"
+    if place == "message":
+        message += f", limit: {limit}, model: gemini-3-pro\nPlease retry in 34.07s."
+    elif place == "quotaValue":
+        violation = {"quotaId": "GenerateRequestsPerMinutePerProject", "quotaValue": limit}
+        details.append({"violations": [violation]})
+    else:
+        details.append({"reason": "RATE_LIMIT_EXCEEDED", "metadata": {"quota_limit_value": limit}})
+    error = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": message, "details": details}
+    info = gemini(Failure(status=429, body=json.dumps({"error": error}).encode()))
+    terminal = info.category is ErrorCategory.RATE_LIMIT_TERMINAL
+    assert terminal is (limit == "0")
+    assert info.code == ("RATE_LIMIT_EXCEEDED" if "limit_value" in place else "RESOURCE_EXHAUSTED")
+
+
+def test_an_empty_413_is_a_long_prompt_where_the_provider_means_that() -> None:
+    for provider in ("cerebras", "mistral"):
+        info = openai_chat(Failure(provider=provider, status=413))
+        assert info.category is ErrorCategory.CONTEXT_WINDOW
+    assert openai_chat(Failure(provider="openai", status=413)).category.value == "client_error"
+    assert (
+        classify_anthropic(Failure(provider="anthropic", status=413)).category.value
+        == "client_error"
+    )

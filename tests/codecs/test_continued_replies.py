@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.assemble import Assembler
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
@@ -23,7 +24,7 @@ from holdfast.codecs.stitching import (
     can_continue_reply,
     prefill_request,
 )
-from holdfast.codecs.wire import Codec, Quirks
+from holdfast.codecs.wire import Codec
 from holdfast.core.deltas import (
     Delta,
     NoChoices,
@@ -133,7 +134,7 @@ BROKEN = Reply(
 
 
 def test_the_reply_of_two_attempts_has_both_texts_and_the_tokens_of_both() -> None:
-    assembler = Assembler(Quirks(), "anthropic", BROKEN)
+    assembler = Assembler(EndpointProfile(), "anthropic", BROKEN)
     assert not assembler.has_visible_parts
     for delta in (
         TextDelta("upon"),
@@ -148,7 +149,7 @@ def test_the_reply_of_two_attempts_has_both_texts_and_the_tokens_of_both() -> No
 
 
 def test_only_the_second_half_proves_that_the_reply_is_whole() -> None:
-    assembler = Assembler(Quirks(), "anthropic", BROKEN)
+    assembler = Assembler(EndpointProfile(), "anthropic", BROKEN)
     assembler.feed(TextDelta("upon"))
     broken = assembler.finish()
     assert (broken.reply.kind, broken.reply.text) == (ReplyKind.UNTERMINATED, "Once upon")
@@ -168,7 +169,7 @@ def test_only_the_second_half_proves_that_the_reply_is_whole() -> None:
 )
 def test_a_second_half_without_text_proves_nothing(said: list[Delta]) -> None:
     # It may be the end of a complete text or an empty reply: the two look the same.
-    assembler = Assembler(Quirks(), "anthropic", BROKEN)
+    assembler = Assembler(EndpointProfile(), "anthropic", BROKEN)
     for delta in said:
         assembler.feed(delta)
     assembled = assembler.finish()
@@ -178,7 +179,7 @@ def test_a_second_half_without_text_proves_nothing(said: list[Delta]) -> None:
 
 
 def test_an_attempt_that_brought_nothing_does_not_count_as_a_continuation() -> None:
-    assembler = Assembler(Quirks(), "anthropic", BROKEN)
+    assembler = Assembler(EndpointProfile(), "anthropic", BROKEN)
     assert assembler.finish().reply == BROKEN
 
 
@@ -230,7 +231,7 @@ def test_a_question_that_wants_more_than_text_is_asked_again(change: dict[str, o
     assert allows_continuation(QUESTION)
     request = msgspec.structs.replace(QUESTION, **change)
     assert not allows_continuation(request)
-    assert not AnthropicCodec(PRESETS["anthropic"].quirks).can_continue(request)
+    assert not AnthropicCodec(PRESETS["anthropic"].profile).can_continue(request)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +261,7 @@ def test_which_provider_continues_is_a_row(preset: str, model: str, continues: b
 def test_thinking_that_is_asked_for_by_hand_is_seen() -> None:
     by_hand = ModelSettings(extra={"thinking": {"type": "enabled", "budget_tokens": 2000}})
     request = msgspec.structs.replace(QUESTION, settings=by_hand)
-    assert not AnthropicCodec(PRESETS["anthropic"].quirks).can_continue(request)
+    assert not AnthropicCodec(PRESETS["anthropic"].profile).can_continue(request)
 
 
 @pytest.mark.parametrize(
@@ -306,11 +307,11 @@ def codec_of(preset: str) -> Codec:
         "openai_chat": OpenAIChat,
         "openai_responses": ResponsesCodec,
     }
-    return codecs[row.wire](row.quirks)
+    return codecs[row.wire](row.profile)
 
 
 def test_the_reference_names_who_can() -> None:
     page = Path(__file__).parents[2] / "docs" / "reference" / "providers.md"
     said = page.read_text("utf-8").split("continue_streams=True")[1].split("The others")[0]
     told = set(re.findall(r"`([a-z-]+)`", said))
-    assert told == {name for name, row in PRESETS.items() if row.quirks.prefill}
+    assert told == {name for name, row in PRESETS.items() if row.profile.prefill}

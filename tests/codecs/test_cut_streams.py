@@ -21,10 +21,13 @@ from tests.codecs.test_is_complete import _EVENT, CODECS, provider_of, said
 from tests.corpus import Row, rows
 
 from holdfast.codecs.assemble import AssembledReply, Assembler
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.json_text import read_strict_json
-from holdfast.codecs.wire import Decoder, Quirks
+from holdfast.codecs.wire import Decoder
 from holdfast.core.deltas import Delta, ReplyFinished, holds_content
 from holdfast.core.messages import ReplyKind
+
+pytestmark = pytest.mark.slow  # cuts thousands of recorded streams
 
 FULL = bool(os.environ.get("HOLDFAST_FULL"))
 TRIED = 800
@@ -42,7 +45,7 @@ EARLY = {
     "gemini": b'data: {"candidates": [{"finishReason": "STOP"}]}\n\n',
 }
 SPOILED = "a finish reason was put into it"
-STRICT, LOOSE = Quirks(), Quirks(ends_without_finish=True)
+STRICT, LOOSE = EndpointProfile(), EndpointProfile(ends_without_finish=True)
 RUN = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
 Calls = Counter[tuple[str, str]]
 Cut = tuple[Row, int]
@@ -53,9 +56,9 @@ def streams(dialect: str) -> list[Row]:
     return [row for row in rows(dialect) if row.framing in framings and (row.status or 200) < 300]
 
 
-def begin(row: Row, quirks: Quirks = STRICT) -> tuple[Decoder, Assembler]:
+def begin(row: Row, profile: EndpointProfile = STRICT) -> tuple[Decoder, Assembler]:
     codec = CODECS[row.dialect]
-    return codec.make_decoder(row.content_type, provider_of(row)), Assembler(quirks, codec.name)
+    return codec.make_decoder(row.content_type, provider_of(row)), Assembler(profile, codec.name)
 
 
 def assemble(assembler: Assembler, deltas: Iterable[Delta]) -> AssembledReply:
@@ -64,8 +67,8 @@ def assemble(assembler: Assembler, deltas: Iterable[Delta]) -> AssembledReply:
     return assembler.finish()
 
 
-def read(row: Row, quirks: Quirks = STRICT) -> AssembledReply:
-    decoder, assembler = begin(row, quirks)
+def read(row: Row, profile: EndpointProfile = STRICT) -> AssembledReply:
+    decoder, assembler = begin(row, profile)
     return assemble(assembler, [*decoder.feed(row.body), *decoder.close()])
 
 
@@ -88,11 +91,11 @@ class Stream:
         seen: how often a part failed, was accepted, ran all calls of the whole, and ran fewer.
     """
 
-    def __init__(self, row: Row, quirks: Quirks, seen: Counter[str]) -> None:
+    def __init__(self, row: Row, profile: EndpointProfile, seen: Counter[str]) -> None:
         self.row = row
         self.seen = seen
-        self.quirks = quirks
-        whole = read(row, quirks)
+        self.profile = profile
+        whole = read(row, profile)
         self.succeeds = whole.error is None
         # A marker behind an early finish reason is the end of a whole stream, for all one can tell.
         self.marked = self.succeeds and SPOILED not in row.notes
@@ -102,7 +105,7 @@ class Stream:
 
     def check(self, cuts: set[int]) -> None:
         """Try the cuts, which are numbers of bytes that arrive."""
-        decoder, assembler = begin(self.row, self.quirks)
+        decoder, assembler = begin(self.row, self.profile)
         start = 0
         for event in _EVENT.findall(self.row.body):
             inside = [at for at in range(1, len(event) + 1) if start + at in cuts]
@@ -142,7 +145,7 @@ class Stream:
     def mark(self, cut: int, assembled: AssembledReply) -> None:
         self.judge(cut, "marker", assembled)
         is_whole = said(assembled.reply) == self.all
-        if self.quirks is STRICT and assembled.error is None:
+        if self.profile is STRICT and assembled.error is None:
             assert self.is_finished or is_whole, (self.row.id, cut, assembled.reply)
         if cut == len(self.row.body):
             assert is_whole, (self.row.id, cut, assembled.error)
@@ -165,11 +168,11 @@ class Stream:
             self.seen[f"{ending}: ran all" if run == self.runs else f"{ending}: ran fewer"] += 1
 
 
-def sweep(dialect: str, cuts: Iterable[Cut], quirks: Quirks = STRICT) -> Counter[str]:
+def sweep(dialect: str, cuts: Iterable[Cut], profile: EndpointProfile = STRICT) -> Counter[str]:
     seen: Counter[str] = Counter()
     for _, group in groupby(cuts, key=lambda cut: cut[0].id):
         pairs = list(group)
-        Stream(pairs[0][0], quirks, seen).check({cut for _, cut in pairs})
+        Stream(pairs[0][0], profile, seen).check({cut for _, cut in pairs})
     print(f"\n{dialect}: {dict(sorted(seen.items()))}")
     return seen
 

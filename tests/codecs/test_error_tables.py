@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Sequence
 
-import pytest
 from tests.codecs.anthropic.test_errors import CASES as ANTHROPIC_CASES
 from tests.codecs.bodies import Case, failure
 from tests.codecs.gemini.test_errors import CASES as GEMINI_CASES
@@ -73,30 +72,32 @@ def test_every_row_decides_one_of_the_vendors_errors() -> None:
     assert not idle
 
 
-@pytest.mark.parametrize(
-    "part",
-    sorted({part for row in ALL_RULES if row.text for part in alternatives(row.text)}),
-)
-def test_every_alternative_of_every_regex_matches_a_real_sentence(part: str) -> None:
-    pattern = re.compile(part)
-    assert any(pattern.search(read_error_body(failure(case)).text) for case in ALL_CASES)
+def test_every_alternative_of_every_regex_matches_a_real_sentence() -> None:
+    parts = {part for row in ALL_RULES if row.text for part in alternatives(row.text)}
+    texts = [read_error_body(failure(case)).text for case in ALL_CASES]
+    matched = {part for part in parts if any(map(re.compile(part).search, texts))}
+    assert parts - matched == set()
+    assert len(parts) > 100
 
 
-@pytest.mark.parametrize(
-    ("wire", "code", "row"),
-    [
-        pytest.param(table, code, row, id=f"{wire}-{code}")
+def test_every_code_decides_by_itself() -> None:
+    codes = [
+        (wire, table, code, row)
         for wire, table, _ in TABLES
         for row in table
         if not row.text
         for code in sorted(row.codes)
-    ],
-)
-def test_every_code_decides_by_itself(wire: Sequence[ErrorRule], code: str, row: ErrorRule) -> None:
+    ]
+    assert len(codes) > 500
+    assert [(wire, code) for wire, table, code, row in codes if not decides(table, code, row)] == []
+
+
+def decides(table: Sequence[ErrorRule], code: str, row: ErrorRule) -> bool:
+    """Whether a body with nothing but the code gets the category of the row."""
     status = next(iter(row.statuses), None)
     body = json.dumps({"error": {"code": code.upper(), "message": "x"}}).encode()
-    info = classify_by_rules(wire, Failure(status=status or None, body=body))
-    assert info.category is row.category
+    info = classify_by_rules(table, Failure(status=status or None, body=body))
+    return info.category is row.category
 
 
 def test_the_last_row_holds_for_everything() -> None:

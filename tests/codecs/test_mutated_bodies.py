@@ -10,7 +10,8 @@ from tests.codecs.reading import assemble_deltas, read_deltas
 from tests.codecs.test_is_complete import CODECS, provider_of
 from tests.corpus import Row, at_random, rows
 
-from holdfast.codecs.wire import Codec, Quirks
+from holdfast.codecs.endpoint_profile import EndpointProfile
+from holdfast.codecs.wire import Codec
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, Reply, Text, ToolResult, tool_results, user
 from holdfast.core.model_request import ModelRequest
@@ -57,7 +58,7 @@ def spoiled(row: Row, rng: random.Random) -> bytes:
 
 def read(codec: Codec, row: Row, pieces: Any) -> Reply:
     deltas = read_deltas(codec, pieces, row.content_type, provider_of(row))
-    return assemble_deltas(deltas, codec.name, Quirks()).reply
+    return assemble_deltas(deltas, codec.name, EndpointProfile()).reply
 
 
 def history(message: Message) -> list[Message]:

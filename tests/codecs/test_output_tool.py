@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.codecs.output_mode import OutputMethod
-from holdfast.codecs.output_tool import offer_output_tools, replace_output_call, truncation_error
+from holdfast.codecs.output_mode import (
+    OutputMethod,
+    offer_output_tools,
+    replace_output_call,
+    truncation_error,
+)
 from holdfast.core.messages import (
     FinishReason,
     Opaque,

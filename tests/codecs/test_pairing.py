@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from tests.linear import is_linear
 
 from holdfast.codecs.pairing import (
+    arrange_results,
     check_new_pairs,
     check_pairs,
     check_tail_pairs,
+    find_tail,
     has_plain_id,
     replace_unsafe_ids,
 )
@@ -132,5 +134,35 @@ def test_a_batch_that_was_cut_in_two_before_is_looked_at_again() -> None:
     with pytest.raises(ConfigurationError, match="'b' of tool 'pay' has no result"):
         check_tail_pairs([*cut, user("Well?")], 2)
     whole = [*cut, tool_results([ToolResult("b", "pay", (Text("2"),))]), user("Well?")]
-    assert check_tail_pairs(whole, 2) == (0, True)
-    assert check_tail_pairs(whole, 3) == (3, True)
+    assert check_tail_pairs(whole, 2) == (whole, True)
+    assert check_tail_pairs(whole, 3) == (whole[3:], True)
+
+
+def test_results_in_order_are_left_alone() -> None:
+    messages = [user("Hi"), *turn("a", "b"), assistant("Done")]
+    assert arrange_results(messages, messages) is messages
+    longer = [*messages, *turn("c")]
+    assert arrange_results(longer, find_tail(longer, len(messages))) is longer
+
+
+def test_results_are_put_into_one_message_in_the_order_of_the_calls() -> None:
+    asked, answered = turn("a", "b")
+    first, second = answered.parts
+    apart = [asked, Message("tool", (second,)), Message("tool", (first,)), user("And?")]
+    assert arrange_results(apart, apart) == [asked, answered, user("And?")]
+    after = [user("Hi"), *apart[:3]]
+    assert arrange_results(after, find_tail(after, 1)) == [user("Hi"), asked, answered]
+
+
+def test_a_result_has_the_name_of_its_call() -> None:
+    asked, answered = turn("a")
+    unnamed = tool_results([ToolResult("a", "", (Text("0"),))])
+    messages = [asked, unnamed]
+    assert arrange_results(messages, messages) == [asked, answered]
+
+
+def test_results_of_calls_with_one_id_keep_their_order() -> None:
+    asked, answered = turn("a", "a")
+    parts = answered.parts
+    apart = [asked, Message("tool", parts[:1]), Message("tool", parts[1:])]
+    assert arrange_results(apart, apart) == [asked, answered]

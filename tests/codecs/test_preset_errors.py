@@ -1,7 +1,7 @@
 """Every preset's refusals have the right category, by the table of its own wire."""
 
 import pytest
-from tests.codecs.bodies import Case, failure, name
+from tests.codecs.bodies import failure, name
 from tests.codecs.preset_errors import CASES
 
 from holdfast.codecs.anthropic.errors import classify as classify_anthropic
@@ -22,13 +22,16 @@ ALIKE = {
     "azure-responses": "azure",
     "deepseek-beta": "deepseek",
     "vertex-express": "vertex",
+    "sglang": "vllm",  # the same forms of errors
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
-def test_the_words_of_a_preset_mean(case: Case) -> None:
-    wire = presets.PRESETS[case[0]].wire
-    assert CLASSIFY[wire](failure(case)).category.value == case[3]
+def test_the_words_of_a_preset_mean() -> None:
+    found = [
+        (name(case), CLASSIFY[presets.PRESETS[case[0]].wire](failure(case)).category.value, case[3])
+        for case in CASES
+    ]
+    assert [row for row in found if row[1] != row[2]] == []
 
 
 def test_no_preset_is_without_cases() -> None:

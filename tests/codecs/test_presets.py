@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from holdfast.codecs.url_path import to_path_segment
-from holdfast.codecs.wire import Quirks
+from holdfast.codecs.endpoint_profile import EndpointProfile
+from holdfast.codecs.wire import to_path_segment
 from holdfast.core.errors import ConfigurationError
 from holdfast.models.presets import PRESETS, Preset, find_preset
 
 EXPECTED = {
     "openai", "openai-responses", "azure", "openrouter", "groq", "mistral", "deepseek", "xai",
-    "together", "ollama", "lmstudio", "llamacpp", "vllm", "gemini", "vertex", "gemini-openai",
+    "together", "ollama", "lmstudio", "llamacpp", "vllm", "sglang", "gemini", "vertex", "gemini-openai",
     "anthropic", "bedrock-openai", "bedrock-anthropic", "cerebras", "fireworks",
 }  # fmt: skip
 
@@ -155,15 +155,15 @@ def test_a_model_that_would_change_the_path_is_refused(model: str) -> None:
     assert caught.value.argument == "model"
 
 
-def test_the_quirks_that_are_rows() -> None:
-    assert find_preset("ollama").quirks.ends_without_finish
-    assert not find_preset("mistral").quirks.stream_usage
-    assert find_preset("openai").quirks.max_tokens_field == "max_completion_tokens"
-    assert find_preset("openai").quirks.system_role == "developer"
-    assert find_preset("mistral").quirks.call_id_length == 9
-    assert find_preset("deepseek").quirks.reasoning_field == "reasoning_content"
-    assert find_preset("openrouter").quirks.reasoning == "object"
-    assert find_preset("xai").quirks == Quirks()
+def test_the_profiles_of_the_presets() -> None:
+    assert find_preset("ollama").profile.ends_without_finish
+    assert not find_preset("mistral").profile.stream_usage
+    assert find_preset("openai").profile.max_tokens_field == "max_completion_tokens"
+    assert find_preset("openai").profile.system_role == "developer"
+    assert find_preset("mistral").profile.call_id_length == 9
+    assert find_preset("deepseek").profile.reasoning_field == "reasoning_content"
+    assert find_preset("openrouter").profile.reasoning == "object"
+    assert find_preset("xai").profile == EndpointProfile(output_dialect="xai", tool_dialect="xai")
 
 
 def test_a_row_survives_json() -> None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.codecs.request_body import (
     HeadCache,
+    HeadParts,
     check_tools,
     count_encoded,
     encode_history,
@@ -14,6 +15,7 @@ from holdfast.codecs.request_body import (
     merge_extra,
     to_json,
 )
+from holdfast.codecs.schemas.rewriting import RewriteNode, Rewritings
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, assistant, system, user
 from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
@@ -36,13 +38,16 @@ def test_what_json_cannot_say_names_its_argument(value: object) -> None:
 
 def test_a_head_is_made_once_for_the_same_request_and_holds_no_conversation() -> None:
     heads, made = HeadCache(), []
+    changes = Rewritings({"a": RewriteNode()})
 
-    def encode() -> bytes:
+    def encode() -> HeadParts:
         made.append(1)
-        return b"head"
+        return b"head", changes
 
     for _ in range(3):
-        assert heads.get(replace(ASKED, messages=[user("Other")]), (), encode) == b"head"
+        head = heads.get(replace(ASKED, messages=[user("Other")]), (), encode)
+        assert head.encoded == b"head"
+        assert head.rewritings is changes
     assert len(made) == 1
     assert all(not head.request.messages for head in heads._recent)
 
@@ -59,10 +64,14 @@ def test_a_head_is_made_once_for_the_same_request_and_holds_no_conversation() ->
 )
 def test_another_request_gets_another_head(change: dict[str, Any]) -> None:
     heads = HeadCache()
-    assert heads.get(ASKED, (), lambda: b"first") == b"first"
-    assert heads.get(replace(ASKED, **change), (), lambda: b"second") == b"second"
-    assert heads.get(ASKED, ("system",), lambda: b"third") == b"third"
-    assert heads.get(ASKED, (), lambda: b"fourth") == b"first"
+
+    def get(request: ModelRequest, system: tuple[str, ...], encoded: bytes) -> bytes:
+        return heads.get(request, system, lambda: (encoded, None)).encoded
+
+    assert get(ASKED, (), b"first") == b"first"
+    assert get(replace(ASKED, **change), (), b"second") == b"second"
+    assert get(ASKED, ("system",), b"third") == b"third"
+    assert get(ASKED, (), b"fourth") == b"first"
 
 
 def test_a_bad_message_is_named_by_its_number() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.codecs.openai_chat.codec import OpenAIChat
-from holdfast.codecs.openai_chat.role_order import alternate_roles
+from holdfast.codecs.openai_chat.encode import alternate_roles
 from holdfast.core.messages import Media, Message, Text, ToolCall, ToolResult, assistant, user
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.transcript import Transcript
@@ -19,12 +19,12 @@ from holdfast.models.presets import PRESETS
 CALL = Message("assistant", (ToolCall("c1", "look", "{}"),))
 RESULT = Message("tool", (ToolResult("c1", "look", (Text("a wall"),)),))
 PICTURE = Message("user", (Media("image/png", data=b"1"),))
-STRICT = [name for name, preset in PRESETS.items() if preset.quirks.alternating_roles]
+STRICT = [name for name, preset in PRESETS.items() if preset.profile.alternating_roles]
 
 
 def roles_sent(name: str, *messages: Message) -> list[tuple[str, object]]:
     request = ModelRequest(model="m", messages=Transcript(messages))
-    body = msgspec.json.decode(OpenAIChat(PRESETS[name].quirks).encode(request).body)
+    body = msgspec.json.decode(OpenAIChat(PRESETS[name].profile).encode(request).body)
     return [(entry["role"], entry["content"]) for entry in body["messages"]]
 
 
@@ -61,7 +61,7 @@ def test_messages_that_are_known_to_alternate_are_not_read_again() -> None:
 
 
 def test_a_history_that_another_provider_has_encoded_is_checked() -> None:
-    strict = PRESETS["vllm"].quirks
+    strict = PRESETS["vllm"].profile
     request = ModelRequest(model="m", messages=Transcript([user("a"), user("b")]))
     OpenAIChat(msgspec.structs.replace(strict, alternating_roles=False)).encode(request)
     body = msgspec.json.decode(OpenAIChat(strict).encode(request).body)
@@ -69,7 +69,7 @@ def test_a_history_that_another_provider_has_encoded_is_checked() -> None:
 
 
 def test_a_message_after_an_encoded_history_is_checked() -> None:
-    codec, history = OpenAIChat(PRESETS["vllm"].quirks), Transcript([assistant("a"), user("b")])
+    codec, history = OpenAIChat(PRESETS["vllm"].profile), Transcript([assistant("a"), user("b")])
     request = ModelRequest(model="m", messages=history)
     codec.encode(request)
     history.append(user("c"))

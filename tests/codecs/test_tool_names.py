@@ -30,7 +30,7 @@ from holdfast.core.messages import (
 from holdfast.core.model_request import ModelRequest, ToolSpec
 from holdfast.core.transcript import Transcript
 from holdfast.testing.emulator import EmulatedRequest
-from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire
+from holdfast.testing.emulator.wires.emulator_wire import WIRES, get_wire
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 
@@ -84,7 +84,7 @@ ARGUMENTS = st.one_of(
 
 
 def codec(wire: str) -> Codec:
-    """The codec of a wire, without quirks."""
+    """The codec of a wire, without profile."""
     kinds: dict[str, type[Any]] = {
         "anthropic": AnthropicCodec,
         "gemini": Gemini,

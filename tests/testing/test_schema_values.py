@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
-from holdfast.testing.emulator.schema_values import make_value
+from holdfast.testing.emulator.script_file import make_value
 
 
 class Colour(Enum):

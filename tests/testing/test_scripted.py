@@ -68,3 +68,15 @@ def test_an_empty_list_of_calls_is_refused() -> None:
         ConfigurationError, match=r"script\[0\]: must be a list that is not empty, got \(\)$"
     ):
         ScriptedModel(*empty)
+
+
+@pytest.mark.parametrize("text", ["Hello", "Hello there,  Ana.\n\n  - one\n", " a ", "  "])
+async def test_the_streamed_words_add_up_to_the_text(text: str) -> None:
+    async with Agent(ScriptedModel(text)).stream("Hi") as run:
+        shown = [piece async for piece in run.text(live=True)]
+    assert "".join(shown) == run.result.text == text
+
+
+async def test_a_scripted_text_is_streamed_word_by_word() -> None:
+    async with Agent(ScriptedModel("one two three")).stream("Hi") as run:
+        assert [piece async for piece in run.text(live=True)] == ["one", " two", " three"]

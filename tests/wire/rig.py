@@ -9,9 +9,9 @@ from holdfast import Agent, tool
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import ToolResult
-from holdfast.core.notices import AttemptAbandoned, AttemptStarted
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted, ReplyReplaced
 from holdfast.core.turn_history import WITHHELD_TEXT
-from holdfast.models.refusals import STREAM_REFUSALS
+from holdfast.models.refusals import REFUSALS, STREAM
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.runtime.result import Result
 from holdfast.testing import FakeClock
@@ -84,7 +84,7 @@ def agent_for(
 def want_whole_replies(agent: Agent[Any]) -> None:
     """Let the agent send requests that are not streamed, as to an endpoint that refused to stream."""
     model = agent._engine.plan.model
-    STREAM_REFUSALS.remember(model.account, model.model)
+    REFUSALS.learn(model.account, model.model, {STREAM: ""})
 
 
 async def turn(agent: Agent[Any], mode: str, seen: Seen | None = None, **more: Any) -> Result[Any]:
@@ -98,7 +98,7 @@ async def turn(agent: Agent[Any], mode: str, seen: Seen | None = None, **more: A
             match item:
                 case AttemptStarted():
                     kept, fresh = kept + fresh, ""
-                case AttemptAbandoned():
+                case AttemptAbandoned() | ReplyReplaced():
                     fresh = ""
                 case TextDelta(text=text):
                     fresh += text

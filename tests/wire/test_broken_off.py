@@ -50,6 +50,7 @@ MODELS = {
     "vllm": "vllm:any",
 }
 WIRES = {"anthropic": "anthropic"}
+RULES = {"anthropic": "openai"}  # which are of the other wire
 ON = Resilience(continue_streams=True)
 PASSING: tuple[Fault, ...] = (
     *(DropAfter(chunk) for chunk in range(2, 9)),
@@ -138,7 +139,7 @@ async def watched(agent: Agent[Any], screen: Screen | None = None) -> tuple[Any,
 
 
 async def chunks_of(provider: str) -> int:
-    async with Emulator(storyteller) as emulator:
+    async with Emulator(storyteller, dress=RULES.get(provider, provider)) as emulator:
         await watched(agent_for(emulator, provider))
         return emulator.requests[0].chunks
 
@@ -149,7 +150,12 @@ async def test_a_drop_at_each_chunk_costs_no_word_and_repeats_none(provider: str
     total = await chunks_of(provider)
     for chunk in range(total):
         for reset in (True, False):
-            async with Emulator(storyteller, faults=[DropAfter(chunk, reset=reset)]) as emulator:
+            broken = Emulator(
+                storyteller,
+                faults=[DropAfter(chunk, reset=reset)],
+                dress=RULES.get(provider, provider),
+            )
+            async with broken as emulator:
                 result, screen = await watched(agent_for(emulator, provider))
             assert result.output == STORY
             assert screen.text == STORY
@@ -403,4 +409,4 @@ def test_the_setting_is_described_and_checked() -> None:
         Resilience(continue_streams="yes")  # type: ignore[arg-type]
     shown = Agent("anthropic:claude-sonnet-4-5", api_key="k", resilience=ON).describe()
     assert "continue_streams=True" in shown
-    assert PRESETS["anthropic"].quirks.prefill
+    assert PRESETS["anthropic"].profile.prefill

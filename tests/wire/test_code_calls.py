@@ -10,7 +10,7 @@ from tests.wire.rig import MODES, agent_for, turn
 from holdfast import Middleware, ModelSettings, tool
 from holdfast.middleware import BeforeIteration, CallTools
 from holdfast.testing.emulator import EmulatedRequest, Emulator, call
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("mode", MODES)]
 

@@ -31,7 +31,7 @@ from holdfast.testing.emulator import (
     ReusedToolIds,
 )
 from holdfast.testing.emulator.faults import FaultEntry
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
 from holdfast.transport.http import HttpTransport
 
 PAIRS = tuple(permutations(WIRES, 2))
@@ -53,6 +53,7 @@ def fails_to_answer(fault: Fault) -> object:
     return script
 
 
+# More than 40 cases: two wires and a fault are a conversation of their own over HTTP.
 @both_modes
 @every_pair
 @pytest.mark.parametrize("fault", [ErrorResponse("bad_key"), ResetBeforeHeaders()])

@@ -13,9 +13,9 @@ from holdfast.core.deltas import HostedToolFinished, HostedToolStarted
 from holdfast.core.messages import FinishReason, Message, Opaque, Reply, Text
 from holdfast.core.notices import AttemptAbandoned, ToolStarted
 from holdfast.errors import HoldfastError
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from holdfast.models import CodeExecution, WebSearch, find_citations, find_hosted_calls
-from holdfast.runtime.sessions.summary import render_conversation
+from holdfast.runtime.sessions.agent_sessions import render_conversation
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import (
     DropAfter,

@@ -13,7 +13,9 @@ import pytest
 from msgspec.structs import replace
 from tests.wire.rig import HASTY, MODES, PATIENT, forecaster, outcome
 
+from holdfast import Agent, ProviderError, RetryOptions
 from holdfast.core.messages import FinishReason, Reasoning, Refusal, Reply, Text
+from holdfast.testing import Emulator, FakeClock
 from holdfast.testing.emulator import (
     CloseBeforeHeaders,
     CutToolArguments,
@@ -30,6 +32,7 @@ from holdfast.testing.emulator import (
     NoTerminator,
     OddJson,
     Pace,
+    RepeatedArguments,
     ResetAfterHeaders,
     ResetBeforeHeaders,
     ReusedToolIds,
@@ -40,7 +43,7 @@ from holdfast.testing.emulator import (
     chaos,
 )
 from holdfast.testing.emulator.script import ReplyLike, as_reply
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
 
 INTACT, RETRIED, TOLD, WITHHELD = "intact", "retried", "told", "withheld"
 CELLS = tuple(product(WIRES, MODES))
@@ -121,6 +124,8 @@ TABLE: dict[str, Row] = {
     "no choices": both(EmptyChoices(), RETRIED, "empty_response"),
     "the same id for every call": both(ReusedToolIds(), INTACT),
     "cut arguments": both(CutToolArguments(), TOLD),
+    "cumulative arguments": both(RepeatedArguments(), INTACT),
+    "arguments once more": both(RepeatedArguments("again"), INTACT),
     # Errors inside a reply that began as a success.
     "overload as the first event": both(ErrorEvent(0, "overloaded"), RETRIED, "transient"),
     "an error between the events": both(
@@ -167,6 +172,7 @@ async def gathered(faults: Any, **settings: Any) -> dict[tuple[str, str], str]:
     return dict(zip(CELLS, await asyncio.gather(*runs), strict=True))
 
 
+# More than 40 cases: a fault is a conversation over HTTP on every wire.
 @pytest.mark.parametrize("name", TABLE)
 async def test_a_fault_in_a_reply_that_calls_tools(name: str) -> None:
     row = TABLE[name]
@@ -174,6 +180,7 @@ async def test_a_fault_in_a_reply_that_calls_tools(name: str) -> None:
     assert got == {cell: expected(name, *cell) for cell in CELLS}
 
 
+# More than 40 cases: as above.
 @pytest.mark.parametrize("name", TABLE)
 async def test_a_fault_in_the_answer(name: str) -> None:
     row = TABLE[name]
@@ -235,3 +242,24 @@ async def test_whatever_goes_wrong_on_the_way_the_answer_is_the_same(
     for _ in range(5):
         got = await outcome(wire, mode, faults, retries=8)
         assert got in (INTACT, RETRIED)
+
+
+BODY = {"error": {"message": "no", "type": "invalid_request_error", "code": "invalid_api_key"}}
+
+
+async def test_the_type_of_an_error_is_kept_beside_its_code() -> None:
+    async with Emulator(["never"], faults=[HttpStatus(401, body=BODY)]) as provider:
+        agent = Agent(
+            "openai:demo",
+            base_url=provider.base_url,
+            api_key="k",
+            retry=RetryOptions(include_provider_details=True),
+            clock=FakeClock(),
+        )
+        try:
+            await agent.run("go")
+        except ProviderError as error:
+            info, text = error.info, str(error)
+    assert info is not None
+    assert (info.code, info.type) == ("invalid_api_key", "invalid_request_error")
+    assert "code invalid_api_key, type invalid_request_error" in text

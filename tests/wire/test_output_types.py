@@ -22,7 +22,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import EmulatedRequest, Emulator
 from holdfast.testing.emulator.script import ReplyLike
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 
@@ -118,6 +118,7 @@ def write(request: EmulatedRequest, value: Any, kind: Any) -> ReplyLike:
     return reply
 
 
+# More than 40 cases: a type and a wire are a conversation of their own over HTTP.
 @every_wire
 @pytest.mark.parametrize(
     ("kind", "written", "value"), KINDS, ids=[name_of(one[0]) for one in KINDS]

@@ -13,7 +13,7 @@ from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.core.turn_history import WITHHELD_TEXT
 from holdfast.testing.emulator import EmulatedRequest, Emulator, ErrorResponse
 from holdfast.testing.emulator.faults import Fault
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("mode", MODES)]
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("m
     [
         ("browser/tabs.open", '{"url": "x"}'),
         ("browser.tabs.open", '{"url": "x"}'),
-        ("weather", '{"city": "Porto"}{"city": "Porto"}'),
+        ("weather", '{"city": "Porto"}{"city": "Lima"}'),
         ("a" * 130, "{}"),
     ],
 )

@@ -20,7 +20,9 @@ from holdfast import (
     tool,
 )
 from holdfast.core.messages import FinishReason, Reply, Text
+from holdfast.core.notices import AttemptStarted, OutputModeChanged, RetryScheduled
 from holdfast.errors import TruncatedOutputError
+from holdfast.event_log import DisplayFold, NoticeShown
 from holdfast.models.resolve import ModelAt
 from holdfast.testing import FakeClock
 from holdfast.testing.emulator import (
@@ -32,7 +34,7 @@ from holdfast.testing.emulator import (
     call,
 )
 from holdfast.testing.emulator.script import Replies, ReplyLike
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 every_way = pytest.mark.parametrize("way", ["native", "tool", "prompt"])
@@ -233,6 +235,58 @@ async def test_a_refusal_of_the_schema_names_another_way(wire: str) -> None:
         assert len(emulator.requests) == 1
     assert caught.value.info.status == 400
     assert caught.value.info.category is ErrorCategory.CLIENT_ERROR
+
+
+@dataclass
+class Journey:
+    city: str
+    nights: int
+
+
+@every_wire
+@both_modes
+async def test_a_refused_mode_is_left_once_and_not_tried_again(wire: str, mode: str) -> None:
+    seen: list[str] = []
+
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
+        seen.append(way_of(request))
+        return said(request, {"city": "Porto", "nights": 2})
+
+    faults = [HttpStatus(400, body=REFUSALS[wire]), None]
+    async with Emulator(choose_reply, faults=faults) as emulator:
+        agent = agent_for(wire, emulator, Journey)
+        async with agent.stream("Plan a trip.") as run:
+            items = [item async for item in run]
+        assert run.result.output == Journey("Porto", 2)
+        assert [request.problem for request in emulator.requests] == ["", ""]
+        (changed,) = [item for item in items if isinstance(item, OutputModeChanged)]
+        assert (changed.attempt, changed.before, changed.after) == (1, "native", "tool")
+        assert changed.target == MODELS[wire]
+        assert changed.error.status == 400
+        assert not changed.error.private
+        fold = DisplayFold("s")
+        shown = [one for item in items for one in fold.feed_run(item)]
+        (notice,) = [one for one in shown if isinstance(one, NoticeShown)]
+        assert notice.name == "output_mode_changed"
+        assert notice.fields["after"] == "tool"
+        assert sum(isinstance(item, AttemptStarted) for item in items) == 1
+        assert not any(isinstance(item, RetryScheduled) for item in items)
+        result, _ = await answer(agent_for(wire, emulator, Journey), mode)
+        assert result.output == Journey("Porto", 2)
+        assert len(emulator.requests) == 3
+    assert seen == ["tool", "tool"]
+
+
+async def test_an_endpoint_that_refuses_tools_too_is_asked_twice_and_no_more() -> None:
+    @dataclass
+    class Voyage:
+        city: str
+
+    both = HttpStatus(400, body={"error": {**OPENAI, "message": "no schema, no tools"}})
+    async with Emulator(["never"], faults=[both] * 3) as emulator:
+        with pytest.raises(ProviderError, match='mode="prompt"'):
+            await agent_for("openai_chat", emulator, Voyage).run("go")
+        assert len(emulator.requests) == 2
 
 
 async def test_a_refusal_of_a_forced_tool_names_words() -> None:

@@ -14,8 +14,8 @@ from holdfast import tool
 from holdfast.core.messages import Message, Opaque, Reasoning, ToolResult
 from holdfast.testing.emulator import EmulatedRequest, Emulator, ReusedToolIds, call, thinking
 from holdfast.testing.emulator.script import ReplyLike
-from holdfast.testing.emulator.wires.signatures import sign_text
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
+from holdfast.testing.emulator.wires.history_parts import sign_text
 
 pytestmark = [pytest.mark.parametrize("wire", WIRES), pytest.mark.parametrize("mode", MODES)]
 

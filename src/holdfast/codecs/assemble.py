@@ -1,18 +1,22 @@
-"""Builds one reply from its deltas, streamed or not.
+"""Builds one reply from its deltas, streamed or not, and measures it while it is read.
 
-`codecs.reply_checks` decides whether the reply is accepted. This module never repairs arguments,
-and the work for one delta never grows with the length of the reply.
+`codecs.reply_checks` decides whether the reply is accepted. This module never repairs arguments; it only
+drops repetitions that `codecs.call_arguments` proves. The work for one delta never grows with the
+length of the reply. Measuring does, so it is not done
+for each delta: a reply cannot grow faster than its body, and the next measurement is due when the
+body could have reached a limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.codecs.call_arguments import drop_repetitions, grows_by_repeating
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.reply_checks import Evidence, classify_reply, error_for_reply
-from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     CharactersReplaced,
     Delta,
@@ -32,7 +36,8 @@ from holdfast.core.deltas import (
     ToolCallDelta,
     UsageReceived,
 )
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ReplyTooLargeError
+from holdfast.core.limits import ReplyLimits
 from holdfast.core.messages import (
     Extra,
     FinishReason,
@@ -46,6 +51,16 @@ from holdfast.core.messages import (
     ToolCall,
     Usage,
 )
+
+_SMALLEST_CALL = 16
+"""No wire describes a call in fewer bytes."""
+
+_GROWTH = 3
+"""A byte that is not UTF-8 becomes U+FFFD, which has three."""
+
+_STEP = 128 * 1024
+"""The fewest bytes between two checks, because a check costs more than small replies themselves."""
+_NEVER = 1 << 62
 
 
 class AssembledReply(Struct, frozen=True):
@@ -71,6 +86,17 @@ class _CallParts(Struct):
     id: str = ""
     name: str = ""
     extra: Extra | None = None
+    measured: int = 0
+    size: int = 0
+
+    def measure(self) -> int:
+        """Return the bytes of the arguments. Pieces that may be repetitions are not joined: they are the proof."""
+        if grows_by_repeating(self.pieces, self.measured):
+            self.size += sum(map(_count_bytes, self.pieces[self.measured :]))
+        else:
+            self.size = _join_pieces(self.pieces)
+        self.measured = len(self.pieces)
+        return self.size
 
 
 class _RefusalParts(Struct):
@@ -89,12 +115,17 @@ class Assembler:
     in between, the text starts a new part, so that the parts stay in the order of the model.
 
     Args:
-        quirks: how this provider marks the end of a reply.
+        profile: how this provider marks the end of a reply.
         wire: the codec's name; it is stored on parts that hold data of that wire.
         partial: the part of the same reply that earlier attempts received; this attempt continues it.
 
+    Attributes:
+        has_dropped: whether arguments of a call were repeated, as far as `finish` has found.
+        rewritten_tools: the tools whose arguments a decoder has rewritten, piece by piece; their
+            repetitions are no longer equal, so they are not looked for.
+
     >>> from holdfast.core.deltas import ReplyFinished, StreamEnded
-    >>> assembler = Assembler(Quirks())
+    >>> assembler = Assembler(EndpointProfile())
     >>> for delta in (TextDelta("Hel"), TextDelta("lo"), ReplyFinished(FinishReason.STOP), StreamEnded()):
     ...     assembler.feed(delta)
     >>> assembler.finish().reply.text
@@ -110,7 +141,7 @@ class Assembler:
         "_open_kind",
         "_partial",
         "_parts",
-        "_quirks",
+        "_profile",
         "_start",
         "_text",
         "_text_at",
@@ -118,10 +149,14 @@ class Assembler:
         "_thoughts",
         "_usage",
         "_wire",
+        "has_dropped",
+        "rewritten_tools",
     )  # fmt: skip
 
-    def __init__(self, quirks: Quirks, wire: str = "", partial: Reply | None = None) -> None:
-        self._quirks = quirks
+    def __init__(
+        self, profile: EndpointProfile, wire: str = "", partial: Reply | None = None
+    ) -> None:
+        self._profile = profile
         self._wire = wire or None
         self._parts: list[_TextParts | _ReasoningParts | _CallParts | _RefusalParts | Part] = []
         # The parts of the current kind, by index. It is cleared when a part of another kind begins.
@@ -139,6 +174,8 @@ class Assembler:
         self._content_since_finish = False
         self._hosted_calls = 0
         self._partial = partial
+        self.has_dropped = False
+        self.rewritten_tools: Container[str] = ()
         if partial is not None:
             self._take_text(TextDelta(partial.text))
 
@@ -148,11 +185,13 @@ class Assembler:
 
     def feed_all(self, deltas: Iterable[Delta]) -> None:
         """Take several deltas, as `feed` does with one."""
+        append, text_at = self._text.append, self._text_at
         for delta in deltas:
-            if type(delta) is TextDelta and delta.index == self._text_at:
-                self._text.append(delta.text)
+            if type(delta) is TextDelta and delta.index == text_at:
+                append(delta.text)
             else:
                 _TAKES[type(delta)](self, delta)
+                append, text_at = self._text.append, self._text_at
 
     @property
     def has_visible_parts(self) -> bool:
@@ -178,7 +217,7 @@ class Assembler:
     def is_complete(self) -> bool:
         """Whether the reply is complete even if the body ends here. Only token counts may be missing."""
         evidence = self._evidence_so_far()
-        return evidence.ended or (evidence.is_last and evidence.finish_is_valid(self._quirks))
+        return evidence.ended or (evidence.is_last and evidence.finish_is_valid(self._profile))
 
     def measure(self) -> tuple[int, int, int]:
         """Return the bytes of text, the bytes of arguments and the number of calls so far.
@@ -188,7 +227,7 @@ class Assembler:
         text = arguments = 0
         for at, part in enumerate(self._parts):
             if isinstance(part, _CallParts):
-                arguments += _join_pieces(part.pieces)
+                arguments += part.measure()
             elif isinstance(part, _TextParts | _ReasoningParts | _RefusalParts):
                 # The text of earlier attempts stays a piece of its own.
                 first = 1 if self._partial is not None and at == 0 else 0
@@ -198,7 +237,10 @@ class Assembler:
     def finish(self) -> AssembledReply:
         """Return the reply so far, with its kind. It can be called at any time and more than once."""
         parts = self._build_parts()
-        kind = classify_reply(self._own_parts(parts), self._evidence_so_far(), self._quirks)
+        kind = classify_reply(self._own_parts(parts), self._evidence_so_far(), self._profile)
+        if kind in _MENDABLE and self._calls and self._drop_repetitions(parts):
+            parts = self._build_parts()
+            kind = classify_reply(self._own_parts(parts), self._evidence_so_far(), self._profile)
         is_accepted = kind in _ACCEPTED
         if is_accepted and self._calls:
             parts = tuple([_fill_empty_arguments(part) for part in parts])
@@ -226,6 +268,19 @@ class Assembler:
         # Every delta sets this flag, and an attribute of this object is cheaper than one of Evidence.
         self._evidence.content_since_finish = self._content_since_finish
         return self._evidence
+
+    def _drop_repetitions(self, parts: tuple[Part, ...]) -> bool:
+        """Drop the repetitions in the arguments of calls; returns whether there were any."""
+        dropped = False
+        for built, part in zip(parts, self._parts, strict=True):
+            if isinstance(built, ToolCall) and isinstance(part, _CallParts):
+                if built.name in self.rewritten_tools or not built.arguments.strip():
+                    continue
+                if (arguments := drop_repetitions(part.pieces)) is not None:
+                    part.pieces = [arguments]
+                    part.measured = part.size = 0
+                    dropped = self.has_dropped = True
+        return dropped
 
     def _own_parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts of this attempt only. Earlier text does not prove that the rest is complete."""
@@ -275,7 +330,7 @@ class Assembler:
         self._start = ReplyStarted(start.id or delta.id, delta.model or start.model)
 
     def _take_nothing(self, delta: CharactersReplaced | HostedToolFinished) -> None:
-        """Ignore the delta: what it tells is in other deltas too."""
+        """Ignore the delta: its content is in other deltas too."""
 
     def _count_hosted_call(self, delta: HostedToolStarted) -> None:  # noqa: ARG002 - its part follows
         self._hosted_calls += 1
@@ -367,11 +422,15 @@ def _join_pieces(pieces: list[str], first: int = 0) -> int:
     """Join the pieces from `first` on, in the same list, and return the bytes of all."""
     if len(pieces) > first + 1:
         pieces[first:] = ["".join(pieces[first:])]
-    size = 0
-    for piece in pieces:
-        size += len(piece) if piece.isascii() else len(piece.encode())
-    return size
+    return sum(map(_count_bytes, pieces))
 
+
+def _count_bytes(piece: str) -> int:
+    return len(piece) if piece.isascii() else len(piece.encode())
+
+
+_MENDABLE = (ReplyKind.MALFORMED_CALL, ReplyKind.UNTERMINATED)
+"""The kinds of a reply whose calls may have repeated arguments."""
 
 _ACCEPTED = (ReplyKind.COMPLETE, ReplyKind.PAUSED, ReplyKind.MALFORMED_CALL)
 
@@ -401,3 +460,75 @@ _TAKES: dict[type[Delta], Callable[..., None]] = {
     NoChoices: Assembler._take_evidence,
     EndMissing: Assembler._take_evidence,
 }
+
+
+class ReplyMeter:
+    """Measures one reply.
+
+    Args:
+        limits: the limits of the reply.
+        safe_size: the result of `find_safe_size` for the limits.
+        assembler: builds the reply.
+    """
+
+    __slots__ = ("_assembler", "_due", "_limits", "_received", "_safe_size")
+
+    def __init__(self, limits: ReplyLimits, safe_size: int, assembler: Assembler) -> None:
+        self._limits = limits
+        self._safe_size = safe_size
+        self._assembler = assembler
+        self._received = 0
+        self._due = max(safe_size, _STEP)
+
+    def note_bytes(self, count: int) -> None:
+        """Add the size of a piece of the body.
+
+        Raises:
+            ReplyTooLargeError: the reply exceeds a limit.
+        """
+        self._received += count
+        if self._received >= self._due:
+            self._check()
+
+    def check_end(self) -> None:
+        """Check the complete reply.
+
+        Raises:
+            ReplyTooLargeError: the reply exceeds a limit.
+        """
+        if self._received >= self._safe_size:
+            self._check()
+
+    def _check(self) -> None:
+        text, arguments, calls = self._assembler.measure()
+        limits = self._limits
+        _check_limit("body", "bytes", self._received, limits.body)
+        _check_limit("text", "bytes of text", text, limits.text)
+        _check_limit("arguments", "bytes of arguments", arguments, limits.arguments)
+        _check_limit("calls", "tool calls", calls, limits.calls)
+        growth = _smallest_growth(limits, self._received, text, arguments, calls)
+        self._due = self._received + max(growth, _STEP)
+
+
+def find_safe_size(limits: ReplyLimits) -> int:
+    """Return a size of the body; a reply with a smaller body cannot exceed a limit."""
+    return _smallest_growth(limits, 0, 0, 0, 0)
+
+
+def _smallest_growth(
+    limits: ReplyLimits, received: int, text: int, arguments: int, calls: int
+) -> int:
+    """Return how many bytes the body must grow before the reply can exceed a limit."""
+    left = [_NEVER if limits.body is None else limits.body - received]
+    for limit, size in ((limits.text, text), (limits.arguments, arguments)):
+        left += [] if limit is None else [(limit - size) // _GROWTH]
+    left += [] if limits.calls is None else [(limits.calls - calls) * _SMALLEST_CALL]
+    return max(min(left), 1)
+
+
+def _check_limit(name: str, unit: str, size: int, limit: int | None) -> None:
+    if limit is not None and size > limit:
+        code = f"reply_limits.{name}"
+        message = f"The reply has more than {limit} {unit}, the limit of {code}"
+        info = ErrorInfo(category=ErrorCategory.TRUNCATED, safe=message, code=code)
+        raise ReplyTooLargeError(message, info=info)

@@ -119,7 +119,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
 
 
 class _BodyFindings:
-    """What was found in a body so far."""
+    """The findings in a body so far."""
 
     def __init__(self) -> None:
         self.words: list[str] = []

@@ -9,11 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from holdfast.codecs.body_reader import BodyReader
+from holdfast.codecs.body_reader import BodyReader, PairJoiner
 from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.error_body import holds_message, unwrap_error_array
 from holdfast.codecs.json_text import UNREADABLE, json_kind
-from holdfast.codecs.split_pairs import PairJoiner
 from holdfast.codecs.sse import LARGEST_EVENT, SseEvent
 from holdfast.core.deltas import CharactersReplaced, Delta, EndMissing, NotAReply
 
@@ -38,7 +37,7 @@ class EventReader(Protocol):
         ...
 
     def close(self, out: list[Delta]) -> None:
-        """End the reply, and add the deltas of what was collected."""
+        """End the reply, and add the collected deltas."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a reply shows of the tools that the provider ran: its calls, their results, and citations.
+"""The tools that the provider ran, as a reply shows them: its calls, their results, and citations.
 
 The blocks of these calls stay in the history as `Opaque` parts, so that their wire gets them back
 unchanged. The functions here read them in neutral form. They never raise on any block, and never
@@ -7,16 +7,15 @@ change a message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.codecs.anthropic import hosted as anthropic
-from holdfast.codecs.citation import Citation
+from holdfast.codecs.citation import Citation, first_string, objects_in, position_in
 from holdfast.codecs.gemini import hosted as gemini
 from holdfast.codecs.gemini.vocabulary import METADATA
-from holdfast.codecs.openai_chat import url_citations as openai_chat
 from holdfast.codecs.openai_responses import hosted as openai_responses
 from holdfast.core.deltas import HostedToolFinished, HostedToolStarted
 from holdfast.core.messages import Message, Opaque, Part, Text
@@ -28,8 +27,8 @@ class HostedCall(Struct, frozen=True, kw_only=True):
     Args:
         name: the tool: "web_search", "web_fetch", "code_execution", "file_search",
             "image_generation", or the provider's own name of another tool.
-        arguments: what the model asked for, as JSON text; "" if the provider does not tell it.
-        result: what came out, as text: the addresses of pages, the output of code.
+        arguments: the arguments of the model, as JSON text; "" if the provider does not send them.
+        result: the result, as text: the addresses of pages, the output of code.
         is_error: the tool failed; `result` says why.
         finished: the reply holds the result.
         id: the provider's id of the call, or "".
@@ -70,7 +69,7 @@ def find_hosted_calls(messages: Message | Iterable[Message]) -> tuple[HostedCall
         for part in message.parts:
             notices = read_hosted_part(part)
             if isinstance(part, Opaque) and part.wire == METADATA:
-                # Some models also tell these calls in parts of their own.
+                # Some models also send these calls in parts of their own.
                 shown = {call.name for call in calls[first:]}
                 notices = [one for one in notices if one.name not in shown]
             for notice in notices:
@@ -80,7 +79,7 @@ def find_hosted_calls(messages: Message | Iterable[Message]) -> tuple[HostedCall
 
 
 def read_hosted_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
-    """Return what one part shows of the provider's tools: the begin of a call, its result, or both."""
+    """Return the part's notices of the provider's tools: the begin of a call, its result, or both."""
     return [notice for read in _READ for notice in read(part)]
 
 
@@ -98,9 +97,32 @@ def find_citations(message: Message) -> tuple[Citation, ...]:
     return (
         *anthropic.read_citations(message),
         *openai_responses.read_citations(message),
-        *openai_chat.read_citations(message),
+        *_read_url_citations(message),
         *gemini.read_citations(message),
     )
+
+
+def _read_url_citations(message: Message) -> Iterator[Citation]:
+    """Return the sources that a reply of Chat Completions cites, from the annotations of its texts.
+
+    Source: OpenAI's reference of chat completions (`url_citation`), and OpenRouter's page on web search.
+    """
+    start = 0
+    for part in message.parts:
+        if not isinstance(part, Text):
+            continue
+        length = len(part.text)
+        for note in objects_in((part.extra or {}).get("annotations")):
+            cited = note.get("url_citation")
+            if isinstance(cited, dict):
+                yield Citation(
+                    url=first_string(cited, "url"),
+                    title=first_string(cited, "title"),
+                    cited_text=first_string(cited, "content"),
+                    start=start + position_in(cited.get("start_index"), length, 0),
+                    end=start + position_in(cited.get("end_index"), length, length),
+                )
+        start += length
 
 
 def _add_notice(
@@ -113,7 +135,7 @@ def _add_notice(
 
     Args:
         calls: the calls so far.
-        notice: what a part shows.
+        notice: the notice of a part.
         first: the index of the first call of its message.
         start: the number of characters of text before the part.
     """

@@ -1,8 +1,9 @@
-"""Checks that every tool call in a history has a result and the reverse, and replaces unsafe ids.
+"""Checks that every tool call in a history has a result and the reverse, and arranges both as servers need them.
 
 Servers reject a history with a call without a result, or a result without a call. This module
 rejects it before it is sent. It also replaces ids that a wire does not accept (missing, repeated,
-or with special characters), by the same ids for every request. It changes nothing else.
+or with special characters), by the same ids for every request, and puts the results of one message's
+calls into one message, in the order and under the names of the calls. It changes nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.messages import Message, ToolCall, ToolResult
+from holdfast.core.messages import Message, Part, ToolCall, ToolResult
 from holdfast.core.transcript import Transcript
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,256}")
@@ -78,10 +79,11 @@ def check_new_pairs(
 
     Only the later messages are checked in full, so that an iteration of a long run stays cheap.
     """
-    start, plain = check_tail_pairs(messages, known_count, accepts_id)
+    tail, plain = check_tail_pairs(messages, known_count, accepts_id)
+    start = len(messages) - len(tail)
     if not (start and plain):
         return plain
-    fresh = frozenset(call.id for message in messages[start:] for call in message.calls)
+    fresh = frozenset(call.id for message in tail for call in message.calls)
     if not fresh:
         return True
     if isinstance(messages, Transcript):
@@ -98,32 +100,90 @@ def check_tail_pairs(
     messages: Sequence[Message],
     known_count: int,
     accepts_id: Callable[[ToolCall], bool] = has_plain_id,
-) -> tuple[int, bool]:
+) -> tuple[Sequence[Message], bool]:
     """Check the calls and results that come after the first `known_count` messages.
 
     Returns:
-        The index of the first message that was checked, and whether the ids from there on can stay.
+        The messages that were checked, and whether the ids in them can stay.
     """
-    start = _find_start(messages, min(known_count, len(messages)))
+    tail = find_tail(messages, known_count)
     try:
-        return start, check_pairs(messages[start:], accepts_id)
+        return tail, check_pairs(tail, accepts_id)
     except ConfigurationError:
         # The check runs again from the beginning, so that the error names the right index.
         check_pairs(messages, accepts_id)
         raise
 
 
-def _find_start(messages: Sequence[Message], known_count: int) -> int:
-    """Return `known_count`, or the index of an earlier message whose calls may lack results."""
+def find_tail(messages: Sequence[Message], known_count: int) -> Sequence[Message]:
+    """Return the messages after the first `known_count`, from an earlier one on whose calls may lack results."""
     if known_count < 1:
-        return 0
+        return messages[0:]
+    known_count = min(known_count, len(messages))
     at, results = known_count - 1, 0
     message = messages[at]
     while at > 0 and message.role == "tool":
         results += len(message.parts)
         at -= 1
         message = messages[at]
-    return known_count if len(message.calls) == results else at
+    return messages[known_count if len(message.calls) == results else at :]
+
+
+def arrange_results(messages: Sequence[Message], tail: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages with the results of each message's calls in one message, in the order of the calls.
+
+    Histories of a machine are so already. One that a program gives may have results in several messages,
+    which most servers refuse, in another order, or under another name.
+
+    Args:
+        messages: the history, which must have passed `check_pairs`.
+        tail: those at its end that are not known to be arranged (see `find_tail`).
+
+    Returns:
+        The same object if nothing is to be changed.
+    """
+    before = None
+    for message in tail:
+        if message.role == "tool" and not _are_in_order(before, message):
+            break
+        before = message
+    else:
+        return messages
+    arranged: list[Message] = []
+    answers: list[Part] = []
+    for message in messages:
+        if message.role == "tool":
+            answers += message.parts
+            continue
+        if answers:
+            arranged.append(_order_results(arranged[-1].calls, answers))
+            answers = []
+        arranged.append(message)
+    return [*arranged, _order_results(arranged[-1].calls, answers)] if answers else arranged
+
+
+def _are_in_order(before: Message | None, answers: Message) -> bool:
+    """Whether a message holds the results of all calls of the message before it, in their order."""
+    results = iter(answers.parts)
+    for part in before.parts if before is not None else ():
+        if isinstance(part, ToolCall):
+            result = next(results, None)
+            if not isinstance(result, ToolResult) or result.call_id != part.id:
+                return False
+            if result.name != part.name:
+                return False
+    return next(results, None) is None
+
+
+def _order_results(calls: Sequence[ToolCall], answers: list[Part]) -> Message:
+    results = [part for part in answers if isinstance(part, ToolResult)]
+    others = [part for part in answers if not isinstance(part, ToolResult)]
+    ordered: list[Part] = []
+    for call in calls:
+        result = next(result for result in results if result.call_id == call.id)
+        results.remove(result)
+        ordered.append(result if result.name == call.name else replace(result, name=call.name))
+    return Message("tool", (*ordered, *others))
 
 
 def replace_unsafe_ids(
@@ -142,7 +202,7 @@ def replace_unsafe_ids(
             waiting = [(call.id, _make_unique_id(call, used, accepts_id)) for call in message.calls]
             names = iter(waiting)
             parts = tuple(
-                replace(part, id=next(names)[1]) if isinstance(part, ToolCall) else part
+                _rename_call(part, next(names)[1]) if isinstance(part, ToolCall) else part
                 for part in message.parts
             )
             safe.append(Message(message.role, parts))
@@ -151,6 +211,14 @@ def replace_unsafe_ids(
         else:
             safe.append(message)
     return safe
+
+
+def _rename_call(call: ToolCall, call_id: str) -> ToolCall:
+    if call.id == call_id:
+        return call
+    # The id of the vendor's item would stand for the call with the other id.
+    extra = {name: value for name, value in (call.extra or {}).items() if name != "id"}
+    return replace(call, id=call_id, extra=extra or None)
 
 
 def _rename_results(message: Message, waiting: list[tuple[str, str]]) -> list[ToolResult]:

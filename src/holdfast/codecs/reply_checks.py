@@ -22,7 +22,7 @@ invalid until the next one comes. The end marker of the wire proves nothing by i
 it after their own connection failed. If the wire has an end marker and it is missing, the finish
 reason proves a call only if its arguments are a complete JSON object; the same holds for a marker
 after calls that followed a finish reason, and for an empty finish reason. Some providers end complete
-replies without a finish reason; such a provider (see `Quirks`) is trusted if there is content and
+replies without a finish reason; such a provider (see `EndpointProfile`) is trusted if there is content and
 every call can be parsed. So truncated text is never accepted as a reply, and a truncated call never
 runs.
 """
@@ -33,8 +33,9 @@ import re
 
 from msgspec import Struct
 
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.json_text import read_strict_json
-from holdfast.codecs.wire import RESPONSE_OBJECT, Quirks
+from holdfast.codecs.wire import RESPONSE_OBJECT
 from holdfast.core.deltas import (
     Delta,
     EndMissing,
@@ -84,7 +85,7 @@ _UNKNOWN = FinishReason.UNKNOWN
 
 
 class Evidence(Struct):
-    """What a body says about its end and its errors.
+    """The end and the errors of a body.
 
     Args:
         finish: the last finish reason.
@@ -128,14 +129,16 @@ class Evidence(Struct):
         else:
             raise TypeError(f"{type(delta).__name__} is content")
 
-    def finish_is_valid(self, quirks: Quirks) -> bool:
+    def finish_is_valid(self, profile: EndpointProfile) -> bool:
         """Whether a finish reason came, no content followed it, and the end marker came or is not needed."""
         if self.finish is None or self.content_since_finish:
             return False
-        return self.ended or quirks.ends_without_marker
+        return self.ended or profile.ends_without_marker
 
 
-def classify_reply(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> ReplyKind:
+def classify_reply(
+    parts: tuple[Part, ...], evidence: Evidence, profile: EndpointProfile
+) -> ReplyKind:
     """Return the kind of a reply, by the rules in the module's docstring."""
     finish = evidence.finish
     if evidence.error is not None or finish is _ERROR:
@@ -148,7 +151,7 @@ def classify_reply(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) 
         return ReplyKind.FILTERED
     if finish is _REFUSAL or Refusal in map(type, parts):
         return ReplyKind.REFUSED
-    if not _is_whole(parts, evidence, quirks):
+    if not _is_whole(parts, evidence, profile):
         return ReplyKind.UNTERMINATED
     if finish is _LENGTH:
         return ReplyKind.TRUNCATED
@@ -170,13 +173,13 @@ def _classify_content(parts: tuple[Part, ...]) -> ReplyKind:
     return ReplyKind.ONLY_REASONING if Reasoning in map(type, parts) else ReplyKind.EMPTY
 
 
-def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bool:
+def _is_whole(parts: tuple[Part, ...], evidence: Evidence, profile: EndpointProfile) -> bool:
     if evidence.whole:
         return True
     missing = evidence.end_missing
     if missing is not None and missing.inside_event:
         return False
-    valid = evidence.finish_is_valid(quirks)
+    valid = evidence.finish_is_valid(profile)
     is_empty = evidence.finish is _UNKNOWN and not evidence.raw_finish
     if valid and not is_empty and (missing is None or evidence.finish is _LENGTH):
         return True
@@ -190,7 +193,7 @@ def _is_whole(parts: tuple[Part, ...], evidence: Evidence, quirks: Quirks) -> bo
         return False
     if valid or (calls and evidence.ended and evidence.finish is not None):
         return True
-    never_finishes = quirks.ends_without_finish and evidence.finish is None
+    never_finishes = profile.ends_without_finish and evidence.finish is None
     return never_finishes and (evidence.ended or _classify_content(parts) is _COMPLETE)
 
 

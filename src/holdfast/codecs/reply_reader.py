@@ -1,4 +1,4 @@
-"""What the readers of all wires share: errors inside a body, and the counts of unknown objects.
+"""The part that the readers of all wires share: errors inside a body, and the counts of unknown objects.
 
 This module knows no field of any wire.
 """
@@ -56,7 +56,7 @@ class ReplyReader:
         out.append(ErrorReceived(self._classify(failure)))
 
     def _report_missing(self, expected: str, out: list[Delta]) -> None:
-        """Add what every body of this wire has, if this body had only unknown objects."""
+        """Add the deltas that every body of this wire has, if this body had only unknown objects."""
         if self._saw_unknown and not self._saw_known and not self._failed:
             self._failed = True
             out.append(NotAReply(expected, "missing"))

@@ -7,28 +7,44 @@ its bytes. This module knows only fields that several wires share.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from holdfast.codecs.schemas.rewriting import Rewritings
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.hosted_tools import UserLocation, missing_hosted_tool
-from holdfast.core.messages import Extra, Message
+from holdfast.core.messages import Extra, Message, user
 from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.core.transcript import Form, Transcript
 
+HeadParts: TypeAlias = tuple[bytes, Rewritings | None]
+"""The bytes of a head, and the changes in the reply that its schemas need."""
+
+EMPTY_MESSAGE = "(The message is empty.)"
+"""The text of a user message without content, on a wire that refuses one."""
+
+GO_ON = user("(Go on.)")
+"""The message after a reply that the model is to continue, on a wire that does not end with a reply."""
+
 _ENCODER = msgspec.json.Encoder()
 _CACHED_HEADS = 8
+_LONGEST_CACHE_KEY = 64
 _TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 
 class EncodedHead(Struct, frozen=True):
-    """The encoded head, and the request that it was made from."""
+    """The encoded head, and the request that it was made from.
+
+    `rewritings` are the changes in the reply that undo those of the schemas in the head, if there are any.
+    """
 
     request: ModelRequest
     system: tuple[str, ...]
     encoded: bytes
+    rewritings: Rewritings | None = None
 
     def fits_request(self, request: ModelRequest, system: tuple[str, ...]) -> bool:
         """Whether the head of that request has the same bytes."""
@@ -62,22 +78,22 @@ class HeadCache:
         self._settings = settings
 
     def get(
-        self, request: ModelRequest, system: tuple[str, ...], encode: Callable[[], bytes]
-    ) -> bytes:
-        """Return the bytes of this request's head, from the cache or from `encode`.
+        self, request: ModelRequest, system: tuple[str, ...], encode: Callable[[], HeadParts]
+    ) -> EncodedHead:
+        """Return this request's head, from the cache or from `encode`.
 
         Raises:
             ConfigurationError: the codec does not know a setting, or `encode` refuses the request.
         """
         for head in self._recent:
             if head.fits_request(request, system):
-                return head.encoded
+                return head
         if self._settings is not None:
             refuse_unknown_settings(request.settings, self._settings, self._wire)
         # The messages are removed, so that the cache does not keep a history in memory.
-        fresh = EncodedHead(replace(request, messages=(), prefill=""), system, encode())
+        fresh = EncodedHead(replace(request, messages=(), prefill=""), system, *encode())
         self._recent = (fresh, *self._recent[: _CACHED_HEADS - 1])
-        return fresh.encoded
+        return fresh
 
 
 def refuse_unknown_settings(settings: ModelSettings, known: frozenset[str], wire: str) -> None:
@@ -134,11 +150,17 @@ def count_encoded(messages: Sequence[Message], key: str) -> int:
 
 
 def encode_history(
-    messages: Sequence[Message], form: Form, head: bytes = b"", tail: bytes = b""
+    messages: Sequence[Message],
+    form: Form,
+    head: bytes = b"",
+    tail: bytes = b"",
+    *,
+    given: Sequence[Message] | None = None,
 ) -> bytes:
     """Return the encoded messages, separated by commas; a transcript caches them under `form.key`.
 
-    A history can be large, so `head` and `tail` are joined to it here, in one copy.
+    A history can be large, so `head` and `tail` are joined to it here, in one copy. `given` is the history
+    before messages of it were joined or added: an error names a message by its place there.
 
     Raises:
         ConfigurationError: the wire cannot express a message (the error names it), or there is no
@@ -148,7 +170,7 @@ def encode_history(
         history = messages if isinstance(messages, Transcript) else Transcript(messages)
         body = history.encode_messages(form, head, tail)
     except ConfigurationError:
-        for at, message in enumerate(messages[form.skip :], form.skip):
+        for at, message in enumerate((given or messages)[form.skip :], form.skip):
             try:
                 form.encode(message)
             except ConfigurationError as error:
@@ -190,7 +212,10 @@ def merge_extra(
 
 
 def cache_fields(settings: ModelSettings) -> dict[str, object]:
-    """Return the fields with which OpenAI's servers are told how long and where to cache a prefix.
+    """Return the fields that make OpenAI's servers cache a prefix: how long and where.
+
+    Raises:
+        ConfigurationError: the key is longer than the servers take.
 
     >>> cache_fields(ModelSettings(cache="1h", cache_key="trips"))
     {'prompt_cache_retention': '24h', 'prompt_cache_key': 'trips'}
@@ -200,6 +225,12 @@ def cache_fields(settings: ModelSettings) -> dict[str, object]:
     if isinstance(settings.cache, str):
         fields["prompt_cache_retention"] = retention[settings.cache]
     if settings.cache_key is not None:
+        if len(settings.cache_key) > _LONGEST_CACHE_KEY:
+            raise ConfigurationError(
+                "settings.cache_key",
+                f"must have at most {_LONGEST_CACHE_KEY} characters on OpenAI's wires",
+                fix="use a digest of it",
+            )
         fields["prompt_cache_key"] = settings.cache_key
     return fields
 

@@ -6,7 +6,7 @@ The sources, in order of precedence:
 2. `retry-after`: seconds (a fraction is allowed) or an HTTP date;
 3. a field of the body: `google.rpc.RetryInfo.retryDelay`, `retry_after`, `estimated_time`;
 4. the text of the message: "try again in 4.2s", "retry after 20 seconds", "resets at 2026-05-15T15:00Z";
-5. the rate limit headers. They tell when a limit is fully reset, which is longer than needed, and
+5. the rate limit headers. They say when a limit is fully reset, which is longer than needed, and
    successful responses have them too. So the caller reads them (`parse_bucket_wait`) only after a
    rate limit error.
 
@@ -87,7 +87,7 @@ _TIMESTAMP = re.compile(
     r"(?P<z>z|[+-]\d\d:?\d\d)?",
 )
 LimitHeaders: TypeAlias = tuple[tuple[str, str], ...]
-"""Pairs of headers: what remains of a rate limit, and when it is reset."""
+"""Pairs of headers: the rest of a rate limit, and when it is reset."""
 
 LIMITS: LimitHeaders = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),

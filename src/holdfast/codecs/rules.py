@@ -44,7 +44,7 @@ MONEY: tuple[ErrorRule, ...] = (
     # A limit of 0 is a plan without this model: no wait helps, although Google names one.
     error_rule(Category.RATE_LIMIT_TERMINAL, codes=ZERO_QUOTA),
     error_rule(Category.RATE_LIMIT_TERMINAL, statuses=(0, 429), text=r"\blimit:? 0\b(?![.,]?\d)"),
-    # google.rpc uses RESOURCE_EXHAUSTED for every limit; the name of the quota tells the period.
+    # google.rpc uses RESOURCE_EXHAUSTED for every limit; the name of the quota contains the period.
     error_rule(Category.RATE_LIMIT_TERMINAL, codes="resource_exhausted", text=r"per[ _]?day"),
     error_rule(
         Category.RATE_LIMIT_TERMINAL,

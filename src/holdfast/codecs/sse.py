@@ -8,6 +8,7 @@ module never interprets an event.
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import TypeAlias
 
 SseEvent: TypeAlias = tuple[bytes, bytes]
@@ -21,6 +22,8 @@ _BOM = b"\xef\xbb\xbf"
 _LF, _CR = 10, 13
 _FIELDS = frozenset({b"data", b"event", b"id", b"retry", b"error"})
 _JSON_OPENINGS = frozenset({b"{", b"["})
+_IS_NAME = methodcaller("startswith", b"event: ")
+_IS_DATA = methodcaller("startswith", b"data: ")
 
 
 class EventTooLargeError(ValueError):
@@ -231,8 +234,8 @@ def _split_plain_events(text: bytes) -> list[SseEvent] | None:
     if (
         len(lines) % 3
         or any(lines[2::3])
-        or {name[:7] for name in names} != {b"event: "}
-        or {payload[:6] for payload in payloads} != {b"data: "}
+        or not all(map(_IS_NAME, names))
+        or not all(map(_IS_DATA, payloads))
     ):
         return None
     return [(name[7:], payload[6:]) for name, payload in zip(names, payloads, strict=True)]

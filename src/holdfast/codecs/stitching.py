@@ -13,8 +13,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.codecs.wire import Decoder
-from holdfast.core.deltas import CharactersReplaced, Delta, ReplyStarted, TextDelta, UsageReceived
+from holdfast.core.deltas import (
+    CharactersReplaced,
+    Decoder,
+    Delta,
+    ReplyStarted,
+    TextDelta,
+    UsageReceived,
+)
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import Reply, ReplyKind, Text
 from holdfast.core.model_request import ModelRequest

@@ -23,7 +23,7 @@ class NameRule(Struct, frozen=True):
     Args:
         pattern: matches a whole name.
         vendor: the wire's name in messages.
-        fix: what a name may consist of.
+        fix: the characters that a name may have.
     """
 
     pattern: re.Pattern[str]

@@ -10,16 +10,20 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.codecs.citation import Citation as Citation
+    from holdfast.codecs.endpoint_profile import EndpointProfile as EndpointProfile
+    from holdfast.codecs.endpoint_profile import ProfileChanges as ProfileChanges
     from holdfast.codecs.hosted_calls import HostedCall as HostedCall
     from holdfast.codecs.hosted_calls import find_citations as find_citations
     from holdfast.codecs.hosted_calls import find_hosted_calls as find_hosted_calls
+    from holdfast.codecs.openai_chat.probing import ProbeCall as ProbeCall
+    from holdfast.codecs.openai_chat.probing import ProbeResult as ProbeResult
+    from holdfast.codecs.openai_chat.probing import TraitFinding as TraitFinding
     from holdfast.codecs.output_mode import OutputMethod as OutputMethod
     from holdfast.codecs.wire import Codec as Codec
-    from holdfast.codecs.wire import Decoder as Decoder
     from holdfast.codecs.wire import EncodedRequest as EncodedRequest
     from holdfast.codecs.wire import Failure as Failure
-    from holdfast.codecs.wire import Quirks as Quirks
     from holdfast.core.deltas import CharactersReplaced as CharactersReplaced
+    from holdfast.core.deltas import Decoder as Decoder
     from holdfast.core.deltas import Delta as Delta
     from holdfast.core.deltas import EndMissing as EndMissing
     from holdfast.core.deltas import ErrorReceived as ErrorReceived
@@ -75,6 +79,7 @@ if TYPE_CHECKING:
     from holdfast.models.presets import PRESETS as PRESETS
     from holdfast.models.presets import Preset as Preset
     from holdfast.models.presets import find_preset as find_preset
+    from holdfast.models.probe import probe_endpoint as probe_endpoint
     from holdfast.models.resolve import ModelAt as ModelAt
     from holdfast.models.resolve import provider_names as provider_names
     from holdfast.models.resolve import resolve_model as resolve_model
@@ -90,11 +95,12 @@ _HOME: dict[str, str] = {
     "Citation": "holdfast.codecs.citation",
     "CodeExecution": "holdfast.core.hosted_tools",
     "Codec": "holdfast.codecs.wire",
-    "Decoder": "holdfast.codecs.wire",
+    "Decoder": "holdfast.core.deltas",
     "Delta": "holdfast.core.deltas",
     "EncodedRequest": "holdfast.codecs.wire",
     "EndMissing": "holdfast.core.deltas",
     "Endpoint": "holdfast.models.http_model",
+    "EndpointProfile": "holdfast.codecs.endpoint_profile",
     "ErrorReceived": "holdfast.core.deltas",
     "Failure": "holdfast.codecs.wire",
     "FileSearch": "holdfast.core.hosted_tools",
@@ -123,7 +129,9 @@ _HOME: dict[str, str] = {
     "Part": "holdfast.core.messages",
     "PartReceived": "holdfast.core.deltas",
     "Preset": "holdfast.models.presets",
-    "Quirks": "holdfast.codecs.wire",
+    "ProbeCall": "holdfast.codecs.openai_chat.probing",
+    "ProbeResult": "holdfast.codecs.openai_chat.probing",
+    "ProfileChanges": "holdfast.codecs.endpoint_profile",
     "Reasoning": "holdfast.core.messages",
     "ReasoningDelta": "holdfast.core.deltas",
     "ReasoningEffort": "holdfast.core.model_request",
@@ -143,6 +151,7 @@ _HOME: dict[str, str] = {
     "ToolCallDelta": "holdfast.core.deltas",
     "ToolResult": "holdfast.core.messages",
     "ToolSpec": "holdfast.core.model_request",
+    "TraitFinding": "holdfast.codecs.openai_chat.probing",
     "Transcript": "holdfast.core.transcript",
     "Transport": "holdfast.transport.port",
     "Usage": "holdfast.core.messages",
@@ -154,6 +163,7 @@ _HOME: dict[str, str] = {
     "find_citations": "holdfast.codecs.hosted_calls",
     "find_hosted_calls": "holdfast.codecs.hosted_calls",
     "find_preset": "holdfast.models.presets",
+    "probe_endpoint": "holdfast.models.probe",
     "provider_names": "holdfast.models.resolve",
     "resolve_model": "holdfast.models.resolve",
     "system": "holdfast.core.messages",

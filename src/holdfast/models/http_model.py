@@ -1,28 +1,38 @@
 """Models, which reply to a `ModelRequest` over HTTP or in any other way.
 
 A model makes one attempt and returns its outcome; it never sleeps, or raises for a failure of the
-network or the provider. An attempt is one request, except that a server which refuses to stream is
-asked again without streaming. API keys are in the headers of the endpoint, and never appear in a
-`repr`, an error or a notice.
+network or the provider. An attempt is one request, except that a server which refuses the form of a
+request is asked again in the next form of the same meaning, at most four times: another role of
+instructions, another name of the output limit, or without streaming (see `codecs.refused_forms`). Some
+servers stream no reply at all, and some not to every account or of every model. They say so by a client
+error that names `stream`, and the same request without it succeeds. What succeeded is remembered in
+`models.refusals`. API keys are in the headers of the endpoint, and never appear in a `repr`, an error or a
+notice.
 """
 
 from __future__ import annotations
 
+import re
 from asyncio import CancelledError, timeout
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, get_args
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.codecs.assemble import AssembledReply, Assembler
+from holdfast.codecs.assemble import AssembledReply, Assembler, ReplyMeter, find_safe_size
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.output_mode import OutputMethod, choose_output_method
-from holdfast.codecs.reply_meter import ReplyMeter, find_safe_size
+from holdfast.codecs.refused_forms import FormChange, FormField, SentForm, find_next_form
 from holdfast.codecs.retry_after import LimitHeaders, parse_exhausted_wait
+from holdfast.codecs.schemas.rewriting import RewritingDecoder
 from holdfast.codecs.stitching import StitchingDecoder, can_continue_reply, prefill_request
-from holdfast.codecs.wire import Codec, Decoder, EncodedRequest, Failure
+from holdfast.codecs.wire import Codec, EncodedRequest, Failure, WireCodec
 from holdfast.core.deltas import (
     CharactersReplaced,
+    Decoder,
     Delta,
     HostedToolFinished,
     HostedToolStarted,
@@ -38,15 +48,26 @@ from holdfast.core.detached_errors import (
     clean_reply,
     detach_error,
 )
-from holdfast.core.errors import HoldfastError, TransportError, exception_for
-from holdfast.core.messages import Reply
-from holdfast.core.model_request import ModelRequest
-from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.core.reply_limits import ReplyLimits
+from holdfast.core.errors import ErrorInfo, HoldfastError, TransportError, exception_for
+from holdfast.core.hosted_tools import HostedTool
+from holdfast.core.limits import ReplyLimits
+from holdfast.core.messages import Reasoning, Reply, Text, ToolCall
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from holdfast.core.notices import (
+    AttemptAbandoned,
+    AttemptStarted,
+    ReplyReplaced,
+    RequestFormChanged,
+)
 from holdfast.core.secret_values import NO_SECRETS, SecretValues
-from holdfast.models.addresses import join_address, show_address
-from holdfast.models.presets import Preset
-from holdfast.models.refusals import STREAM_REFUSALS, is_loading_model, is_stream_refusal
+from holdfast.models.presets import Preset, join_address, show_address
+from holdfast.models.refusals import (
+    REFUSALS,
+    Learnt,
+    Subject,
+    describe_learnt,
+    is_stream_refusal,
+)
 from holdfast.models.reply_carry import read_carry, with_continuable_reply
 from holdfast.resilience.cache.decision import account_scope
 from holdfast.resilience.pipeline import (
@@ -127,6 +148,7 @@ class Endpoint:
         base_url: the base URL.
         auth: the headers with the API key.
         headers: headers of the user, which are added or replace others; names in lower case.
+        profile: how this server's form of the wire differs; by default the profile of the preset.
     """
 
     __slots__ = (
@@ -136,12 +158,19 @@ class Endpoint:
         "_user_headers",
         "base_url",
         "preset",
+        "profile",
     )
 
     def __init__(
-        self, preset: Preset, base_url: str, auth: _Pairs = (), headers: _Pairs = ()
+        self,
+        preset: Preset,
+        base_url: str,
+        auth: _Pairs = (),
+        headers: _Pairs = (),
+        profile: EndpointProfile | None = None,
     ) -> None:
         self.preset = preset
+        self.profile = profile or preset.profile
         self.base_url = base_url
         self._headers = (("content-type", "application/json"), *preset.headers, *auth)
         self._user_headers = headers
@@ -176,6 +205,58 @@ class Endpoint:
         return f"Endpoint({self.preset.name!r}, {show_address(self.base_url)!r})"
 
 
+class _RequestForm(Struct, frozen=True):
+    """How requests are written for an endpoint.
+
+    Args:
+        codec: encodes by the profile of the endpoint and by what was learnt.
+        profile: that profile; None if it cannot be changed, since the codec is the user's.
+        streams: whether a reply may be streamed.
+        learnt: the refusals that it takes into account.
+        tried: the changes of this attempt that led to it, in their order.
+    """
+
+    codec: Codec
+    profile: EndpointProfile | None
+    streams: bool = True
+    learnt: Learnt = MappingProxyType({})
+    tried: tuple[FormChange, ...] = ()
+
+    def change(self, change: FormChange) -> _RequestForm:
+        """Return the form that follows."""
+        tried = (*self.tried, change)
+        if change.field == "stream":
+            return replace(self, streams=bool(change.after), tried=tried)
+        if self.profile is None or not isinstance(self.codec, WireCodec):
+            return replace(self, tried=tried)
+        profile = change.apply(self.profile)
+        return replace(self, codec=type(self.codec)(profile), profile=profile, tried=tried)
+
+
+_MOST_CHANGES = 4
+
+
+class _OutputChoice(Struct, frozen=True):
+    """How the output of a request is requested, and all that decided it."""
+
+    model: str
+    output: OutputSchema | None
+    tools: tuple[ToolSpec, ...]
+    hosted_tools: tuple[HostedTool, ...]
+    settings: ModelSettings
+    method: OutputMethod
+
+    def fits_request(self, request: ModelRequest) -> bool:
+        """Whether another request gets the same choice."""
+        return (
+            self.output is request.output
+            and self.tools is request.tools
+            and self.settings is request.settings
+            and self.hosted_tools is request.hosted_tools
+            and self.model == request.model
+        )
+
+
 class HttpModel:
     """A model behind an HTTP endpoint.
 
@@ -193,6 +274,8 @@ class HttpModel:
         "_account",
         "_codec",
         "_endpoint",
+        "_form",
+        "_last_choice",
         "_limit_headers",
         "_reply_limits",
         "_safe_size",
@@ -220,6 +303,9 @@ class HttpModel:
         self._endpoint = endpoint
         self._account = endpoint.account
         self._codec = codec
+        self._form = _RequestForm(codec, codec.profile if isinstance(codec, WireCodec) else None)
+        # The same for each iteration of a turn.
+        self._last_choice: _OutputChoice | None = None
         # Read once, because a property costs more than an attribute.
         self._wire, self._limit_headers = codec.name, codec.limit_headers
         self._transport = transport
@@ -242,14 +328,18 @@ class HttpModel:
         return f"HttpModel({self.name!r}, {show_address(self._endpoint.base_url)!r})"
 
     def describe(self) -> Mapping[str, object]:
-        """Return name, wire and address of the model, without secrets."""
+        """Return name, wire and address of the model, its differences from the preset, and what was learnt."""
         model = f"{self._endpoint.preset.name}:{self.model}"
+        changes = self._endpoint.profile.list_changes(self._endpoint.preset.profile)
+        learnt = describe_learnt(REFUSALS.find(self._account, self.model))
         return {
             **({} if self.name == model else {"name": self.name}),
             "model": model,
             "wire": self._codec.name,
             "base_url": show_address(self._endpoint.base_url),
             "timeouts": self._timeouts,
+            **({"profile": changes} if changes else {}),
+            **({"learnt": learnt} if learnt else {}),
         }
 
     def check_request(self, request: ModelRequest) -> None:
@@ -258,7 +348,20 @@ class HttpModel:
 
     def asking(self, request: ModelRequest) -> OutputMethod:
         """Choose how a typed output is requested from this model."""
-        return choose_output_method(self._codec.name, self._endpoint.preset.quirks, request)
+        last = self._last_choice
+        if last is not None and last.fits_request(request):
+            return last.method
+        profile = self._endpoint.profile
+        method = choose_output_method(self._codec.name, profile, request)
+        self._last_choice = _OutputChoice(
+            model=request.model,
+            output=request.output,
+            tools=request.tools,
+            hosted_tools=request.hosted_tools,
+            settings=request.settings,
+            method=method,
+        )
+        return method
 
     def attempt(self, call: CallContext[ModelRequest]) -> Coroutine[object, object, Outcome[Reply]]:
         """Encode, send and decode a request; return one validated reply or a failure."""
@@ -268,29 +371,47 @@ class HttpModel:
         if call.execution.publish is not None:
             started = AttemptStarted(call.key, call.attempt, self.name, partial is not None)
             call.execution.publish(started)
-        stream = (request.stream or self._endpoint.preset.streams) and not (
-            STREAM_REFUSALS.contains(self._account, self.model)
-        )
+        form = self._form
+        if (learnt := REFUSALS.find(self._account, self.model)) is not form.learnt:
+            form = self._adopt_learnt(learnt)
+        stream = (request.stream or self._endpoint.preset.streams) and form.streams
         if request.stream is not stream:
             request = replace(request, stream=stream)
-        return self._send_request(request, call, partial)
+        return self._send_request(request, call, partial, form)
+
+    def _adopt_learnt(self, learnt: Learnt) -> _RequestForm:
+        """Write requests by what this or another model object learnt of the endpoint."""
+        form = _RequestForm(self._codec, self._form.profile and self._endpoint.profile)
+        for field in get_args(FormField):
+            if (after := learnt.get((field,))) is not None:
+                form = form.change(FormChange(field, "", after))
+        self._form = replace(form, learnt=learnt, tried=())
+        return self._form
 
     async def _send_request(
-        self, request: ModelRequest, call: CallContext[ModelRequest], partial: Reply | None
+        self,
+        request: ModelRequest,
+        call: CallContext[ModelRequest],
+        partial: Reply | None,
+        form: _RequestForm,
     ) -> Outcome[Reply]:
-        assembler = Assembler(self._endpoint.preset.quirks, self._wire, partial)
+        assembler = Assembler(self._endpoint.profile, self._wire, partial)
         resumes_at: float | None = None
         outcome: Outcome[Reply] | DetachedError
+        refusal: Failure | None = None
+        body = b""
         try:
-            encoded = self._codec.encode(request)
+            encoded = form.codec.encode(request)
+            body = encoded.body
             http = self._endpoint.build_request(self.model, encoded)
             timeouts = self._timeouts if request.stream else self._whole_timeouts
             async with self._transport.send(http, timeouts) as response:
                 if not 200 <= response.status < 300:
-                    outcome = await self._read_error(response, call)
+                    refusal = await self._read_error(response, call)
+                    outcome = self._classify_error(refusal)
                 else:
                     resumes_at = _find_resume_time(response, self._limit_headers, call)
-                    decoder = self._make_decoder(response, partial)
+                    decoder = self._make_decoder(response, request, encoded, assembler, partial)
                     await self._read_response(response, decoder, assembler, call)
                     outcome = _assembled_outcome(assembler.finish())
         except HoldfastError as error:
@@ -305,19 +426,48 @@ class HttpModel:
             raise outcome  # outside the `except`, because its context would be the original
         if isinstance(outcome, Failed):
             outcome = self._finish_failure(self._clean_failure(outcome), assembler, call)
-            if request.stream and is_stream_refusal(outcome.info):
-                return await self._send_without_stream(request, call, partial)
-            return outcome
+            change = _find_change(outcome.info, refusal, request, form, body)
+            if change is None:
+                return outcome
+            request = self._change_request(request, change, outcome.info, call)
+            return await self._send_request(request, call, partial, form.change(change))
+        if assembler.has_dropped or form.tried:
+            self._note_success(outcome.value, assembler, form, call)
         return outcome if resumes_at is None else replace(outcome, resumes_at=resumes_at)
 
-    async def _send_without_stream(
-        self, request: ModelRequest, call: CallContext[ModelRequest], partial: Reply | None
-    ) -> Outcome[Reply]:
-        """Send a request again that may have been refused because it asked for a stream."""
-        outcome = await self._send_request(replace(request, stream=False), call, partial)
-        if isinstance(outcome, Done):
-            STREAM_REFUSALS.remember(self._account, self.model)
-        return outcome
+    def _note_success(
+        self,
+        reply: Reply,
+        assembler: Assembler,
+        form: _RequestForm,
+        call: CallContext[ModelRequest],
+    ) -> None:
+        """Publish a reply again whose calls were corrected, and remember the form that succeeded."""
+        if assembler.has_dropped:
+            _publish_corrected(reply, call)
+        if form.tried:
+            forms: dict[Subject, str] = {(change.field,): change.after for change in form.tried}
+            REFUSALS.learn(self._account, self.model, forms)
+
+    def _change_request(
+        self,
+        request: ModelRequest,
+        change: FormChange,
+        info: ErrorInfo,
+        call: CallContext[ModelRequest],
+    ) -> ModelRequest:
+        """Announce that the form of a request changes, and return the request that follows."""
+        changed = RequestFormChanged(
+            key=call.key,
+            attempt=call.attempt,
+            target=self.name,
+            field=change.field,
+            before=change.before,
+            after=change.after,
+            error=info.to_public(),
+        )
+        call.execution.emit(changed)
+        return replace(request, stream=bool(change.after)) if change.field == "stream" else request
 
     def _clean_failure(self, outcome: Failed) -> Failed:
         """Remove the secrets of the endpoint from a failure; a provider may repeat them in its errors."""
@@ -369,7 +519,7 @@ class HttpModel:
                     await _drain_response(response)
                     break
         except CancelledError:
-            # What has arrived and was not read belongs to the partial reply too.
+            # The bytes that have arrived and were not read belong to the partial reply too.
             assembler.feed_all(decoder.feed(response.read_arrived()))
             raise
         except TransportError:
@@ -379,28 +529,40 @@ class HttpModel:
         _take_deltas(decoder.close(), assembler, execution)
         meter.check_end()
 
-    def _make_decoder(self, response: Response, partial: Reply | None) -> Decoder:
-        preset = self._endpoint.preset
-        decoder = self._codec.make_decoder(response.headers.get("content-type", ""), preset.name)
+    def _make_decoder(
+        self,
+        response: Response,
+        request: ModelRequest,
+        encoded: EncodedRequest,
+        assembler: Assembler,
+        partial: Reply | None,
+    ) -> Decoder:
+        decoder: Decoder = self._codec.make_decoder(
+            response.headers.get("content-type", ""), self._endpoint.preset.name, request
+        )
+        if encoded.rewritings is not None:
+            decoder = RewritingDecoder(decoder, encoded.rewritings)
+            assembler.rewritten_tools = encoded.rewritings.tools
         if partial is None:
             return decoder
         return StitchingDecoder(
-            decoder, partial.text, echoes=preset.quirks.prefill == "prefix_echo"
+            decoder, partial.text, echoes=self._endpoint.profile.prefill == "prefix_echo"
         )
 
-    async def _read_error(self, response: Response, call: CallContext[ModelRequest]) -> Failed:
+    async def _read_error(self, response: Response, call: CallContext[ModelRequest]) -> Failure:
         body = bytearray()
         while len(body) < _LARGEST_ERROR_BODY and (data := await response.read()):
             body += data
-        info = self._codec.classify(
-            Failure(
-                provider=self._endpoint.preset.name,
-                status=response.status,
-                headers=response.headers,
-                body=bytes(body),
-                now=call.execution.clock.now(),
-            )
+        return Failure(
+            provider=self._endpoint.preset.name,
+            status=response.status,
+            headers=response.headers,
+            body=bytes(body),
+            now=call.execution.clock.now(),
         )
+
+    def _classify_error(self, failure: Failure) -> Failed:
+        info = self._codec.classify(failure)
         if is_loading_model(info):
             # The request was not begun, so it is no attempt: it waits like a call that a breaker rejects.
             info = replace(info, retry_after=info.retry_after or _LOADING_WAIT)
@@ -408,10 +570,34 @@ class HttpModel:
         return Failed(exception_for(info), info)
 
 
+def _find_change(
+    info: ErrorInfo,
+    refusal: Failure | None,
+    request: ModelRequest,
+    form: _RequestForm,
+    body: bytes,
+) -> FormChange | None:
+    """Return the next form of a request that was refused; None if its form was not the reason."""
+    # An error inside of a reply that had begun refuses nothing.
+    if refusal is None or len(form.tried) >= _MOST_CHANGES:
+        return None
+    if form.profile is not None:
+        sent = SentForm(request, body, form.codec.name, form.profile, form.tried)
+        change = find_next_form(refusal, sent)
+        if change is not None:
+            return change
+    if any(one.field == "stream" for one in form.tried) or not is_stream_refusal(info, body):
+        return None
+    if request.stream:
+        return FormChange("stream", "stream", "")
+    # What was learnt has become wrong: the server wants streams now.
+    return None if form.streams else FormChange("stream", "whole reply", "stream")
+
+
 def _find_resume_time(
     response: Response, limits: LimitHeaders, call: CallContext[ModelRequest]
 ) -> float | None:
-    """Return when the endpoint accepts another call, if its headers tell that this call used up a limit."""
+    """Return when the endpoint accepts another call, if its headers say that this call used up a limit."""
     clock = call.execution.clock
     wait = parse_exhausted_wait(response.headers, limits, now=clock.now())
     return None if wait is None else clock.monotonic() + wait
@@ -473,3 +659,39 @@ def _assembled_outcome(assembled: AssembledReply) -> Outcome[Reply]:
     if assembled.error is None:
         return Done(assembled.reply)
     return failed_outcome(assembled.error)
+
+
+def _publish_corrected(reply: Reply, call: CallContext[ModelRequest]) -> None:
+    """Announce that the streamed arguments repeated, and publish the reply without the repetitions."""
+    publish = call.execution.publish
+    if publish is None:
+        return
+    publish(ReplyReplaced(call.key))
+    calls = 0
+    for part in reply.parts:
+        if isinstance(part, Text):
+            publish(TextDelta(part.text))
+        elif isinstance(part, Reasoning):
+            publish(ReasoningDelta(part.text))
+        elif isinstance(part, ToolCall):
+            publish(ToolCallDelta(calls, part.id, part.name, part.arguments))
+            calls += 1
+
+
+_LOADING = re.compile(
+    r"\bloading (?:the )?model|model .{0,200}\bis (?:currently )?loading", re.IGNORECASE
+)
+
+
+def is_loading_model(info: ErrorInfo) -> bool:
+    """Whether a server answers that it still loads its model.
+
+    >>> import msgspec
+    >>> from holdfast.core.errors import ErrorCategory
+    >>> busy = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="", status=503)
+    >>> is_loading_model(msgspec.structs.replace(busy, private='{"error": {"message": "Loading model"}}'))
+    True
+    >>> is_loading_model(msgspec.structs.replace(busy, private="overloaded"))
+    False
+    """
+    return info.status == 503 and _LOADING.search(info.private) is not None

@@ -1,11 +1,12 @@
 """The presets: for each provider the base URL, the wire, and how its form of the wire differs.
 
 Each provider is one row. A difference between two providers of one wire is a field here or in
-`Quirks`, never an `if` on a name. This module names environment variables for API keys but does not
+`EndpointProfile`, never an `if` on a name. This module names environment variables for API keys but does not
 read them; `models.resolve` does.
 
 `base_url` is everything before the wire's own path, which is `/chat/completions`, `/responses`,
-`/v1/messages` or `/models/{model}:generateContent`. The user replaces placeholders in braces.
+`/v1/messages` or `/models/{model}:generateContent`. The user replaces placeholders in braces. An error
+never repeats a base URL: it may be a key that was written into the wrong argument.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.codecs.url_path import to_path_segment
-from holdfast.codecs.wire import Quirks
+from holdfast.codecs.endpoint_profile import EndpointProfile, ThinkingTag
+from holdfast.codecs.wire import to_path_segment
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.redaction import quote_setting
-from holdfast.models.addresses import check_base_url
+from holdfast.core.redaction import MARK, quote_setting, redact
 from holdfast.transport.port import Timeouts
 
 Wire: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
 Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "none"]
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,15}://)", re.IGNORECASE)
+_PUBLIC_PARAMETERS = frozenset({"api-version", "alt"})
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -40,7 +43,9 @@ class Preset(Struct, frozen=True, kw_only=True):
             provider works without a key.
         auth: how the key is sent.
         headers: additional headers of each request, names in lower case.
-        quirks: how the provider's form of the wire differs.
+        profile: how the provider's form of the wire differs.
+        profile_elsewhere: the profile at an address that is not the provider's own, where another
+            server speaks its wire; None for the same one.
         timeouts: the limits of one attempt, for an agent that sets none.
         streams: whether `run()` also receives replies as a stream, so that it notices a server that
             falls silent. Not for local servers: they read a prompt for minutes, and their parsers of
@@ -55,7 +60,8 @@ class Preset(Struct, frozen=True, kw_only=True):
     key_env: tuple[str, ...] = ()
     auth: Auth = "bearer"
     headers: tuple[tuple[str, str], ...] = ()
-    quirks: Quirks = Quirks()
+    profile: EndpointProfile = EndpointProfile()
+    profile_elsewhere: EndpointProfile | None = None
     timeouts: Timeouts = Timeouts()
     streams: bool = True
     path: str = ""
@@ -93,6 +99,20 @@ class Preset(Struct, frozen=True, kw_only=True):
             )
         return check_base_url(url)
 
+    def profile_at(self, base_url: str) -> EndpointProfile:
+        """Return the profile of the server at a base URL; subdomains of the provider belong to it.
+
+        >>> PRESETS["openai"].profile_at("https://eu.api.openai.com/v1").system_role
+        'developer'
+        >>> PRESETS["openai"].profile_at("https://gateway.example/v1").system_role
+        'system'
+        """
+        if self.profile_elsewhere is None:
+            return self.profile
+        own, host = urlsplit(self.base_url).hostname, urlsplit(base_url).hostname or ""
+        is_own = host == own or host.endswith(f".{own}")
+        return self.profile if is_own else self.profile_elsewhere
+
     def path_for(self, path: str, model: str) -> str:
         """Return the path below the base URL: the wire's own, or the provider's.
 
@@ -123,23 +143,42 @@ class Preset(Struct, frozen=True, kw_only=True):
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
+# Models with open weights think in these tags, and a server that was started without the parser of
+# its model's reasoning sends them as text: lmstudio-bug-tracker#1569, cot_proxy#3 and ollama#16936
+# (imported models), the table of docs.sglang.io/advanced_features/separate_reasoning, and the model
+# card of Magistral for [THINK]. Replies with a field for reasoning are not searched for tags.
+_OPEN_WEIGHTS: tuple[ThinkingTag, ...] = ("<think>", "[THINK]")
 
-_OLLAMA = Quirks(
+# Other servers refuse the role `developer` and strict tools, and many ignore an unknown `max_completion_tokens` in
+# silence, while a server that wants the newer forms says so.
+_OPENAI_ELSEWHERE = EndpointProfile(cache="key")
+
+_OLLAMA = EndpointProfile(
+    thinking_tags=_OPEN_WEIGHTS,
     alternating_roles=True,
     ends_without_finish=True,
     reasoning_field="reasoning",
     output_mode_with_tools="tool",
+    output_dialect="llama_cpp",
+    images="inline",
 )
-_DEEPSEEK = Quirks(
+
+_DEEPSEEK = EndpointProfile(
     reasoning="thinking",
     output_mode="prompt",
     output_mode_with_tools="prompt",
     reasoning_field="reasoning_content",
+    reasoning_required=True,
+    images="none",
+    videos=False,
     response_format="json_object",
 )
-_CLAUDE = Quirks(prefill="last_message")
+
+_CLAUDE = EndpointProfile(prefill="last_message")
+
 # A local server may read a long prompt for minutes, with or without signs of life.
 _LOCAL = Timeouts(first_byte=300.0, first_content=300.0)
+
 _AZURE_VERSION = "2024-10-21"
 
 _ROWS = (
@@ -148,9 +187,16 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.openai.com/v1",
         key_env=("OPENAI_API_KEY",),
-        quirks=Quirks(
-            max_tokens_field="max_completion_tokens", system_role="developer", cache="key"
+        profile=EndpointProfile(
+            max_tokens_field="max_completion_tokens",
+            system_role="developer",
+            state_fields=(),
+            audio_by_id=True,
+            videos=False,
+            cache="key",
+            strict_tools=True,
         ),
+        profile_elsewhere=_OPENAI_ELSEWHERE,
         models_hint="gpt-5.2",
     ),
     Preset(
@@ -158,6 +204,8 @@ _ROWS = (
         wire="openai_responses",
         base_url="https://api.openai.com/v1",
         key_env=("OPENAI_API_KEY",),
+        profile=EndpointProfile(strict_tools=True),
+        profile_elsewhere=EndpointProfile(),
         models_hint="gpt-5.2",
     ),
     # The dated API, with the deployment in the path. A deployment is the user's own name for a
@@ -168,6 +216,7 @@ _ROWS = (
         base_url="https://{resource}.openai.azure.com",
         key_env=("AZURE_OPENAI_API_KEY",),
         auth="api-key",
+        profile=EndpointProfile(state_fields=(), audio_by_id=True, videos=False),
         path=f"/openai/deployments/{{model}}/chat/completions?api-version={_AZURE_VERSION}",
         models_hint="the name of your deployment",
     ),
@@ -177,7 +226,13 @@ _ROWS = (
         base_url="https://{resource}.openai.azure.com/openai/v1",
         key_env=("AZURE_OPENAI_API_KEY",),
         auth="api-key",
-        quirks=Quirks(max_tokens_field="max_completion_tokens", cache="key"),
+        profile=EndpointProfile(
+            max_tokens_field="max_completion_tokens",
+            state_fields=(),
+            audio_by_id=True,
+            videos=False,
+            cache="key",
+        ),
         models_hint="the name of your deployment",
     ),
     Preset(
@@ -193,7 +248,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://openrouter.ai/api/v1",
         key_env=("OPENROUTER_API_KEY",),
-        quirks=Quirks(
+        profile=EndpointProfile(
             output_mode="tool",
             output_mode_with_tools="tool",
             reasoning="object",
@@ -209,10 +264,15 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.groq.com/openai/v1",
         key_env=("GROQ_API_KEY",),
-        quirks=Quirks(
+        # `reasoning_format` is "raw" by default: console.groq.com/docs/reasoning.
+        profile=EndpointProfile(
+            thinking_tags=("<think>",),
+            state_fields=(),
             output_mode="tool",
             output_mode_with_tools="tool",
             max_tokens_field="max_completion_tokens",
+            output_dialect="groq_strict",
+            strict_models="gpt-oss",
         ),
         models_hint="llama-3.3-70b-versatile",
     ),
@@ -223,7 +283,8 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
-        quirks=Quirks(
+        profile=EndpointProfile(
+            state_fields=(),
             output_mode_with_tools="tool",
             stream_usage=False,
             reasoning_field="content",
@@ -240,7 +301,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.deepseek.com/v1",
         key_env=("DEEPSEEK_API_KEY",),
-        quirks=_DEEPSEEK,
+        profile=_DEEPSEEK,
         models_hint="deepseek-chat",
     ),
     # The same models, at the URL that supports continued replies.
@@ -249,14 +310,16 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.deepseek.com/beta",
         key_env=("DEEPSEEK_API_KEY",),
-        quirks=replace(_DEEPSEEK, prefill="prefix"),
+        profile=replace(_DEEPSEEK, prefill="prefix"),
         models_hint="deepseek-chat",
     ),
+    # The arguments of tools always conform to their schema, whatever `strict` says.
     Preset(
         name="xai",
         wire="openai_chat",
         base_url="https://api.x.ai/v1",
         key_env=("XAI_API_KEY",),
+        profile=EndpointProfile(output_dialect="xai", tool_dialect="xai"),
         models_hint="grok-4",
     ),
     Preset(
@@ -264,6 +327,7 @@ _ROWS = (
         wire="openai_responses",
         base_url="https://api.x.ai/v1",
         key_env=("XAI_API_KEY",),
+        profile=EndpointProfile(output_dialect="xai", tool_dialect="xai"),
         models_hint="grok-4",
     ),
     Preset(
@@ -271,7 +335,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.together.xyz/v1",
         key_env=("TOGETHER_API_KEY",),
-        quirks=Quirks(output_mode_with_tools="tool"),
+        profile=EndpointProfile(output_mode_with_tools="tool"),
         models_hint="meta-llama/Llama-3.3-70B-Instruct-Turbo",
     ),
     Preset(
@@ -279,7 +343,8 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.fireworks.ai/inference/v1",
         key_env=("FIREWORKS_API_KEY",),
-        quirks=Quirks(output_mode_with_tools="tool"),
+        # DeepSeek R1 thinks in the text: AIProxySwift#101.
+        profile=EndpointProfile(output_mode_with_tools="tool", thinking_tags=("<think>",)),
         models_hint="accounts/fireworks/models/llama-v3p3-70b-instruct",
     ),
     Preset(
@@ -287,11 +352,13 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://api.cerebras.ai/v1",
         key_env=("CEREBRAS_API_KEY",),
-        quirks=Quirks(
+        profile=EndpointProfile(
+            state_fields=(),
             output_mode_with_tools="tool",
             forces_tools=False,
             max_tokens_field="max_completion_tokens",
             reasoning_field="reasoning",
+            output_dialect="cerebras",
         ),
         models_hint="gpt-oss-120b",
     ),
@@ -301,7 +368,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="http://localhost:11434/v1",
         auth="none",
-        quirks=_OLLAMA,
+        profile=_OLLAMA,
         timeouts=_LOCAL,
         streams=False,
         models_hint="qwen3",
@@ -311,7 +378,7 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://ollama.com/v1",
         key_env=("OLLAMA_API_KEY",),
-        quirks=_OLLAMA,
+        profile=_OLLAMA,
         models_hint="gpt-oss:120b",
     ),
     # The chat templates of local servers belong to the model; many require that roles alternate.
@@ -320,7 +387,9 @@ _ROWS = (
         name="lmstudio",
         wire="openai_chat",
         base_url="http://localhost:1234/v1",
-        quirks=Quirks(output_mode_with_tools="tool", alternating_roles=True),
+        profile=EndpointProfile(
+            output_mode_with_tools="tool", alternating_roles=True, thinking_tags=_OPEN_WEIGHTS
+        ),
         timeouts=_LOCAL,
         streams=False,
         models_hint="the name that the server shows",
@@ -329,10 +398,13 @@ _ROWS = (
         name="llamacpp",
         wire="openai_chat",
         base_url="http://localhost:8080/v1",
-        quirks=Quirks(
+        profile=EndpointProfile(
             output_mode_with_tools="tool",
             alternating_roles=True,
+            thinking_tags=_OPEN_WEIGHTS,
             reasoning_field="reasoning_content",
+            output_dialect="llama_cpp",
+            tool_dialect="llama_cpp",
         ),
         timeouts=_LOCAL,
         streams=False,
@@ -342,12 +414,34 @@ _ROWS = (
         name="vllm",
         wire="openai_chat",
         base_url="http://localhost:8000/v1",
-        quirks=Quirks(
-            output_mode_with_tools="tool", alternating_roles=True, prefill="final_message"
+        profile=EndpointProfile(
+            output_mode_with_tools="tool",
+            alternating_roles=True,
+            thinking_tags=_OPEN_WEIGHTS,
+            prefill="final_message",
+            output_dialect="llguidance",
+            tool_dialect="llguidance",
         ),
         timeouts=_LOCAL,
         streams=False,
         models_hint="the name that the server was started with",
+    ),
+    # Its grammars are those of xgrammar unless it was started with `--grammar-backend`.
+    Preset(
+        name="sglang",
+        wire="openai_chat",
+        base_url="http://localhost:30000/v1",
+        profile=EndpointProfile(
+            output_mode_with_tools="tool",
+            alternating_roles=True,
+            reasoning_field="reasoning_content",
+            thinking_tags=_OPEN_WEIGHTS,
+            output_dialect="xgrammar",
+            tool_dialect="xgrammar",
+        ),
+        timeouts=_LOCAL,
+        streams=False,
+        models_hint="the name that the server shows",
     ),
     Preset(
         name="gemini",
@@ -391,7 +485,7 @@ _ROWS = (
         base_url="https://api.anthropic.com",
         key_env=("ANTHROPIC_API_KEY",),
         auth="x-api-key",
-        quirks=_CLAUDE,
+        profile=_CLAUDE,
         models_hint="claude-sonnet-4-5",
     ),
     # Amazon's request signatures are not supported: these two rows take a Bedrock API key.
@@ -400,7 +494,10 @@ _ROWS = (
         wire="openai_chat",
         base_url="https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
         key_env=("AWS_BEARER_TOKEN_BEDROCK",),
-        quirks=Quirks(output_mode="tool", output_mode_with_tools="tool"),
+        # The models of OpenAI think in the text: promptfoo#9587.
+        profile=EndpointProfile(
+            output_mode="tool", output_mode_with_tools="tool", thinking_tags=("<reasoning>",)
+        ),
         models_hint="openai.gpt-oss-120b-1:0",
     ),
     Preset(
@@ -408,14 +505,13 @@ _ROWS = (
         wire="anthropic",
         base_url="https://bedrock-runtime.{region}.amazonaws.com/anthropic",
         key_env=("AWS_BEARER_TOKEN_BEDROCK",),
-        quirks=_CLAUDE,
+        profile=_CLAUDE,
         models_hint="us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     ),
 )
 
 PRESETS: Mapping[str, Preset] = MappingProxyType({preset.name: preset for preset in _ROWS})
 """Every known provider by its name."""
-
 
 _OTHER_NAMES = {
     "azure-openai": "azure",
@@ -460,3 +556,71 @@ def find_preset(name: str) -> Preset:
     near += [one for one in PRESETS if key and one.startswith(key) and one not in near]
     fix = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(PRESETS)}"
     raise ConfigurationError("provider", f"unknown provider {quote_setting(name)}", fix=fix)
+
+
+def check_base_url(url: str) -> str:
+    """Return the base URL without a slash at its end.
+
+    Raises:
+        ConfigurationError: it is not an http or https URL, or cannot be sent as it is written.
+
+    >>> check_base_url("http://gpu:11434/v1/")
+    'http://gpu:11434/v1'
+    """
+    if not url.startswith(("https://", "http://")):
+        scheme = _SCHEME.match(url)
+        given = f"an address with {scheme[1]}" if scheme else "a text without a scheme"
+        raise ConfigurationError(
+            "base_url", f"must begin with https:// or http://, and this is {given}"
+        )
+    if "#" in url:
+        raise ConfigurationError(
+            "base_url", "contains '#', which is not sent", fix="Write %23 for a '#' in a password"
+        )
+    rest = url.partition("://")[2].partition("?")[0]
+    if "@" in rest.partition("/")[2]:
+        raise ConfigurationError(
+            "base_url",
+            "contains '@' after its host",
+            fix="In a user or a password write %2F for '/', and in a path %40 for '@'",
+        )
+    path, question, query = url.partition("?")
+    return path.rstrip("/") + question + query
+
+
+def join_address(base_url: str, path: str) -> str:
+    """Return the base URL with a path below it; its query is sent with every request.
+
+    >>> join_address("https://gateway.example/v1?key=k", "models/a:streamGenerateContent?alt=sse")
+    'https://gateway.example/v1/models/a:streamGenerateContent?alt=sse&key=k'
+    """
+    base, _, query = base_url.partition("?")
+    url = f"{base}/{path.lstrip('/')}"
+    if not query:
+        return url
+    return f"{url}{'&' if '?' in path else '?'}{query}"
+
+
+def show_address(url: str) -> str:
+    """Return a base URL without its user, its password and the values of its query.
+
+    An address that is not http or https is not shown at all.
+
+    >>> show_address("https://bob:secret@gateway.example/v1?key=secret&api-version=2")
+    'https://[redacted]@gateway.example/v1?key=[redacted]&api-version=2'
+    """
+    if not url.startswith(("https://", "http://")) or "#" in url:
+        return MARK if url else ""  # it is refused, and may be anything
+    address, question, query = url.partition("?")
+    scheme, separator, rest = address.partition("://")
+    if "@" in rest:
+        rest = f"{MARK}@{rest.rpartition('@')[2]}"
+    parameters = "&".join(map(_show_parameter, query.split("&"))) if question else ""
+    return redact(scheme + separator + rest) + question + parameters
+
+
+def _show_parameter(parameter: str) -> str:
+    name, equals, _ = parameter.partition("=")
+    if name.lower() in _PUBLIC_PARAMETERS:
+        return parameter
+    return f"{name}={MARK}" if equals else MARK

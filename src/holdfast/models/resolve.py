@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from holdfast.codecs.wire import Codec, Quirks
-from holdfast.core.argument_checks import check_fields
+from holdfast.codecs.endpoint_profile import EndpointProfile, ProfileChanges
+from holdfast.codecs.wire import Codec
+from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import import_part
+from holdfast.core.limits import ReplyLimits
 from holdfast.core.redaction import quote_setting
-from holdfast.core.reply_limits import ReplyLimits
-from holdfast.models.addresses import show_address
 from holdfast.models.http_model import Endpoint, HttpModel, Model
-from holdfast.models.presets import PRESETS, Preset, find_preset
+from holdfast.models.presets import PRESETS, Preset, find_preset, show_address
 from holdfast.transport.port import Timeouts, Transport
 
 _CODECS: dict[str, tuple[str, str]] = {
@@ -54,6 +54,8 @@ class ModelAt:
         timeouts: the limits of one attempt; by default those of the agent.
         name: the name in results, notices and logs, to distinguish two endpoints of one model;
             `"provider:model"` if empty.
+        profile: other values for fields of the provider's `EndpointProfile`, for a server whose form
+            of the wire differs; "like" names another provider whose profile is changed instead.
 
     Raises:
         ConfigurationError: an argument is invalid; the error names it.
@@ -69,17 +71,21 @@ class ModelAt:
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
     timeouts: Timeouts | None = None
     name: str = ""
+    profile: ProfileChanges | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         check_fields(self)
         checked = dict(map(_check_header, self.headers.items()))
         object.__setattr__(self, "headers", checked)
+        if self.profile is not None:
+            object.__setattr__(self, "profile", {**self.profile})
 
     def __repr__(self) -> str:
         fields = {
             "name": self.name,
             "base_url": show_address(self.base_url or ""),
             "timeouts": self.timeouts,
+            "profile": self.profile,
         }
         parts = [
             repr(self.model),
@@ -124,7 +130,7 @@ def resolve_model(
 
     Raises:
         ConfigurationError: the provider is unknown, the key is missing or the URL is invalid; the
-            error tells what to set.
+            error names the variable to set.
     """
     if isinstance(model, str):
         model = ModelAt(model)
@@ -143,9 +149,10 @@ def resolve_model(
         )
     preset = find_preset(provider)
     base_url = preset.resolve_base_url(model.base_url or "")
+    profile = find_profile(preset, base_url, model.profile or {})
     auth = preset.auth_headers(_find_key(preset, model))
-    endpoint = Endpoint(preset, base_url, auth, tuple(model.headers.items()))
-    codec = _load_codec(preset.wire, preset.quirks)
+    endpoint = Endpoint(preset, base_url, auth, tuple(model.headers.items()), profile)
+    codec = load_codec(preset.wire, profile)
     return HttpModel(
         name,
         endpoint,
@@ -155,6 +162,43 @@ def resolve_model(
         name=model.name.strip(),
         reply_limits=reply_limits,
     )
+
+
+def find_profile(preset: Preset, base_url: str, changes: Mapping[str, object]) -> EndpointProfile:
+    """Return the profile of an endpoint: of its preset at this address, with the user's changes.
+
+    Args:
+        preset: the preset.
+        base_url: the address.
+        changes: other values of fields; "like" names a provider whose profile is changed instead.
+
+    Raises:
+        ConfigurationError: a change is wrong; the error names the field.
+
+    >>> find_profile(PRESETS["openai"], "http://gpu:8000/v1", {"like": "vllm"}).prefill
+    'final_message'
+    """
+    fields = dict(changes)
+    like = fields.pop("like", None)
+    profile = preset.profile_at(base_url) if like is None else _find_like(like, preset.wire)
+    return profile.change_fields(fields, preset.wire)
+
+
+def _find_like(like: object, wire: str) -> EndpointProfile:
+    """Return the profile of the provider that `like` names."""
+    check_value("profile.like", like, str)
+    try:
+        other = find_preset(str(like))
+    except ConfigurationError as error:
+        raise ConfigurationError("profile.like", error.problem, fix=error.fix) from None
+    if other.wire != wire:
+        names = [name for name, preset in PRESETS.items() if preset.wire == wire]
+        raise ConfigurationError(
+            "profile.like",
+            f"{other.name} has another wire",
+            fix=f"Of this wire are {', '.join(names)}",
+        )
+    return other.profile
 
 
 def _find_key(preset: Preset, model: ModelAt) -> str:
@@ -178,9 +222,10 @@ def _find_key(preset: Preset, model: ModelAt) -> str:
     )
 
 
-def _load_codec(wire: str, quirks: Quirks) -> Codec:
+def load_codec(wire: str, profile: EndpointProfile) -> Codec:
+    """Return the codec of a wire for endpoints with this profile."""
     module, name = _CODECS[wire]
-    codec: Codec = getattr(import_part(module), name)(quirks)
+    codec: Codec = getattr(import_part(module), name)(profile)
     return codec
 
 

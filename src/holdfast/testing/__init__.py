@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from holdfast.testing.engine_conformance import EngineConformance as EngineConformance
     from holdfast.testing.fake_clock import FakeClock as FakeClock
     from holdfast.testing.fake_clock import FixedRng as FixedRng
+    from holdfast.testing.fake_clock import no_waits as no_waits
     from holdfast.testing.replaying import ReplayDifference as ReplayDifference
     from holdfast.testing.replaying import ReplayResult as ReplayResult
     from holdfast.testing.replaying import replay as replay
     from holdfast.testing.scripted import ScriptedModel as ScriptedModel
-    from holdfast.testing.waits import no_waits as no_waits
 
 _HOME: dict[str, str] = {
     "CrashAt": "holdfast.testing.crash",
@@ -36,7 +36,7 @@ _HOME: dict[str, str] = {
     "ScriptedModel": "holdfast.testing.scripted",
     "SimulatedCrash": "holdfast.testing.crash",
     "folding_twice": "holdfast.middleware.folds",
-    "no_waits": "holdfast.testing.waits",
+    "no_waits": "holdfast.testing.fake_clock",
     "replay": "holdfast.testing.replaying",
 }
 """Public name -> the module that defines it. Sorted."""

@@ -44,7 +44,7 @@ def fake_clock() -> FakeClock:
 @pytest.fixture
 def no_waits() -> Iterator[FakeClock]:
     """Removes the waits between attempts in this test; the value is the clock with its `sleeps`."""
-    from holdfast.testing.waits import no_waits as without
+    from holdfast.testing.fake_clock import no_waits as without
 
     with without() as clock:
         yield clock

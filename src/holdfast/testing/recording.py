@@ -51,7 +51,7 @@ async def load_recording(
         JournalError: the recording is damaged, or a newer Holdfast wrote it.
     """
     if isinstance(source, str) and source.startswith(("postgresql:", "postgres:")):
-        from holdfast.journal.postgres import PostgresJournal
+        from holdfast.journal.postgres.postgres_journal import PostgresJournal
 
         # "the database", because the address may contain a password.
         with PostgresJournal(source, create=False) as shared:
@@ -84,7 +84,7 @@ async def _from_journal(journal: Journal, run: str | None, place: str) -> Record
 
 async def _from_file(path: Path, run: str | None, tenant: str | None) -> Recording:
     if _is_sqlite(path):
-        from holdfast.journal.read_only import ReadOnlySqliteJournal
+        from holdfast.journal.sqlite.read_only import ReadOnlySqliteJournal
 
         with ReadOnlySqliteJournal(path) as journal:
             return await _from_journal(_choose_tenant(journal, tenant), run, str(path))

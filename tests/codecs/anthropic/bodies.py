@@ -7,12 +7,12 @@ from tests.codecs.reading import Body, assemble_deltas, read_deltas
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.assemble import AssembledReply
-from holdfast.codecs.wire import Quirks
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.core.deltas import Delta
 
 Json = dict[str, Any]
 
-STRICT = Quirks(ends_without_marker=False)
+STRICT = EndpointProfile(ends_without_marker=False)
 
 
 def event(kind: str, **fields: Any) -> bytes:
@@ -57,8 +57,8 @@ def deltas(body: Body, content_type: str = "") -> list[Delta]:
     return read_deltas(AnthropicCodec(), body, content_type, "anthropic")
 
 
-def read(body: Body, quirks: Quirks = STRICT) -> AssembledReply:
-    return assemble_deltas(deltas(body), "anthropic", quirks)
+def read(body: Body, profile: EndpointProfile = STRICT) -> AssembledReply:
+    return assemble_deltas(deltas(body), "anthropic", profile)
 
 
 def _pieces(value: str) -> list[str]:

@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.anthropic.encode import DEFAULT_MAX_TOKENS
-from holdfast.codecs.anthropic.schema import to_anthropic_schema
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Media,
@@ -202,7 +201,6 @@ def test_ids_that_the_server_refuses_are_replaced_on_both_sides() -> None:
         ([user("Hi"), ASKED, ANSWERED, ANSWERED], "messages[3]", "has no open call"),
         ([user("Hi"), Message("user", ASKED.parts)], "messages[1]", "role is user"),
         ([user("Hi"), Message("assistant", ANSWERED.parts)], "messages[1]", "is assistant"),
-        ([user("Hi"), user("  ")], "messages[1].parts", "no content to send"),
         ([user(Media("image/png", data=b"GIF89a"))], "messages[0].media", "not image/png"),
         ([user(Media("image/png", data=b""))], "messages[0].media", "empty"),
         ([user(Media("image/tiff", data=b"II*"))], "messages[0].media", "does not accept"),
@@ -253,9 +251,10 @@ def test_pictures_and_files(media: Media, block: Json) -> None:
 
 
 def test_settings_have_the_names_of_the_wire() -> None:
-    made = settings(max_tokens=9, temperature=0.5, top_p=0.9, stop=("END",), seed=4)
+    made = settings(max_tokens=9, temperature=0.5, stop=("END",), seed=4)
     assert made["max_tokens"] == 9
-    assert (made["temperature"], made["top_p"]) == (0.5, 0.9)
+    assert made["temperature"] == 0.5
+    assert settings(top_p=0.9)["top_p"] == 0.9
     assert made["stop_sequences"] == ["END"]
     assert "seed" not in made
 
@@ -316,9 +315,9 @@ def test_no_thinking(given: Json) -> None:
 def test_structured_output_is_the_servers_own_where_it_has_one() -> None:
     output = OutputSchema("Place", {**SCHEMA, "required": ["city"]})
     made = body(ask(output=output, settings=ModelSettings(extra={"output_config": {"x": 1}})))
-    form = {"type": "json_schema", "schema": to_anthropic_schema(output.schema)}
+    form: Json = {"type": "json_schema"}
+    form["schema"] = {**SCHEMA, "required": ["city"], "additionalProperties": False}
     assert made["output_config"] == {"format": form, "x": 1}
-    assert form["schema"] == {**SCHEMA, "required": ["city"], "additionalProperties": False}
     for old in (
         ask(output=output, model="claude-3-5-haiku-20241022", instructions="Be brief."),
         ask(output=OutputSchema("Place", SCHEMA, strict=False), instructions="Be brief."),
@@ -327,33 +326,6 @@ def test_structured_output_is_the_servers_own_where_it_has_one() -> None:
         assert "output_config" not in made
         assert made["system"].startswith("Be brief.\n\nAnswer with nothing but JSON")
         assert '"city"' in made["system"]
-
-
-def test_a_schema_loses_nothing_that_the_model_could_read() -> None:
-    schema: Json = {
-        "$defs": {"A": {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}},
-        "type": "object",
-        "properties": {
-            "a": {"$ref": "#/$defs/A"},
-            "when": {"type": "string", "format": "date"},
-            "code": {"type": "string", "pattern": "^x", "description": "A code"},
-            "many": {"type": "array", "items": {"type": "string"}, "minItems": 3},
-            "one": {"oneOf": [{"type": "null"}, {"const": 1}]},
-            "minimum": {"type": "number"},
-        },
-        "required": ["a"],
-    }
-    strict = to_anthropic_schema(schema)
-    assert strict["additionalProperties"] is False
-    properties: Any = strict["properties"]
-    assert properties["a"] == {"$ref": "#/$defs/A"}
-    assert properties["when"] == {"type": "string", "format": "date"}
-    assert properties["code"]["description"] == 'A code\n\n{"pattern":"^x"}'
-    assert properties["many"]["description"] == '{"minItems":3}'
-    assert properties["one"] == {"anyOf": [{"type": "null"}, {"const": 1}]}
-    assert properties["minimum"] == {"type": "number"}
-    defs: Any = strict["$defs"]
-    assert defs["A"]["properties"]["n"]["description"] == '{"minimum":1}'
 
 
 def test_the_cache_is_marked_at_the_ends_of_the_tools_the_head_and_the_history() -> None:
@@ -392,6 +364,18 @@ def test_fields_of_the_users_own() -> None:
     [
         ({"settings": ModelSettings(temperature=1.5)}, "settings.temperature"),
         ({"settings": ModelSettings(stop=(" ",))}, "settings.stop"),
+        ({"settings": ModelSettings(temperature=0.5, top_p=0.9)}, "settings.top_p"),
+        (
+            {"settings": ModelSettings(temperature=0.5, reasoning_tokens=2000)},
+            "settings.temperature",
+        ),
+        (
+            {
+                "settings": ModelSettings(tool_choice="required", reasoning_tokens=2000),
+                "tools": (WEATHER,),
+            },
+            "settings.tool_choice",
+        ),
         ({"settings": ModelSettings(reasoning_tokens=100)}, "settings.reasoning_tokens"),
         (
             {"settings": ModelSettings(reasoning_tokens=2000, max_tokens=2000)},
@@ -437,6 +421,57 @@ def test_the_container_is_named_while_code_waits_for_a_result() -> None:
     assert "container" not in body(ask(messages=[*waiting, assistant("Rain"), user("Ok")]))
     own = ModelSettings(extra={"container": "mine"})
     assert body(ask(messages=waiting, settings=own))["container"] == "mine"
+
+
+def test_a_user_message_without_content_is_a_line_of_text() -> None:
+    said = [{"type": "text", "text": "(The message is empty.)"}]
+    assert sent(user("  "), system(" "), user("Hi"))[0] == said
+
+
+def test_a_failed_result_without_a_message_is_a_line_of_text() -> None:
+    failed = ToolResult("toolu_1", "weather", (Text(" "),), is_error=True)
+    (block,) = sent(user("Hi"), ASKED, tool_results([failed]))[2]
+    assert block["content"] == "(It failed without a message.)"
+
+
+def test_a_call_of_the_server_without_a_result_is_sent_only_while_it_waits() -> None:
+    call = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    paused = assistant("Let me look.", Opaque("anthropic", call))
+    said = [{"type": "text", "text": "Let me look."}]
+    history = Transcript([user("Hi"), paused])
+    codec = AnthropicCodec()
+
+    def blocks() -> list[Json]:
+        return [
+            one["content"]
+            for one in json.loads(codec.encode(ask(messages=history)).body)["messages"]
+        ]
+
+    assert blocks()[1] == [*said, call]
+    history.append(user("Never mind."))
+    assert blocks()[1] == said
+    history.append(assistant("Well."))
+    history.append(user("And now?"))
+    assert blocks()[1] == said
+
+
+def test_a_reply_that_paused_elsewhere_is_not_taken_for_the_beginning_of_one() -> None:
+    history = [user("Hi"), assistant("One moment. ")]
+    assert sent(*history)[-1] == [{"type": "text", "text": "(Go on.)"}]
+    assert len(sent(user("Hi"), assistant("One moment."))) == 2
+    newer = body(ask(model="claude-opus-4-6", messages=[user("Hi"), assistant("One moment.")]))
+    assert newer["messages"][-1]["role"] == "user"
+
+
+def test_a_picture_in_a_system_message_is_sent() -> None:
+    (block,) = sent(user("Hi"), Message("system", (Media("image/png", data=PNG),)))[1]
+    assert block["type"] == "image"
+
+
+def test_thinking_is_off_after_calls_of_another_model_whatever_follows_that_is_not_sent() -> None:
+    calls = [user("Hi"), ASKED, ANSWERED, assistant(Reasoning("Hm.")), user("And?")]
+    made = body(ask(messages=calls, settings=ModelSettings(reasoning_tokens=2048)))
+    assert made["thinking"] == {"type": "disabled"}
 
 
 def test_a_history_of_nothing_that_can_be_sent_is_refused() -> None:

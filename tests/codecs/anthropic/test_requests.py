@@ -5,10 +5,11 @@ import json
 from typing import Any
 
 from tests.codecs.anthropic.recorded_requests import CannotSay, asked, normal
+from tests.codecs.schemas.plain_schemas import convert, without_marks
 from tests.corpus import Row, Table, rows
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
-from holdfast.codecs.anthropic.schema import to_anthropic_schema
+from holdfast.codecs.schemas.dialects import ANTHROPIC_STRICT, ANTHROPIC_TOOL
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.transcript import Transcript
 
@@ -30,12 +31,12 @@ def expected(body: Json) -> Json:
     wanted = normal(copy.deepcopy(body))
     form = wanted.get("output_config", {}).get("format")
     if form:
-        form["schema"] = to_anthropic_schema(form["schema"])
+        form["schema"] = convert(form["schema"], ANTHROPIC_STRICT)
     if wanted.get("thinking", {}).get("type") == "disabled":
         wanted["thinking"] = {"type": "disabled"}
     for tool in wanted.get("tools", []):
         if "input_schema" in tool:
-            tool["input_schema"] = {"type": "object", **tool["input_schema"]}
+            tool["input_schema"] = convert(tool["input_schema"], ANTHROPIC_TOOL)
     return wanted
 
 
@@ -55,7 +56,10 @@ def test_recorded_requests_encode_to_the_same_meaning() -> None:
             argument = refused.argument.partition("[")[0]
             table.add(f"refused before it was sent: {argument}: {refused.problem[:70]}")
             continue
-        assert normal(json.loads(encoded.body)) == expected(body), row.id
+        sent, wanted = normal(json.loads(encoded.body)), expected(body)
+        for made in (sent, wanted):
+            made["tools"] = without_marks(made.get("tools", []))
+        assert sent == wanted, row.id
         table.add("equal in meaning")
         history = Transcript(request.messages)
         kept = type(request)(

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from tests.codecs.reading import Body, assemble_deltas, read_deltas
 
 from holdfast.codecs.assemble import AssembledReply
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.gemini.codec import Gemini
-from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
 
 Json = dict[str, object]
@@ -50,7 +50,7 @@ def deltas(body: Body, content_type: str = "", provider: str = "") -> list[Delta
 
 
 def assembled(found: Iterable[Delta]) -> AssembledReply:
-    return assemble_deltas(found, "gemini", Quirks())
+    return assemble_deltas(found, "gemini", EndpointProfile())
 
 
 def read(body: Body, content_type: str = "", provider: str = "") -> AssembledReply:

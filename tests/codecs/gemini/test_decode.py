@@ -7,10 +7,10 @@ from tests.codecs.gemini.bodies import array, call, chunk, deltas, events, read,
 from tests.corpus import byte_by_byte
 
 from holdfast.codecs.assemble import Assembler
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.gemini.decode import GeminiDecoder
 from holdfast.codecs.gemini.errors import classify
-from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import (
     ErrorReceived,
     NoChoices,
@@ -617,7 +617,7 @@ class TestProofOfTheEnd:
         again = chunk(finish="STOP", **COUNTED)
         assert self.last(*chunks) == [True]
         assert self.last(*chunks, again) == [True, False]
-        decoder, assembler = Gemini().make_decoder("", ""), Assembler(Quirks(), "gemini")
+        decoder, assembler = Gemini().make_decoder("", ""), Assembler(EndpointProfile(), "gemini")
         proofs = []
         for one in (*chunks, again):
             for delta in decoder.feed(events(one)):

@@ -49,7 +49,7 @@ def body(*messages: Message, **fields: Any) -> dict[str, Any]:
 
 def parts(message: Message, **fields: Any) -> Any:
     """The parts of one message that may stand alone."""
-    return body(message, **fields)["contents"][-1]["parts"]
+    return body(message, user("Go on."), **fields)["contents"][0]["parts"]
 
 
 def calling(*calls: ToolCall, before: tuple[Any, ...] = ()) -> list[Message]:
@@ -125,8 +125,8 @@ def test_tools_go_as_json_schema() -> None:
 @pytest.mark.parametrize(
     ("choice", "config"),
     [
-        (None, None),
-        ("auto", {"mode": "AUTO"}),
+        (None, {"mode": "VALIDATED"}),
+        ("auto", {"mode": "VALIDATED"}),
         ("none", {"mode": "NONE"}),
         ("required", {"mode": "ANY"}),
         ("weather", {"mode": "ANY", "allowedFunctionNames": ["weather"]}),
@@ -134,7 +134,32 @@ def test_tools_go_as_json_schema() -> None:
 )
 def test_tool_choice(choice: str | None, config: object) -> None:
     made = body(tools=(WEATHER,), settings=ModelSettings(tool_choice=choice))
+    assert made["toolConfig"] == {"functionCallingConfig": config}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "config"),
+    [
+        (None, None, {"mode": "VALIDATED"}),
+        (True, None, {"mode": "VALIDATED"}),
+        (None, False, None),
+        (False, False, None),
+        (True, False, "tools.a.strict"),
+    ],
+)
+def test_schemas_are_enforced_for_all_functions_or_for_none(
+    first: bool | None, second: bool | None, config: object
+) -> None:
+    tools = (ToolSpec("a", "", SCHEMA, first), ToolSpec("b", "", SCHEMA, second))
+    if isinstance(config, str):
+        with pytest.raises(ConfigurationError) as caught:
+            body(tools=tools)
+        assert caught.value.argument == config
+        return
+    made = body(tools=tools)
     assert made.get("toolConfig") == (config and {"functionCallingConfig": config})
+    forced = body(tools=tools, settings=ModelSettings(tool_choice="required"))
+    assert forced["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
 
 
 @pytest.mark.parametrize(
@@ -341,6 +366,27 @@ def test_a_call_of_another_model_gets_the_stand_in_signature() -> None:
 @pytest.mark.parametrize("message", [assistant(), assistant(Reasoning("x")), user(""), user()])
 def test_a_message_of_which_nothing_is_left_is_a_blank(message: Message) -> None:
     assert parts(message) == [{"text": " "}]
+
+
+def test_calls_at_the_beginning_follow_a_blank_of_the_user() -> None:
+    call, result = ToolCall("1", "a"), ToolResult("1", "a", (Text("x"),))
+    made = body(assistant(call), tool_results([result]))["contents"]
+    assert [content["role"] for content in made] == ["user", "model", "user"]
+    assert made[0]["parts"] == [{"text": " "}]
+
+
+def test_a_reply_at_the_end_is_to_be_continued() -> None:
+    made = body(user("Hi"), assistant("One moment."))["contents"]
+    assert made[-1] == {"role": "user", "parts": [{"text": "(Go on.)"}]}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":' * 70 + "1" + "}" * 70, '{"a": 1e999}', '{"a": 1, "a": 2}']
+)
+def test_an_object_that_the_server_may_not_read_is_sent_as_text(text: str) -> None:
+    call, result = ToolCall("1", "a"), ToolResult("1", "a", (Text(text),))
+    made = body(user("Hi"), assistant(call), tool_results([result]))["contents"]
+    assert made[-1]["parts"][0]["functionResponse"]["response"] == {"output": text}
 
 
 def test_half_a_surrogate_is_sent_as_something_that_utf_8_has() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.codecs.gemini.bodies import array, call, chunk, deltas, events, read, text, whole
 from tests.linear import is_linear
 
-from holdfast.codecs.gemini.json_documents import DocumentSplitter
-from holdfast.codecs.gemini.partial import PartialArguments
+from holdfast.codecs.gemini.calls import PartialArguments
+from holdfast.codecs.gemini.decode import DocumentSplitter
 from holdfast.core.messages import ReplyKind
 
 JSON = st.recursive(

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from tests.codecs.reading import Body, assemble_deltas, read_deltas
 
 from holdfast.codecs.assemble import AssembledReply
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.openai_chat.codec import OpenAIChat
-from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
 
 Json = dict[str, object]
@@ -100,9 +100,11 @@ def deltas(body: Body, content_type: str = STREAM) -> list[Delta]:
     return read_deltas(OpenAIChat(), body, content_type, "openai")
 
 
-def assemble(found: Iterable[Delta], quirks: Quirks | None = None) -> AssembledReply:
-    return assemble_deltas(found, "openai_chat", quirks or Quirks())
+def assemble(found: Iterable[Delta], profile: EndpointProfile | None = None) -> AssembledReply:
+    return assemble_deltas(found, "openai_chat", profile or EndpointProfile())
 
 
-def read(body: Body, content_type: str = STREAM, quirks: Quirks | None = None) -> AssembledReply:
-    return assemble(deltas(body, content_type), quirks)
+def read(
+    body: Body, content_type: str = STREAM, profile: EndpointProfile | None = None
+) -> AssembledReply:
+    return assemble(deltas(body, content_type), profile)

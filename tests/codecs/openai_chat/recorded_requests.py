@@ -3,9 +3,11 @@
 import json
 from typing import Any
 
+from tests.codecs.schemas.plain_schemas import without_marks
+
 from holdfast.codecs.call_arguments import sendable_arguments
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.media import inline_bytes
-from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
@@ -26,14 +28,14 @@ def refuse_unless(condition: object, why: str) -> None:
         raise NotOurs(why)
 
 
-def question(body: Json) -> tuple[ModelRequest, Quirks]:
-    """The request, and the quirks of the provider that it was recorded with."""
+def question(body: Json) -> tuple[ModelRequest, EndpointProfile]:
+    """The request, and the profile of the provider that it was recorded with."""
     messages, instructions = body.get("messages"), ""
     refuse_unless(messages and isinstance(body.get("model"), str), "no messages or no model")
     roles = {one.get("role") for one in messages}
     system_role = "developer" if "developer" in roles else "system"
     refuse_unless(not {"developer", "system"} <= roles, "two words for system")
-    quirks = Quirks(
+    profile = EndpointProfile(
         max_tokens_field="max_completion_tokens"
         if "max_completion_tokens" in body
         else "max_tokens",
@@ -49,10 +51,10 @@ def question(body: Json) -> tuple[ModelRequest, Quirks]:
         instructions=instructions,
         tools=tuple(map(tool, body.get("tools") or ())),
         output=output(body.get("response_format")),
-        settings=settings(body, quirks),
+        settings=settings(body, profile),
         stream=bool(body.get("stream")),
     )
-    return request, quirks
+    return request, profile
 
 
 def reasoning_field(messages: list[Json]) -> str:
@@ -72,7 +74,7 @@ def blocks(message: Json) -> list[Json]:
     )
 
 
-def settings(body: Json, quirks: Quirks) -> ModelSettings:
+def settings(body: Json, profile: EndpointProfile) -> ModelSettings:
     stop = body.get("stop")
     effort = body.get("reasoning_effort")
     refuse_unless(effort is None or effort in EFFORTS, "an effort of its own")
@@ -81,11 +83,18 @@ def settings(body: Json, quirks: Quirks) -> ModelSettings:
         choice = (choice.get("function") or {}).get("name")
         refuse_unless(choice, "a tool choice of its own")
     refuse_unless(choice in (None, "auto", "none", "required") or body.get("tools"), "choice alone")
-    ours = SETTINGS | {quirks.max_tokens_field, "stop", "tool_choice", "tools", "model", "messages"}
+    ours = SETTINGS | {
+        profile.max_tokens_field,
+        "stop",
+        "tool_choice",
+        "tools",
+        "model",
+        "messages",
+    }
     ours |= {"stream", "response_format"}
     extra = {name: value for name, value in body.items() if name not in ours}
     return ModelSettings(
-        max_tokens=body.get(quirks.max_tokens_field),
+        max_tokens=body.get(profile.max_tokens_field),
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
         tool_choice=choice,
         extra=extra or None,
@@ -215,6 +224,7 @@ def meaning(body: Json) -> Json:
         del plain["response_format"]
     elif shape := (plain.get("response_format") or {}).get("json_schema"):
         shape.setdefault("strict", False)
+        shape["schema"] = without_marks(shape.get("schema"))
     if isinstance(plain.get("tool_choice"), dict):
         plain["tool_choice"] = {"type": "function", **plain["tool_choice"]}
     if not plain.get("tools"):
@@ -227,6 +237,7 @@ def meaning(body: Json) -> Json:
 def _tool_meaning(entry: Json) -> Json:
     function = {name: value for name, value in entry["function"].items() if value}
     function.setdefault("parameters", {"type": "object", "properties": {}})
+    function["parameters"] = without_marks(function["parameters"])
     return {"type": "function", "function": function}
 
 

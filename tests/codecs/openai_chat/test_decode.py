@@ -24,10 +24,12 @@ from tests.codecs.openai_chat.bodies import (
 from tests.codecs.reading import JSON_VALUES
 from tests.corpus import byte_by_byte
 
+from holdfast.codecs.gemini.vocabulary import MISTAKES as GEMINI_MISTAKES
 from holdfast.codecs.json_text import read_strict_json
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.errors import classify
+from holdfast.codecs.openai_chat.vocabulary import MISTAKES, NATIVE_REASONS
 from holdfast.core.deltas import (
     ErrorReceived,
     NoChoices,
@@ -440,6 +442,78 @@ class TestFinish:
         reply = read(json.dumps({"choices": [choice]}).encode()).reply
         assert reply.kind is ReplyKind.TRUNCATED
 
+    @pytest.mark.parametrize(
+        ("raw", "native", "kind"),
+        [
+            # The server's word, the vendor's word, and the truth.
+            ("stop", "completed", ReplyKind.COMPLETE),
+            ("stop", "end_turn", ReplyKind.COMPLETE),
+            ("stop", "moon_phase", ReplyKind.COMPLETE),
+            ("stop", 7, ReplyKind.COMPLETE),
+            ("stop", "MAX_TOKENS", ReplyKind.TRUNCATED),
+            ("stop", "max_tokens", ReplyKind.TRUNCATED),
+            ("stop", "model_context_window_exceeded", ReplyKind.TRUNCATED),
+            ("stop", "PROHIBITED_CONTENT", ReplyKind.FILTERED),
+            ("stop", "content_filtered", ReplyKind.FILTERED),
+            ("stop", "sensitive", ReplyKind.FILTERED),
+            ("stop", "ERROR_TOXIC", ReplyKind.FILTERED),
+            ("stop", "refusal", ReplyKind.REFUSED),
+            ("stop", "pause_turn", ReplyKind.PAUSED),
+            ("stop", "MALFORMED_FUNCTION_CALL", ReplyKind.ERROR_REPLY),
+            ("stop", "abort", ReplyKind.ERROR_REPLY),
+            ("tool_calls", "STOP", ReplyKind.COMPLETE),
+            ("error", "MALFORMED_FUNCTION_CALL", ReplyKind.ERROR_REPLY),
+            ("error", "SAFETY", ReplyKind.FILTERED),
+            ("error", "length", ReplyKind.TRUNCATED),
+            ("error", "stop", ReplyKind.ERROR_REPLY),
+            ("other", "STOP", ReplyKind.COMPLETE),
+            ("length", "STOP", ReplyKind.TRUNCATED),
+            ("content_filter", "STOP", ReplyKind.FILTERED),
+            (None, "STOP", ReplyKind.COMPLETE),
+            (None, "MAX_TOKENS", ReplyKind.TRUNCATED),
+            ("", "max_output_tokens", ReplyKind.TRUNCATED),
+            (None, "SAFETY", ReplyKind.FILTERED),
+            (None, "moon_phase", ReplyKind.UNTERMINATED),
+            (None, None, ReplyKind.UNTERMINATED),
+        ],
+    )
+    def test_the_truth_of_a_vendor_wins_over_the_word_of_a_gateway(
+        self, raw: object, native: object, kind: ReplyKind
+    ) -> None:
+        ends = {"finish_reason": raw, "native_finish_reason": native}
+        start = chunk({"content": "a", "role": "assistant"}, native_finish_reason=None)
+        streamed = read(
+            stream(start, {"choices": [{"index": 0, "delta": {"content": ""}, **ends}]})
+        )
+        body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "a"}, **ends}]}
+        at_once = read(json.dumps(body).encode())
+        assert streamed.reply.kind is kind
+        if kind is not ReplyKind.UNTERMINATED:  # a whole body has ended
+            assert at_once.reply.kind is kind
+            assert streamed.reply.raw_finish == at_once.reply.raw_finish == (raw or native)
+
+    def test_a_mistake_of_the_model_may_be_tried_again(self) -> None:
+        choice = {
+            "message": {"content": ""},
+            "finish_reason": "error",
+            "native_finish_reason": "MALFORMED_FUNCTION_CALL",
+        }
+        error = read(json.dumps({"choices": [choice]}).encode()).error
+        assert error is not None
+        assert error.info.category is ErrorCategory.INVALID_RESPONSE
+        assert error.info.code == "malformed_function_call"
+        assert "MALFORMED_FUNCTION_CALL" in error.info.safe
+
+    def test_a_word_means_the_same_for_all_vendors(self) -> None:
+        meanings: dict[str, set[FinishReason]] = {}
+        for words in NATIVE_REASONS.values():
+            for word, reason in words.items():
+                meanings.setdefault(word.lower(), set()).add(reason)
+        assert {word for word, reasons in meanings.items() if len(reasons) > 1} == set()
+        assert {word for word in MISTAKES if meanings.get(word) != {FinishReason.ERROR}} == set()
+        gemini = {word.lower() for word in GEMINI_MISTAKES}
+        assert gemini <= MISTAKES
+
 
 def test_the_short_way_and_the_careful_way_read_the_same() -> None:
     class Careful(ChatDecoder):
@@ -609,3 +683,13 @@ def test_fragments_of_calls_are_never_emitted_as_text() -> None:
     assert [
         type(delta) for delta in found if not isinstance(delta, ReplyStarted | StreamEnded)
     ] == [ToolCallDelta]
+
+
+@pytest.mark.parametrize(
+    ("missing", "begun"), [("model", ReplyStarted("c1", "")), ("id", ReplyStarted("", "m1"))]
+)
+def test_a_server_may_name_the_reply_or_the_model_alone(missing: str, begun: ReplyStarted) -> None:
+    values = [chunk({"content": "a"}), chunk({}, "stop")]
+    for value in values:
+        del value[missing]
+    assert deltas(stream(*values))[0] == begun

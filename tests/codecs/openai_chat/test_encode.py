@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_chat.history import HistoryEncoder
-from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Message,
@@ -25,16 +25,16 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 WEATHER = ToolSpec("weather", "Weather in a city.", SCHEMA)
 
 
-def encode(quirks: Quirks | None = None, **fields: Any) -> dict[str, Any]:
+def encode(profile: EndpointProfile | None = None, **fields: Any) -> dict[str, Any]:
     request = ModelRequest(**{"model": "m", "messages": [user("Hi")], **fields})
-    encoded = OpenAIChat(quirks).encode(request)
+    encoded = OpenAIChat(profile).encode(request)
     assert encoded.path == "chat/completions"
     body: dict[str, Any] = json.loads(encoded.body)
     return body
 
 
-def settings(quirks: Quirks | None = None, **fields: Any) -> dict[str, Any]:
-    body = encode(quirks, stream=False, tools=(WEATHER,), settings=ModelSettings(**fields))
+def settings(profile: EndpointProfile | None = None, **fields: Any) -> dict[str, Any]:
+    body = encode(profile, stream=False, tools=(WEATHER,), settings=ModelSettings(**fields))
     return {key: body[key] for key in body if key not in ("model", "messages", "tools")}
 
 
@@ -47,14 +47,14 @@ def test_the_least_request() -> None:
 
 def test_a_stream_asks_for_its_usage_where_the_provider_takes_that() -> None:
     assert encode()["stream_options"] == {"include_usage": True}
-    body = encode(Quirks(stream_usage=False))
+    body = encode(EndpointProfile(stream_usage=False))
     assert body["stream"] is True
     assert "stream_options" not in body
 
 
 def test_instructions_are_the_first_message_under_the_provider_s_word() -> None:
     for role in ("system", "developer"):
-        body = encode(Quirks(system_role=role), instructions="Be brief.")
+        body = encode(EndpointProfile(system_role=role), instructions="Be brief.")
         assert body["messages"][0] == {"role": role, "content": "Be brief."}
 
 
@@ -81,9 +81,11 @@ def test_settings_under_their_names() -> None:
 
 
 def test_settings_under_the_names_of_one_provider() -> None:
-    quirks = Quirks(max_tokens_field="max_completion_tokens", seed_field="random_seed")
-    assert settings(quirks, max_tokens=5, seed=7) == {"max_completion_tokens": 5, "random_seed": 7}
-    thinking = settings(Quirks(reasoning="object"), reasoning_effort="low", reasoning_tokens=9)
+    profile = EndpointProfile(max_tokens_field="max_completion_tokens", seed_field="random_seed")
+    assert settings(profile, max_tokens=5, seed=7) == {"max_completion_tokens": 5, "random_seed": 7}
+    thinking = settings(
+        EndpointProfile(reasoning="object"), reasoning_effort="low", reasoning_tokens=9
+    )
     assert thinking == {"reasoning": {"effort": "low", "max_tokens": 9}}
 
 
@@ -114,9 +116,35 @@ def test_a_wanted_shape_is_strict_where_strict_mode_takes_it() -> None:
     described = encode(output=OutputSchema("Trip", SCHEMA))["response_format"]["json_schema"]
     assert described["strict"] is True
     assert described["schema"] == {**SCHEMA, "additionalProperties": False}
-    open_ended = {**SCHEMA, "required": []}
+    open_ended = {**SCHEMA, "additionalProperties": True}
     described = encode(output=OutputSchema("Trip", open_ended))["response_format"]["json_schema"]
     assert (described["strict"], described["schema"]) == (False, open_ended)
+
+
+def test_a_provider_without_a_role_for_instructions_gets_them_in_user_messages() -> None:
+    profile = EndpointProfile(system_role="user")
+    history = [
+        Message("system", (Text("In English."),)),
+        user("One?"),
+        assistant(ToolCall("c1", "f", "{}")),
+        tool_results([ToolResult("c1", "f", (Text("done"),))]),
+        Message("system", (Text("Now in French."),)),
+        user("Two?"),
+    ]
+    body = encode(profile, instructions="Be brief.", messages=history)
+    roles = ["user", "assistant", "tool", "assistant", "user"]
+    assert [one["role"] for one in body["messages"]] == roles
+    assert body["messages"][0]["content"] == "Be brief.\n\nIn English.\n\nOne?"
+    assert body["messages"][-1]["content"] == "Now in French.\n\nTwo?"
+    # A transcript that was encoded for another role is encoded again.
+    shared = Transcript(history)
+    assert encode(messages=shared)["messages"][0]["role"] == "system"
+    assert encode(profile, instructions="Be brief.", messages=shared) == body
+    wanted = OutputSchema("Trip", SCHEMA, mode="prompt")
+    asked = encode(profile, messages=[user("Go.")], output=wanted)["messages"]
+    assert len(asked) == 1
+    assert asked[0]["content"].startswith("Answer with nothing but JSON")
+    assert asked[0]["content"].endswith("\n\nGo.")
 
 
 @pytest.mark.parametrize("schema", [{"type": "array", "items": {}}, {"anyOf": [SCHEMA]}])
@@ -129,8 +157,8 @@ def test_an_output_that_is_not_an_object_is_requested_by_an_instruction(
 
 
 def test_an_output_for_a_provider_with_only_json_mode() -> None:
-    quirks = Quirks(response_format="json_object")
-    body = encode(quirks, output=OutputSchema("Trip", SCHEMA), instructions="Be brief.")
+    profile = EndpointProfile(response_format="json_object")
+    body = encode(profile, output=OutputSchema("Trip", SCHEMA), instructions="Be brief.")
     assert body["response_format"] == {"type": "json_object"}
     told = body["messages"][0]["content"]
     assert told.startswith("Be brief.\n\nAnswer with nothing but JSON")
@@ -285,7 +313,7 @@ class TestOnce:
     def test_two_accents_do_not_share_their_bytes(self) -> None:
         history = Transcript([Message("system", (Text("S"),)), user("Hi")])
         for role in ("system", "developer"):
-            body = OpenAIChat(Quirks(system_role=role)).encode(
+            body = OpenAIChat(EndpointProfile(system_role=role)).encode(
                 ModelRequest(model="m", messages=history)
             )
             assert json.loads(body.body)["messages"][0]["role"] == role

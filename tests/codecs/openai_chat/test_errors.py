@@ -2,8 +2,10 @@
 
 import pytest
 from tests.codecs.bodies import Case, failure, name, openai
+from tests.codecs.openai_chat.bodies import chunk, read, stream, whole
 
 from holdfast.codecs.openai_chat.errors import classify
+from holdfast.core.messages import Opaque
 
 # fmt: off
 CASES: list[Case] = [
@@ -198,6 +200,32 @@ CASES: list[Case] = [
 # fmt: on
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
-def test_the_vendors_words_mean(case: Case) -> None:
-    assert classify(failure(case)).category.value == case[3]
+def test_the_vendors_words_mean() -> None:
+    found = [(name(case), classify(failure(case)).category.value, case[3]) for case in CASES]
+    assert [row for row in found if row[1] != row[2]] == []
+
+
+# Fields beside the choices of a reply or of a chunk.
+
+FAILED = {"status_code": 1008, "status_msg": "insufficient balance"}
+FOUND = ["https://a.example"]
+FIRST = chunk({"role": "assistant", "content": ""})
+LAST = chunk({}, "stop")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        whole({"content": "Hi"}, base_resp=FAILED),
+        stream(FIRST, chunk({"content": "Hi"}, base_resp=FAILED), LAST),
+    ],
+)
+def test_a_failed_status_beside_the_choices_is_an_error(body: bytes) -> None:
+    error = read(body).error
+    assert error is not None
+    assert error.info.category.value == "rate_limit_terminal"
+
+
+def test_the_sources_of_a_chunk_of_mere_text_are_kept() -> None:
+    reply = read(stream(FIRST, chunk({"content": "Hi"}, citations=FOUND), LAST)).reply
+    assert reply.parts[-1] == Opaque("openai_chat", {"citations": FOUND})

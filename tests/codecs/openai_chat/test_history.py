@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.openai_chat.bodies import call, read, whole
 
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.openai_chat.history import HistoryEncoder
-from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Media,
@@ -31,14 +31,14 @@ PNG = b"\x89PNG\r\n\x1a\n"
 PNG_URL = "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 
-def wire(message: Message, quirks: Quirks | None = None) -> list[dict[str, Any]]:
-    encoded = HistoryEncoder(quirks or Quirks()).encode(message)
+def wire(message: Message, profile: EndpointProfile | None = None) -> list[dict[str, Any]]:
+    encoded = HistoryEncoder(profile or EndpointProfile()).encode(message)
     found: list[dict[str, Any]] = json.loads(b"[" + encoded + b"]")
     return found
 
 
-def one(message: Message, quirks: Quirks | None = None) -> dict[str, Any]:
-    (found,) = wire(message, quirks)
+def one(message: Message, profile: EndpointProfile | None = None) -> dict[str, Any]:
+    (found,) = wire(message, profile)
     return found
 
 
@@ -141,7 +141,7 @@ def test_media_of_results_follow_in_a_user_message() -> None:
     first, second, third = wire(results)
     assert (first["role"], second["content"], third["role"]) == ("tool", "2", "user")
     assert [block["type"] for block in third["content"]] == ["text", "image_url"] * 2
-    inline = wire(results, Quirks(media_in_results=True))
+    inline = wire(results, EndpointProfile(media_in_results=True))
     assert len(inline) == 2
     assert inline[0]["content"] == [{"type": "image_url", "image_url": {"url": PNG_URL}}]
 
@@ -154,15 +154,16 @@ class TestReasoning:
         assert one(assistant(self.PART, "x")) == {"role": "assistant", "content": "x"}
 
     def test_it_goes_back_under_the_provider_s_name(self) -> None:
-        quirks = Quirks(reasoning_field="reasoning", state_fields=("reasoning_details",))
-        found = one(assistant(self.PART, "x"), quirks)
+        profile = EndpointProfile(reasoning_field="reasoning", state_fields=("reasoning_details",))
+        found = one(assistant(self.PART, "x"), profile)
         assert (found["reasoning"], found["reasoning_details"]) == ("Hm", list(self.DETAILS))
-        found = one(assistant(self.PART, "x"), Quirks(reasoning_field="reasoning_content"))
+        found = one(assistant(self.PART, "x"), EndpointProfile(reasoning_field="reasoning_content"))
         assert (found["reasoning_content"], "reasoning_details" in found) == ("Hm", False)
 
     def test_it_goes_back_as_blocks(self) -> None:
         found = one(
-            assistant(Reasoning("Hm", "s", "openai_chat"), "x"), Quirks(reasoning_field="content")
+            assistant(Reasoning("Hm", "s", "openai_chat"), "x"),
+            EndpointProfile(reasoning_field="content"),
         )
         assert found["content"] == [
             {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}], "signature": "s"},
@@ -170,13 +171,15 @@ class TestReasoning:
         ]
 
     def test_the_state_of_another_wire_stays_there(self) -> None:
-        quirks = Quirks(reasoning_field="reasoning", state_fields=("reasoning_details", "k"))
+        profile = EndpointProfile(
+            reasoning_field="reasoning", state_fields=("reasoning_details", "k")
+        )
         foreign = Reasoning("Hm", "s", "anthropic", {"k": 1})
-        assert one(assistant(foreign, "x"), quirks) == {"role": "assistant", "content": "x"}
+        assert one(assistant(foreign, "x"), profile) == {"role": "assistant", "content": "x"}
 
     def test_details_of_two_parts_are_joined(self) -> None:
-        quirks = Quirks(state_fields=("reasoning_details",))
-        found = one(assistant(self.PART, "x", self.PART), quirks)
+        profile = EndpointProfile(state_fields=("reasoning_details",))
+        found = one(assistant(self.PART, "x", self.PART), profile)
         assert found["reasoning_details"] == [*self.DETAILS, *self.DETAILS]
 
     @pytest.mark.parametrize(
@@ -191,25 +194,36 @@ class TestReasoning:
         ],
     )
     def test_what_a_reply_says_goes_back_as_it_came(self, message: dict[str, Any]) -> None:
-        quirks = Quirks(
+        profile = EndpointProfile(
             reasoning_field="reasoning", state_fields=("reasoning_details", "extra_content")
         )
         reply = read(whole(message, "stop")).reply
-        assert one(reply.message, quirks) == {"role": "assistant", **message}
+        assert one(reply.message, profile) == {"role": "assistant", **message}
 
 
 def test_sound_goes_back_by_its_id() -> None:
     sound = Media("audio/wav", data=b"RIFF", extra={"id": "a1", "transcript": "Hi"})
-    assert one(assistant(sound)) == {"role": "assistant", "content": None, "audio": {"id": "a1"}}
+    spoken = assistant(Text("Hi", {"transcript": True}), sound)
+    by_id = EndpointProfile(audio_by_id=True)
+    assert one(spoken, by_id) == {"role": "assistant", "content": None, "audio": {"id": "a1"}}
+    assert one(spoken) == {"role": "assistant", "content": "Hi"}
+
+
+def test_a_provider_that_requires_reasoning_gets_an_empty_one() -> None:
+    strict = EndpointProfile(reasoning_field="reasoning_content", reasoning_required=True)
+    assert one(assistant("Hi"), strict)["reasoning_content"] == ""
+    own = assistant(Reasoning("Hm.", wire="openai_chat"), "Hi")
+    assert one(own, strict)["reasoning_content"] == "Hm."
+    assert "reasoning_content" not in one(assistant("Hi"))
 
 
 class TestIds:
     @staticmethod
-    def _ids(given: list[str], quirks: Quirks | None = None) -> list[str]:
-        made = one(assistant(*(ToolCall(each, "f") for each in given)), quirks)
+    def _ids(given: list[str], profile: EndpointProfile | None = None) -> list[str]:
+        made = one(assistant(*(ToolCall(each, "f") for each in given)), profile)
         results = tool_results([ToolResult(each, "f", (Text("r"),)) for each in given])
         called = [entry["id"] for entry in made["tool_calls"]]
-        assert [found["tool_call_id"] for found in wire(results, quirks)] == called
+        assert [found["tool_call_id"] for found in wire(results, profile)] == called
         return called
 
     def test_good_ids_stay(self) -> None:
@@ -228,8 +242,8 @@ class TestIds:
 
     def test_ids_of_one_length(self) -> None:
         """Mistral takes nine letters and digits and nothing else."""
-        quirks = Quirks(call_id_length=9)
-        ids = self._ids(["abcdefghi", "call_1", "", "call_1"], quirks)
+        profile = EndpointProfile(call_id_length=9)
+        ids = self._ids(["abcdefghi", "call_1", "", "call_1"], profile)
         assert ids[0] == "abcdefghi"
         assert all(len(each) == 9 and each.isalnum() for each in ids)
         assert len(set(ids)) == 4

@@ -11,8 +11,8 @@ from tests.corpus import rows
 
 from holdfast.codecs.json_text import read_json
 from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
+from holdfast.codecs.openai_chat.decode import decode_chunk, read_whole_reply
 from holdfast.codecs.openai_chat.errors import classify
-from holdfast.codecs.openai_chat.quick_reader import decode_chunk, read_whole_reply
 from holdfast.codecs.openai_chat.vocabulary import parse_usage
 from holdfast.core.deltas import Delta
 from holdfast.core.messages import Usage

@@ -19,8 +19,8 @@ def test_recorded_requests_are_encoded_to_the_same_meaning() -> None:
             skipped["no chat request"] += 1
             continue
         try:
-            request, quirks = question(body)
-            encoded = OpenAIChat(quirks).encode(request)
+            request, profile = question(body)
+            encoded = OpenAIChat(profile).encode(request)
         except NotOurs as error:
             skipped[str(error)] += 1
             continue

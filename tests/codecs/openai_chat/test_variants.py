@@ -8,9 +8,9 @@ from tests.codecs.openai_chat.bodies import DONE, call, chunk, event, read, stre
 from tests.corpus import at_random, byte_by_byte
 
 from holdfast.codecs.assemble import AssembledReply
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_chat.history import HistoryEncoder
-from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ErrorCategory
 from holdfast.core.messages import FinishReason, Opaque, Reasoning, ReplyKind, Text, Usage
 
@@ -196,7 +196,7 @@ class TestContent:
             reply = read(sent).reply
             kept = Opaque("openai_chat", {"content_blocks": [strange]})
             assert reply.parts == (kept, Text("Hi"))
-            again = json.loads(HistoryEncoder(Quirks()).encode(reply.message))
+            again = json.loads(HistoryEncoder(EndpointProfile()).encode(reply.message))
             assert again == {"role": "assistant", "content": "Hi"}
 
     def test_an_unknown_block_alone_is_not_a_reply(self) -> None:
@@ -224,7 +224,7 @@ class TestContent:
         ):
             reply = read(sent).reply
             assert reply.parts == (Text("Hi"), Opaque("openai_chat", beside))
-            again = json.loads(HistoryEncoder(Quirks()).encode(reply.message))
+            again = json.loads(HistoryEncoder(EndpointProfile()).encode(reply.message))
             assert again == {"role": "assistant", "content": "Hi"}
 
     def test_tools_that_the_server_ran_are_stored_completely(self) -> None:
@@ -405,7 +405,7 @@ class TestEndsWithoutAFinishReason:
         assert read(body).reply.kind is ReplyKind.UNTERMINATED
 
     def test_a_row_may_say_that_none_comes(self) -> None:
-        loose = Quirks(ends_without_finish=True)
-        assert read(stream(chunk({"content": "Hi"})), quirks=loose).error is None
+        loose = EndpointProfile(ends_without_finish=True)
+        assert read(stream(chunk({"content": "Hi"})), profile=loose).error is None
         half = stream(chunk({"tool_calls": [call("pay", '{"sum": 1', index=0)]}))
-        assert read(half, quirks=loose).reply.kind is ReplyKind.UNTERMINATED
+        assert read(half, profile=loose).reply.kind is ReplyKind.UNTERMINATED

@@ -7,13 +7,13 @@ from typing import Any
 from tests.codecs.reading import Body, assemble_deltas, read_deltas
 
 from holdfast.codecs.assemble import AssembledReply
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.wire import Quirks
 from holdfast.core.deltas import Delta
 
 Json = dict[str, Any]
 
-STRICT = Quirks(ends_without_marker=False)
+STRICT = EndpointProfile(ends_without_marker=False)
 WIRE = "openai_responses"
 
 
@@ -76,8 +76,8 @@ def deltas(body: Body, content_type: str = "") -> list[Delta]:
     return read_deltas(ResponsesCodec(), body, content_type, "openai")
 
 
-def read(body: Body, quirks: Quirks = STRICT) -> AssembledReply:
-    return assemble_deltas(deltas(body), WIRE, quirks)
+def read(body: Body, profile: EndpointProfile = STRICT) -> AssembledReply:
+    return assemble_deltas(deltas(body), WIRE, profile)
 
 
 def as_stream(whole: Json, *, final_output: bool = True) -> bytes:

@@ -4,7 +4,9 @@ import base64
 import json
 from typing import Any
 
-from holdfast.codecs.wire import Quirks
+from tests.codecs.schemas.plain_schemas import without_marks
+
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.core.messages import (
     Media,
     Message,
@@ -28,13 +30,13 @@ class CannotSay(Exception):
     """Our types have no word for something in the body."""
 
 
-def quirks(body: Json) -> Quirks:
+def profile(body: Json) -> EndpointProfile:
     """The server's word for the role of instructions."""
     given = body["input"] if isinstance(body["input"], list) else []
     roles = {item.get("role") for item in given} & {"system", "developer"}
     if len(roles) > 1:
         raise CannotSay("two roles of instructions in one history")
-    return Quirks(system_role=roles.pop() if roles else "system")
+    return EndpointProfile(system_role=roles.pop() if roles else "system")
 
 
 def asked(body: Json) -> ModelRequest:
@@ -188,7 +190,8 @@ def normal(body: Json) -> Json:
     for tool in made.get("tools") or []:
         if tool["type"] == "function":
             tool["strict"] = bool(tool.get("strict"))
-            tool["parameters"] = {"type": "object", "properties": {}, **(tool["parameters"] or {})}
+            parameters = without_marks(tool["parameters"] or {})
+            tool["parameters"] = {"type": "object", "properties": {}, **parameters}
         if not tool.get("description", True):
             del tool["description"]
     made["tools"] = sorted(
@@ -196,6 +199,8 @@ def normal(body: Json) -> Json:
     )
     form = (made.get("text") or {}).get("format") or {}
     form["strict"] = bool(form.get("strict"))
+    if "schema" in form:
+        form["schema"] = without_marks(form["schema"])
     if not made.get("instructions", True):
         del made["instructions"]
     made["stream"], made["store"] = bool(made.get("stream")), made.get("store", True)
@@ -232,7 +237,8 @@ def _normal_item(item: Json) -> Json:
         kind = "output_text" if assistant else "input_text"
         content = made.get("content") or []
         blocks = [{"type": kind, "text": content}] if isinstance(content, str) else content
-        kept = [{k: v for k, v in block.items() if v != []} for block in blocks]
+        # An empty list and the detail "auto" are what a server takes for an absent field.
+        kept = [{k: v for k, v in block.items() if v not in ([], "auto")} for block in blocks]
         made["content"] = [
             {**b, "type": kind} if b["type"].endswith("_text") else b
             for b in kept

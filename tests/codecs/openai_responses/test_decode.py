@@ -11,6 +11,7 @@ from tests.codecs.openai_responses.bodies import (
     call,
     completed,
     created,
+    deltas,
     done,
     event,
     grown,
@@ -22,6 +23,7 @@ from tests.codecs.openai_responses.bodies import (
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.openai_responses.history import encode_items
+from holdfast.core.deltas import NotAReply, TextDelta
 from holdfast.core.errors import (
     EmptyResponseError,
     ErrorCategory,
@@ -502,3 +504,12 @@ def test_content_of_a_message_that_is_not_known_goes_back_as_it_came() -> None:
     strange = {"type": "message", "role": "assistant", "content": [{"type": "reasoning_text"}]}
     reply = read(json.dumps(response(output=[strange])).encode()).reply
     assert encode_items(reply.message, "system", stored=False) == [strange]
+
+
+def test_a_second_reply_adds_nothing_to_a_text_that_was_open() -> None:
+    begins = created() + added(0, **{**message(""), "content": []})
+    first = grown("output_text", 0, "Hel", content_index=0, item_id="msg_1")
+    late = grown("output_text", 0, "lo", content_index=0, item_id="msg_1")
+    found = deltas(begins + first + created() + late)
+    assert [delta.text for delta in found if isinstance(delta, TextDelta)] == ["Hel"]
+    assert NotAReply("one reply in the body", "a second reply") in found

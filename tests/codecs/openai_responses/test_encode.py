@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Media,
@@ -41,8 +41,8 @@ def ask(**fields: Any) -> ModelRequest:
     return ModelRequest(**{"model": "gpt-5.2", "messages": [user("Hi")], **fields})
 
 
-def body(request: ModelRequest, quirks: Quirks | None = None) -> Json:
-    made: Json = json.loads(ResponsesCodec(quirks).encode(request).body)
+def body(request: ModelRequest, profile: EndpointProfile | None = None) -> Json:
+    made: Json = json.loads(ResponsesCodec(profile).encode(request).body)
     return made
 
 
@@ -123,7 +123,11 @@ def test_results_with_pictures() -> None:
     )
     assert result["output"] == [
         {"type": "input_text", "text": "See"},
-        {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="},
+        {
+            "type": "input_image",
+            "image_url": "data:image/png;base64,iVBORw0KGgo=",
+            "detail": "auto",
+        },
     ]
 
 
@@ -132,7 +136,7 @@ def test_system_messages_keep_their_place() -> None:
     made = body(ask(instructions="Zero.", messages=history))
     assert made["instructions"] == "Zero."
     assert [one["role"] for one in made["input"]] == ["system", "user", "system", "user"]
-    made = body(ask(messages=history), Quirks(system_role="developer"))
+    made = body(ask(messages=history), EndpointProfile(system_role="developer"))
     assert [one["role"] for one in made["input"]] == ["developer", "user", "developer", "user"]
 
 
@@ -161,8 +165,8 @@ def test_state_goes_back_only_to_its_own_wire() -> None:
             "id": "msg_1",
             "phase": "commentary",
             "content": [
-                {"type": "output_text", "text": "One", "logprobs": [1]},
-                {"type": "output_text", "text": "plain"},
+                {"type": "output_text", "text": "One", "annotations": [], "logprobs": [1]},
+                {"type": "output_text", "text": "plain", "annotations": []},
                 {"type": "refusal", "refusal": "No."},
             ],
         },
@@ -231,8 +235,9 @@ def test_ids_go_back_as_they_came_unless_the_server_refuses_them() -> None:
     ]
     for messages in (history, Transcript(history)):
         made = body(ask(messages=messages))["input"]
-        assert [item["call_id"] for item in made[1:4]] == [own, "call", "y" * 48]
-        assert [item["call_id"] for item in made[4:]] == [own, "call", "y" * 48]
+        sent_ids = [own[:48], "call", "y" * 48]  # another server of this wire made the first one
+        assert [item["call_id"] for item in made[1:4]] == sent_ids
+        assert [item["call_id"] for item in made[4:]] == sent_ids
 
 
 @pytest.mark.parametrize(
@@ -242,10 +247,10 @@ def test_ids_go_back_as_they_came_unless_the_server_refuses_them() -> None:
         ([assistant(Reasoning("theirs", "s", "gemini"))], "messages", "no message to reply to"),
         ([user("Hi"), ANSWERED], "messages[1]", "call_1"),
         ([user("Hi"), ASKED], "messages[1]", "has no result"),
-        ([user("Hi"), user("")], "messages[1].parts", "no content to send"),
         ([user(Media("image/png", data=b"GIF89a"))], "messages[0].media", "not image/png"),
         ([user(Media("image/tiff", data=b"II*"))], "messages[0].media", "does not accept"),
         ([user(Media("video/mp4", data=b"1234"))], "messages[0].media", "does not accept"),
+        ([user(Media("audio/mpeg", data=b"ID3"))], "messages[0].media", "does not accept"),
         ([user(Media("image/png", url="file:///a"))], "messages[0].media", "is not an http"),
     ],
 )
@@ -256,6 +261,23 @@ def test_a_history_that_cannot_be_sent_is_refused(
         error = refused(ask(messages=history))
         assert error.argument == argument
         assert words in error.problem
+
+
+def test_a_user_message_without_content_has_an_empty_text() -> None:
+    (item,) = sent(user(""))
+    assert item["content"] == ""
+
+
+def test_reasoning_that_led_to_nothing_is_left_out() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    cut = assistant(Reasoning("Hm.", None, WIRE, thought))
+    assert len(sent(user("Hi"), cut, user("Well?"))) == 2
+
+
+def test_a_call_with_another_id_is_another_item() -> None:
+    call = ToolCall("call_1", "weather", "{}", WIRE, {"id": "fc_1", "status": "completed"})
+    made = sent(user("Hi"), assistant(call), ANSWERED, assistant(call), ANSWERED)
+    assert [item.get("id") for item in made if item["type"] == "function_call"] == ["fc_1", None]
 
 
 def test_a_history_that_the_server_holds_a_part_of_is_not_judged() -> None:
@@ -274,7 +296,11 @@ def test_a_reply_of_which_nothing_can_be_sent_is_left_out() -> None:
     [
         (
             Media("image/*", url="https://example.org/a.png"),
-            {"type": "input_image", "image_url": "https://example.org/a.png"},
+            {
+                "type": "input_image",
+                "image_url": "https://example.org/a.png",
+                "detail": "auto",
+            },
         ),
         (
             Media("image/png", data=PNG, extra={"wire": WIRE, "detail": "low"}),
@@ -296,13 +322,9 @@ def test_a_reply_of_which_nothing_can_be_sent_is_left_out() -> None:
             Media("text/csv", url="https://example.org/a.csv"),
             {"type": "input_file", "file_url": "https://example.org/a.csv"},
         ),
-        (
-            Media("audio/mpeg", data=b"ID3"),
-            {"type": "input_audio", "input_audio": {"data": "SUQz", "format": "mp3"}},
-        ),
     ],
 )
-def test_pictures_files_and_sound(media: Media, part: Json) -> None:
+def test_pictures_and_files(media: Media, part: Json) -> None:
     ((made,),) = (item["content"] for item in sent(user(media)))
     assert made == part
 
@@ -340,7 +362,7 @@ def test_tool_choice_by_name() -> None:
         (STRICT, True, STRICT),
         ({**SCHEMA, "required": ["city"]}, True, STRICT),
         (STRICT, False, None),
-        (SCHEMA, True, None),
+        ({**SCHEMA, "additionalProperties": True}, True, None),
     ],
 )
 def test_strict_output_is_asked_for_where_the_server_takes_the_schema(
@@ -377,6 +399,7 @@ def test_fields_of_the_users_own() -> None:
     ("fields", "argument"),
     [
         ({"settings": ModelSettings(stop=("END",))}, "settings.stop"),
+        ({"settings": ModelSettings(cache_key="k" * 65)}, "settings.cache_key"),
         ({"settings": ModelSettings(tool_choice="required")}, "settings.tool_choice"),
         ({"settings": ModelSettings(tool_choice="absent")}, "settings.tool_choice"),
         ({"settings": ModelSettings(extra={"input": []})}, "settings.extra"),

@@ -1,6 +1,5 @@
 """Errors of the openai_responses wire: the vendors' words, and what each must mean."""
 
-import pytest
 from tests.codecs.bodies import Case, failure, name, openai
 
 from holdfast.codecs.openai_responses.errors import classify
@@ -22,6 +21,6 @@ CASES: list[Case] = [
 # fmt: on
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
-def test_the_vendors_words_mean(case: Case) -> None:
-    assert classify(failure(case)).category.value == case[3]
+def test_the_vendors_words_mean() -> None:
+    found = [(name(case), classify(failure(case)).category.value, case[3]) for case in CASES]
+    assert [row for row in found if row[1] != row[2]] == []

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from msgspec.structs import replace
-from tests.codecs.openai_responses.recorded_requests import CannotSay, asked, normal, quirks
+from tests.codecs.openai_responses.recorded_requests import CannotSay, asked, normal, profile
 from tests.corpus import Row, Table, rows
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
@@ -32,7 +32,7 @@ def test_recorded_requests_encode_to_the_same_meaning() -> None:
     for row, body in recorded():
         try:
             request = asked(copy.deepcopy(body))
-            encoded = ResponsesCodec(quirks(body)).encode(request)
+            encoded = ResponsesCodec(profile(body)).encode(request)
         except CannotSay as reason:
             table.add(f"skipped: {reason}")
             continue
@@ -48,7 +48,7 @@ def test_recorded_requests_encode_to_the_same_meaning() -> None:
         same = normal(json.loads(encoded.body)) == wanted
         assert same, row.id
         table.add("equal in meaning")
-        codec = ResponsesCodec(quirks(body))
+        codec = ResponsesCodec(profile(body))
         kept = replace(request, messages=Transcript(request.messages))
         assert codec.encode(kept).body == codec.encode(kept).body == encoded.body, row.id
     print(f"\nresponses requests\n{table}")

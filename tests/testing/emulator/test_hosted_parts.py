@@ -11,7 +11,7 @@ from holdfast.core.messages import Text
 from holdfast.errors import HoldfastError
 from holdfast.models import WebSearch, find_citations, find_hosted_calls
 from holdfast.testing.emulator import Emulator, cited, hosted_call
-from holdfast.testing.emulator.hosted_parts import expand_hosted
+from holdfast.testing.emulator.script import expand_hosted
 from holdfast.testing.emulator.script_file import read_script
 
 SCRIPT = """

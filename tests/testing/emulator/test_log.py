@@ -1,4 +1,4 @@
-"""The log holds no secrets."""
+"""The log holds no secrets, and says by whose rules a request was refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast import Agent, HoldfastError, ModelSettings
+from holdfast.testing import Emulator
 from holdfast.testing.emulator.faults import DropAfter
-from holdfast.testing.emulator.log import LoggedRequest, mask_headers, mask_path
+from holdfast.testing.emulator.serving import LoggedRequest, mask_headers, mask_path
 
 KEY = st.text(st.characters(categories=["L", "N"]), min_size=12, max_size=40)
 
@@ -47,3 +49,16 @@ def test_a_line_for_a_terminal() -> None:
         "#3 POST /v1/chat/completions no response; faults: DropAfter; the client closed the connection; "
         "no reply left"
     )
+
+
+def test_the_log_names_the_provider_by_whose_rules_a_request_is_refused() -> None:
+    with Emulator(["Hi."]) as emulator:
+        agent = Agent("deepseek:deepseek-chat", base_url=emulator.base_url, api_key="k")
+        settings = ModelSettings(reasoning_effort="high")
+        with pytest.raises(HoldfastError):
+            agent.run_sync("Hello?", settings=settings)
+        (refused,) = emulator.requests
+    assert refused.problem.endswith("(by the rules of 'openai'; choose others with dress=)")
+    with Emulator(["Hi."], dress="deepseek") as emulator:
+        agent = Agent("deepseek:deepseek-chat", base_url=emulator.base_url, api_key="k")
+        assert agent.run_sync("Hello?", settings=settings).output == "Hi."

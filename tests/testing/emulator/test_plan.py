@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast import Agent
 from holdfast.core.messages import Reply, Text, ToolCall
+from holdfast.testing import Emulator, FakeClock
 from holdfast.testing.emulator.faults import (
     CloseBeforeHeaders,
     CutToolArguments,
@@ -45,8 +49,7 @@ from holdfast.testing.emulator.scenario import (
     plan_actions,
     render_reply,
 )
-from holdfast.testing.emulator.wires.emulator_wire import EmulatorWire, Rendering
-from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire
+from holdfast.testing.emulator.wires.emulator_wire import WIRES, EmulatorWire, Rendering, get_wire
 
 WIRE = get_wire("openai_chat")
 REPLY = Reply(
@@ -292,3 +295,28 @@ def test_cut_arguments_are_not_json() -> None:
 
 def test_reused_ids() -> None:
     assert {str(call["id"]) for call in tool_calls([ReusedToolIds("same")])} == {"same"}
+
+
+@pytest.mark.parametrize("wire", ["openai", "openai-responses", "anthropic", "gemini"])
+def test_a_reply_comes_again_after_an_unreadable_line(
+    emulator: Callable[..., Emulator], fake_clock: FakeClock, wire: str
+) -> None:
+    provider = emulator(["first", "second"], faults=[GarbageLine()])
+    known = wire if wire in ("anthropic", "gemini") else "openai_chat"
+    agent = Agent(
+        f"{wire}:any", base_url=provider.base_url_for(known), api_key="any", clock=fake_clock
+    )
+    assert agent.run_sync("Hello?").output == "first"
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize("name", ["retry-after", "Retry-After"])
+@pytest.mark.parametrize("kind", [ErrorResponse, HttpStatus])
+def test_a_client_waits_as_long_as_the_error_asks(
+    emulator: Callable[..., Emulator], fake_clock: FakeClock, kind: type, name: str
+) -> None:
+    error = "rate_limit" if kind is ErrorResponse else 429
+    provider = emulator(["Hello."], faults=[kind(error, {name: "7"})])
+    agent = Agent("openai:any", base_url=provider.base_url, api_key="any", clock=fake_clock)
+    assert agent.run_sync("Hello?").output == "Hello."
+    assert fake_clock.sleeps == [7]

@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast import Agent
 from holdfast.core.errors import ConfigurationError
+from holdfast.testing import FakeClock
 from holdfast.testing.emulator import (
     CloseBeforeHeaders,
     CutToolArguments,
@@ -401,3 +403,70 @@ def test_serving_until_interrupted() -> None:
             assert program.stderr.read() == b""
         finally:
             program.kill()
+
+
+PATHS = (
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1beta/models/a:generateContent",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("body", [b"[" * 2_000, b'{"a":' * 2_000, b'"\xff"', b'{"model": "\xff"}'])
+def test_a_request_that_no_reader_takes_is_answered_with_an_error(path: str, body: bytes) -> None:
+    with Emulator() as emulator:
+        address = emulator.base_url.removesuffix("/v1") + path
+        headers = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
+        request = urllib.request.Request(address, body, headers)
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request, timeout=10)
+        assert caught.value.code == 400
+        assert b"error" in caught.value.read()
+
+
+# A new emulator has a port of its own, because a circuit breaker knows an endpoint by its address.
+
+
+def agent_at(base_url: str) -> Agent[str]:
+    return Agent(
+        "openai:gpt-5.2",
+        base_url=base_url,
+        api_key="k",
+        clock=FakeClock(),
+    )
+
+
+async def test_a_new_emulator_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    create = loop.create_server
+    async with Emulator(faults=lambda _: ErrorResponse("overloaded")) as down:
+        url = down.base_url
+        with pytest.raises(Exception, match="overloaded"):
+            await agent_at(url).run("Hello")
+    port = int(url.split(":")[-1].split("/")[0])
+    given: list[int] = []
+
+    async def the_same_port_first(factory: Any, host: str, wanted: int, **more: Any) -> Any:
+        given.append(wanted)
+        return await create(factory, host, port if len(given) == 1 else wanted, **more)
+
+    monkeypatch.setattr(loop, "create_server", the_same_port_first)
+    async with Emulator() as sound:
+        assert len(given) > 1  # and more, if the machine gives ports of other tests
+        assert set(given) == {0}
+        assert sound.base_url != url
+        assert (await agent_at(sound.base_url).run("Hello")).output == "You said: Hello"
+        with pytest.raises(OSError, match="Connect call failed"):
+            await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_port_that_was_asked_for_is_had_again() -> None:
+    async with Emulator() as first:
+        url = first.base_url
+    port = int(url.split(":")[-1].split("/")[0])
+    async with Emulator(listen=Listen(port=port)) as again:
+        assert again.base_url == url
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            await Emulator(listen=Listen(port=port)).start()

@@ -2,7 +2,7 @@
 
 Blocks that the core has a type for become deltas as they arrive. Any other block is assembled from
 its pieces and stored unchanged, because the server expects it back. This module never raises on any
-JSON, and counts what it skips.
+JSON, and counts the objects that it skips.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class AnthropicChunkReader(ReplyReader):
             out.append(NotAReply("content attribute", "missing"))
 
     def close(self, out: list[Delta]) -> None:
-        """End the reply, and add the deltas of what was collected."""
+        """End the reply, and add the collected deltas."""
         self._stop_all_blocks(out)
         self._report_missing("message_start event", out)
 
@@ -237,7 +237,7 @@ class AnthropicChunkReader(ReplyReader):
     def _read_delta(self, index: int, delta: _Object, out: list[Delta]) -> None:
         kind = string_or_empty(delta.get("type"))
         if index not in self._blocks and kind in _GROWS:
-            # The start event is missing; the type of the delta tells the type of the block.
+            # The start event is missing; the type of the delta implies the type of the block.
             self._start_block(index, {"type": _GROWS[kind]}, out)
         block = self._blocks.get(index)
         if block is None:

@@ -8,16 +8,16 @@ from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.retry_after import LIMITS
 from holdfast.codecs.stitching import allows_continuation, refuse_prefill
-from holdfast.codecs.wire import EncodedRequest, Failure, QuirkyCodec
+from holdfast.codecs.wire import EncodedRequest, Failure, WireCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
 
-class AnthropicCodec(QuirkyCodec):
+class AnthropicCodec(WireCodec):
     """Anthropic's Messages, version 2023-06-01.
 
     Args:
-        quirks: `prefill` enables continued replies; no other field changes requests.
+        profile: `prefill` enables continued replies; no other field changes requests.
 
     >>> from holdfast.core.messages import user
     >>> request = ModelRequest(model="claude-sonnet-4-5", messages=[user("Hi")])
@@ -46,17 +46,24 @@ class AnthropicCodec(QuirkyCodec):
         Raises:
             ConfigurationError: this wire cannot express a field, or a call and its result do not match.
         """
-        if not self.quirks.prefill:
+        if not self.profile.prefill:
             refuse_prefill(request, "this provider")
-        return encode_request(request, self._heads)
+        return encode_request(request, self._heads, self.dialects)
 
     def can_continue(self, request: ModelRequest, /) -> bool:
         """Whether provider and model continue the beginning of a reply."""
         return (
-            bool(self.quirks.prefill) and allows_continuation(request) and supports_prefill(request)
+            bool(self.profile.prefill)
+            and allows_continuation(request)
+            and supports_prefill(request)
         )
 
-    def make_decoder(self, content_type: str, provider: str = "") -> AnthropicDecoder:
+    def make_decoder(
+        self,
+        content_type: str,
+        provider: str = "",
+        request: ModelRequest | None = None,  # noqa: ARG002 - it decides nothing on this wire
+    ) -> AnthropicDecoder:
         """Return a decoder for one response body."""
         return AnthropicDecoder(content_type, provider)
 

@@ -1,7 +1,7 @@
 """Encodes a request as the body of Anthropic's `/v1/messages`.
 
-The named constants are defaults for what the wire requires and the settings leave open: the output
-limit and the budgets of thinking. The version in the model's name decides what differs between
+The named constants are defaults for values that the wire requires and the settings leave open: the output
+limit and the budgets of thinking. The version in the model's name decides the differences between
 generations of models (thinking by effort or by budget, structured output). `seed` has no field on
 this wire and is ignored. For anything else that the wire cannot express, this module raises
 `ConfigurationError` with the field's name before anything is sent.
@@ -18,22 +18,32 @@ from holdfast.codecs.anthropic.history import (
     WIRE,
     begins_calls_unthought,
     encode_message,
+    find_abandoned_calls,
     find_waiting_container,
-    has_nothing_to_send,
+    is_text_alone,
+    leave_out_calls,
     make_cached_encoder,
 )
 from holdfast.codecs.anthropic.hosted import beta_names, encode_hosted_tools
-from holdfast.codecs.anthropic.schema import to_anthropic_schema
-from holdfast.codecs.output_schema import schema_instruction
-from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
+from holdfast.codecs.output_mode import format_schema_instruction
+from holdfast.codecs.pairing import arrange_results, check_new_pairs, find_tail, replace_unsafe_ids
 from holdfast.codecs.request_body import (
+    GO_ON,
     HeadCache,
+    HeadParts,
     check_tools,
     count_encoded,
     encode_history,
     leading_system_texts,
     merge_extra,
     to_json,
+)
+from holdfast.codecs.schemas.request_schemas import (
+    EndpointDialects,
+    RequestSchemas,
+    SentSchema,
+    convert_request,
+    sends_natively,
 )
 from holdfast.codecs.tool_names import check_tool_name
 from holdfast.codecs.wire import EncodedRequest
@@ -54,36 +64,47 @@ _ADAPTIVE_SINCE = (4, 6)
 _XHIGH_SINCE = (4, 7)
 _SCHEMAS_SINCE = (4, 1)
 _PREFILL_BEFORE = (4, 6)
+_ONE_SAMPLING_SINCE = (4, 5)
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _HEADERS = (("content-type", "application/json"), ("anthropic-version", "2023-06-01"))
 _Object = dict[str, object]
 
 
-def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
+def encode_request(
+    request: ModelRequest, heads: HeadCache, dialects: EndpointDialects
+) -> EncodedRequest:
     """Encode a request as path, headers and body.
 
     Raises:
         ConfigurationError: this wire cannot express a field, or a call and its result do not match.
     """
-    if _has_budget(request.model, request.settings) and begins_calls_unthought(request.messages):
-        request = _stop_thinking(request)
     system = leading_system_texts(request.messages)
-    head = heads.get(request, system, lambda: _encode_head(request, system))
+    key = f"{WIRE}|{len(system)}"
+    messages = _arrange_messages(request.messages, key)
+    if _has_budget(request.model, request.settings) and begins_calls_unthought(messages):
+        request = _stop_thinking(request)
+    head = heads.get(request, system, lambda: _encode_head(request, system, dialects))
+    beginning = head.encoded
     container = find_waiting_container(request.messages)
     if container and "container" not in (request.settings.extra or {}):
-        head += b',"container":' + to_json("messages", container)
-    body = _append_history(head + b',"messages":[', request, len(system))
+        beginning += b',"container":' + to_json("messages", container)
+    mark = _cache_mark(request.settings)
+    last = make_cached_encoder(mark) if mark else None
+    form = Form(key, encode_message, skip=len(system), encode_last=last)
+    tail = _encode_tail(request, messages)
+    beginning += b',"messages":['
+    body = encode_history(messages, form, beginning, tail, given=request.messages)
     betas = (request.settings.extra or {}).get("betas")
     names = betas if isinstance(betas, list | tuple) else ()
     if request.hosted_tools:
         names = list(dict.fromkeys([*names, *beta_names(request.hosted_tools)]))
     header = (("anthropic-beta", ",".join(map(str, names))),) if names else ()
-    return EncodedRequest("/v1/messages", body, _HEADERS + header)
+    return EncodedRequest("/v1/messages", body, _HEADERS + header, head.rewritings)
 
 
 def _has_budget(model: str, settings: ModelSettings) -> bool:
-    """Whether the model is told to think within a budget, and not by an effort of its own."""
+    """Whether the model is to think within a budget, and not by an effort of its own."""
     if settings.reasoning_tokens is not None:
         return settings.reasoning_tokens > 0
     version = parse_version(model)
@@ -124,33 +145,48 @@ def supports_prefill(request: ModelRequest) -> bool:
     return version is not None and version < _PREFILL_BEFORE and not thinks
 
 
-def _append_history(head: bytes, request: ModelRequest, leading: int) -> bytes:
-    messages: Sequence[Message] = request.messages
-    mark = _cache_mark(request.settings)
-    last = make_cached_encoder(mark) if mark else None
-    form = Form(f"{WIRE}|{leading}", _encode_message, skip=leading, encode_last=last)
-    if not check_new_pairs(messages, count_encoded(messages, form.key)):
-        messages = replace_unsafe_ids(messages)
-    tail = b"]}"
+def _arrange_messages(messages: Sequence[Message], key: str) -> Sequence[Message]:
+    """Check the calls and results of a history, and return it as the server takes it; usually the same object.
+
+    Args:
+        messages: the history.
+        key: the key under which a transcript has encoded the messages that are known to be right.
+    """
+    known_count = count_encoded(messages, key)
+    if not check_new_pairs(messages, known_count):
+        messages, known_count = replace_unsafe_ids(messages), 0
+    messages = arrange_results(messages, find_tail(messages, known_count))
+    if find_abandoned_calls(messages, known_count):
+        return leave_out_calls(messages, find_abandoned_calls(messages))
+    return messages
+
+
+def _encode_tail(request: ModelRequest, messages: Sequence[Message]) -> bytes:
+    """Return the bytes after the history: the beginning of a reply, or a message after a reply at the end."""
     if request.prefill:
         beginning = {"role": "assistant", "content": request.prefill}
-        tail = b"," + to_json("prefill", beginning) + tail
-    return encode_history(messages, form, head, tail)
+        return b"," + to_json("prefill", beginning) + b"]}"
+    if messages and is_text_alone(messages[-1]):
+        # Such as a reply that paused on another wire. Models that continue a text refuse one with whitespace at its end;
+        # others refuse every text.
+        text = messages[-1].text
+        if not supports_prefill(request) or text != text.rstrip():
+            return b"," + encode_message(GO_ON) + b"]}"
+    return b"]}"
 
 
-def _encode_message(message: Message) -> bytes:
-    return b"" if has_nothing_to_send(message) else encode_message(message)
-
-
-def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
+def _encode_head(
+    request: ModelRequest, system: tuple[str, ...], dialects: EndpointDialects
+) -> HeadParts:
     settings = request.settings
+    schemas = convert_request(request, dialects, is_native=_sends_natively(request, dialects))
     body: _Object = {"model": request.model, "max_tokens": settings.max_tokens}
     if request.stream:
         body["stream"] = True
     texts = [text for text in (request.instructions, *system) if text.strip()]
-    if tools := _encode_all_tools(request):
+    if tools := _encode_all_tools(request, schemas.tools):
         body["tools"] = tools
-    _add_output(request, body, texts)
+    _add_output(request, schemas, body, texts)
     if texts:
         body["system"] = "\n\n".join(texts)
     _add_thinking(request.model, settings, body)
@@ -163,11 +199,12 @@ def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
     extra = {name: value for name, value in (settings.extra or {}).items() if name != "betas"}
     merge_extra(body, extra, ("model", "messages", "stream"))
     _set_max_tokens(body)
-    return to_json("settings.extra", body)[:-1]
+    _check_together(body, request.model)
+    return to_json("settings.extra", body)[:-1], schemas.rewritings
 
 
-def _encode_all_tools(request: ModelRequest) -> list[_Object]:
-    tools = _encode_tools(request.tools)
+def _encode_all_tools(request: ModelRequest, schemas: tuple[SentSchema, ...]) -> list[_Object]:
+    tools = list(map(_encode_tool, request.tools, schemas))
     if request.hosted_tools:
         tools += encode_hosted_tools(
             request.hosted_tools, frozenset(tool.name for tool in request.tools)
@@ -175,32 +212,36 @@ def _encode_all_tools(request: ModelRequest) -> list[_Object]:
     return tools
 
 
-def _encode_tools(tools: Sequence[ToolSpec]) -> list[_Object]:
-    encoded: list[_Object] = []
-    for tool in tools:
-        check_tool_name("tools", tool.name, WIRE)
-        to_json(f"tools.{tool.name}.schema", tool.schema)
-        entry: _Object = {"name": tool.name}
-        if tool.description:
-            entry["description"] = tool.description
-        entry["input_schema"] = {"type": "object", **tool.schema}
-        encoded.append(entry)
-    return encoded
+def _encode_tool(tool: ToolSpec, sent: SentSchema) -> _Object:
+    check_tool_name("tools", tool.name, WIRE)
+    entry: _Object = {"name": tool.name}
+    if tool.description:
+        entry["description"] = tool.description
+    entry["input_schema"] = sent.schema
+    if sent.strict:
+        entry["strict"] = True
+    return entry
 
 
-def _add_output(request: ModelRequest, body: _Object, texts: list[str]) -> None:
-    """Request the output by the server's own field, or by an instruction if there is none or the user wants it."""
+def _sends_natively(request: ModelRequest, dialects: EndpointDialects) -> bool:
+    """Whether the schema of the output is sent in the server's own field."""
     output = request.output
-    if output is None:
-        return
-    to_json("output.schema", output.schema)
+    if output is None or output.mode == "native":
+        return output is not None
     version = parse_version(request.model)
     is_supported = output.strict and version is not None and version >= _SCHEMAS_SINCE
-    if output.mode == "native" or (is_supported and output.mode != "prompt"):
-        form = {"type": "json_schema", "schema": to_anthropic_schema(output.schema)}
+    return is_supported and sends_natively(request, dialects)
+
+
+def _add_output(
+    request: ModelRequest, schemas: RequestSchemas, body: _Object, texts: list[str]
+) -> None:
+    """Request the output by the server's own field, or by an instruction if there is none or the user wants it."""
+    if schemas.output is not None:
+        form = {"type": "json_schema", "schema": schemas.output.schema}
         body["output_config"] = {"format": form}
-    else:
-        texts.append(schema_instruction(output.schema))
+    elif request.output is not None:
+        texts.append(format_schema_instruction(request.output.schema))
 
 
 def _add_thinking(model: str, settings: ModelSettings, body: _Object) -> None:
@@ -257,6 +298,33 @@ def _set_max_tokens(body: _Object) -> None:
             "settings.max_tokens",
             f"must be larger than the thinking budget of {budget}, got {limit}",
             fix="the limit covers thinking and reply together",
+        )
+
+
+def _check_together(body: _Object, model: str) -> None:
+    """Refuse settings that the server takes alone and not together; servers of other vendors take them."""
+    version = parse_version(model)
+    if version is None:
+        return
+    thinking, temperature, choice = (
+        body.get(name) for name in ("thinking", "temperature", "tool_choice")
+    )
+    thought = thinking.get("type") if isinstance(thinking, dict) else None
+    if thought in ("enabled", "adaptive") and temperature not in (None, 1):
+        raise ConfigurationError(
+            "settings.temperature",
+            f"must be unset while the model thinks on the Anthropic wire, got {temperature}",
+            fix="leave it unset, or turn thinking off with reasoning_tokens=0",
+        )
+    if version >= _ONE_SAMPLING_SINCE and None not in (temperature, body.get("top_p")):
+        raise ConfigurationError(
+            "settings.top_p", f"{model} takes it or a temperature, not both", fix="set one of them"
+        )
+    if thought == "enabled" and isinstance(choice, dict) and choice.get("type") in ("any", "tool"):
+        raise ConfigurationError(
+            "settings.tool_choice",
+            "cannot force a tool while the model thinks within a budget on the Anthropic wire",
+            fix="use 'auto', or turn thinking off with reasoning_tokens=0",
         )
 
 

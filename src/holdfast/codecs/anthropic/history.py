@@ -16,7 +16,11 @@ joins consecutive entries of one role. Some parts are translated:
   them and names their type. A user message can contain them.
 - Calls without a thought before them, of code or of another model, are sent as they are; `encode` then
   turns thinking off, if it has a budget.
-- A refusal becomes text. Blank text is left out because the server rejects it.
+- A refusal becomes text. Blank text is left out because the server rejects it, and so is a message
+  of the assistant or the system without anything else. A user message without anything else becomes a
+  line of text, and so does a failed result, which the server refuses without content.
+- Calls of the server's own tools that got no result before the user went on, as of a reply that paused,
+  are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from holdfast.codecs.media import (
     media_placeholder,
     media_type_of,
 )
-from holdfast.codecs.request_body import own_extra, to_json
+from holdfast.codecs.request_body import EMPTY_MESSAGE, own_extra, to_json
 from holdfast.codecs.tool_names import to_wire_name
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
@@ -52,13 +56,17 @@ WIRE = "anthropic"
 """The name of this wire on parts that hold its data."""
 
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
+_HOSTED_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+
+
+_FAILED = "(It failed without a message.)"
 
 
 def encode_message(message: Message) -> bytes:
-    """Encode one message as one entry.
+    """Encode one message as one entry; as no bytes if it has no content to send.
 
     Raises:
-        ConfigurationError: this wire cannot express a part, or the message has no content to send.
+        ConfigurationError: this wire cannot express a part, or a tool message has no result.
     """
     return _encode_entry(message, encode_blocks(message))
 
@@ -91,13 +99,6 @@ def find_waiting_container(messages: Sequence[Message]) -> str:
     return ""
 
 
-def has_nothing_to_send(message: Message) -> bool:
-    """Whether this is an assistant message without any part that this wire accepts."""
-    if message.role != "assistant" or message.calls:
-        return False
-    return not encode_blocks(message)
-
-
 def encode_blocks(message: Message) -> list[dict[str, object]]:
     """Return the content blocks of one message, in order."""
     blocks: list[dict[str, object]] = []
@@ -109,7 +110,10 @@ def encode_blocks(message: Message) -> list[dict[str, object]]:
             blocks.append(block)
     if message.role == "system":
         for block in blocks:
-            block["text"] = f"<system>\n{block['text']}\n</system>"
+            if block["type"] == "text":
+                block["text"] = f"<system>\n{block['text']}\n</system>"
+    elif message.role == "user" and not blocks:
+        blocks.append({"type": "text", "text": EMPTY_MESSAGE})
     return blocks
 
 
@@ -118,19 +122,71 @@ def begins_calls_unthought(messages: Sequence[Message]) -> bool:
 
     Such calls were made by code or by another model.
     """
-    last = next((one for one in reversed(messages) if one.role == "assistant"), None)
-    if last is None or not last.calls:
+    for message in reversed(messages):
+        if message.role == "assistant" and (blocks := encode_blocks(message)):
+            return bool(message.calls) and blocks[0]["type"] not in _UNMARKABLE
+    return False
+
+
+def is_text_alone(message: Message) -> bool:
+    """Whether this is a message of the assistant in which only text is sent: for the server, a reply's beginning."""
+    if message.role != "assistant" or message.calls:
         return False
-    return encode_blocks(last)[0]["type"] not in _UNMARKABLE
+    blocks = encode_blocks(message)
+    return bool(blocks) and all(block["type"] == "text" for block in blocks)
+
+
+def find_abandoned_calls(messages: Sequence[Message], known_count: int = 0) -> frozenset[str]:
+    """Return the ids of the calls of the server's own tools without a result before the user went on.
+
+    Args:
+        messages: the history.
+        known_count: how many messages, from the first, are known to have none.
+    """
+    abandoned: set[str] = set()
+    for at, message in enumerate(messages[known_count:], known_count):
+        if at and message.role in ("user", "system"):
+            abandoned |= _find_open_calls(messages, at)
+    return frozenset(abandoned)
+
+
+def _find_open_calls(messages: Sequence[Message], end: int) -> set[str]:
+    """Return the ids of the calls without a result in the messages before `end`, since the user spoke."""
+    calls: set[str] = set()
+    results: set[str] = set()
+    for at in range(end - 1, -1, -1):
+        message = messages[at]
+        if message.role in ("user", "system"):
+            break
+        for part in message.parts:
+            if isinstance(part, Opaque) and part.wire == WIRE:
+                results.add(str(part.data.get("tool_use_id")))
+                if str(part.data.get("type")) in _HOSTED_CALLS:
+                    calls.add(str(part.data.get("id")))
+    return calls - results
+
+
+def leave_out_calls(messages: Sequence[Message], ids: frozenset[str]) -> list[Message]:
+    """Return the messages without the calls of the server's own tools that have these ids."""
+    return [
+        Message(message.role, tuple(part for part in message.parts if not _is_call(part, ids)))
+        if message.role == "assistant"
+        else message
+        for message in messages
+    ]
+
+
+def _is_call(part: Part, ids: frozenset[str]) -> bool:
+    if not isinstance(part, Opaque) or part.wire != WIRE:
+        return False
+    return str(part.data.get("type")) in _HOSTED_CALLS and str(part.data.get("id")) in ids
 
 
 def _encode_entry(message: Message, blocks: list[dict[str, object]]) -> bytes:
     if not blocks:
-        raise ConfigurationError(
-            "parts",
-            "hold no content to send",
-            fix="add a text that is not blank",
-        )
+        if message.role == "tool":
+            raise ConfigurationError("parts", "holds no tool result", fix="use tool_results(...)")
+        return b""
     role = "assistant" if message.role == "assistant" else "user"
     return to_json("parts", {"role": role, "content": blocks})
 
@@ -209,6 +265,7 @@ def _tool_result_block(result: ToolResult) -> dict[str, object]:
         block["content"] = content
     if result.is_error:
         block["is_error"] = True
+        block.setdefault("content", _FAILED)
     return block
 
 

@@ -27,7 +27,7 @@ from holdfast.core.messages import Message, Opaque, Part, Text
 
 _Object = dict[str, object]
 
-# The vendor's versions of the tools, and what must be in the header `anthropic-beta` for them.
+# The vendor's versions of the tools, and the names in the header `anthropic-beta` for them.
 _VERSIONS: dict[str, tuple[str, str]] = {
     "web_search": ("web_search_20250305", ""),
     "web_fetch": ("web_fetch_20250910", "web-fetch-2025-09-10"),
@@ -60,7 +60,7 @@ def encode_hosted_tools(tools: Sequence[HostedTool], taken: frozenset[str]) -> l
 
 
 def beta_names(tools: Sequence[HostedTool]) -> list[str]:
-    """Return what the header `anthropic-beta` must name for these tools.
+    """Return the names for these tools in the header `anthropic-beta`.
 
     >>> beta_names([WebSearch(), CodeExecution()])
     ['code-execution-2025-08-25']
@@ -69,7 +69,7 @@ def beta_names(tools: Sequence[HostedTool]) -> list[str]:
 
 
 def read_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
-    """Return what a part of a reply shows of these tools."""
+    """Return the notices of these tools in a part of a reply."""
     if not isinstance(part, Opaque) or part.wire != WIRE:
         return []
     return read_block(part.data, {})
@@ -78,7 +78,7 @@ def read_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
 def read_block(
     block: Mapping[str, object], names: dict[str, str]
 ) -> list[HostedToolStarted | HostedToolFinished]:
-    """Return what a block shows of these tools: the begin of a call, or its result.
+    """Return the notices of these tools in a block: the begin of a call, or its result.
 
     Args:
         block: the block.

@@ -1,13 +1,15 @@
 """Turns the objects of this wire into deltas, whether they are chunks or a whole reply.
 
 Every chunk has the form of a whole reply, so a stream is read as many small replies. Consecutive
-parts of one kind are one block; a signature belongs to its part and ends the block. This module
-never raises on any JSON, and skips what it does not know.
+parts of one kind are one block; a signature belongs to its part and ends the block. Parts are texts,
+calls, hosted tools, and images, audio and files. This module never raises on any JSON, and skips parts
+that it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import binascii
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -15,7 +17,6 @@ from holdfast.codecs.error_body import holds_message
 from holdfast.codecs.gemini.calls import CallReader
 from holdfast.codecs.gemini.history import BESIDE, JOINED
 from holdfast.codecs.gemini.hosted import read_block, read_metadata
-from holdfast.codecs.gemini.media import read_media
 from holdfast.codecs.gemini.vocabulary import (
     METADATA,
     MISTAKES,
@@ -45,17 +46,18 @@ from holdfast.core.deltas import (
     holds_content,
 )
 from holdfast.core.errors import ErrorCategory, ErrorInfo
-from holdfast.core.messages import FinishReason, Opaque, Text
+from holdfast.core.messages import FinishReason, Media, Opaque, Text
 from holdfast.core.redaction import redact
 
 _Object = dict[str, object]
-
 CANDIDATES = "candidates attribute"
 _OURS = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
 _ABOUT = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
+
 _COUNTS = frozenset(
     {"promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"}
 )
+
 _WITH_A_MESSAGE = (FinishReason.CONTENT_FILTER, FinishReason.ERROR, FinishReason.UNKNOWN)
 _TEXT, _THOUGHT, _NOTHING = "text", "thought", ""
 
@@ -162,7 +164,7 @@ class GeminiChunkReader(ReplyReader):
             out.append(NoChoices())
 
     def _flush_pending(self, out: list[Delta]) -> None:
-        """Add the deltas of what was collected."""
+        """Add the collected deltas."""
         self._calls.abort_call(out)
         if self._metadata:
             about, self._metadata = self._metadata, {}
@@ -343,3 +345,33 @@ def _mistake_info(raw_finish: str, message: str) -> ErrorInfo:
     if message:
         safe = f"{safe}: {redact(message[:300])}"
     return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code=raw_finish.lower())
+
+
+def read_media(part: Mapping[str, object]) -> Media | None:
+    r"""Read an `inlineData` or `fileData` part; None if it is neither or cannot be read.
+
+    >>> read_media({"inlineData": {"mimeType": "image/png", "data": "iVA="}}).data
+    b'\x89P'
+    """
+    inline, file = part.get("inlineData"), part.get("fileData")
+    extra = {name: value for name, value in part.items() if name not in ("inlineData", "fileData")}
+    if isinstance(inline, dict):
+        data = _decode_base64(inline.get("data"))
+        return (
+            Media(string_or_empty(inline.get("mimeType")), data=data, extra=extra or None)
+            if data
+            else None
+        )
+    if isinstance(file, dict) and (url := string_or_empty(file.get("fileUri"))):
+        return Media(string_or_empty(file.get("mimeType")), url=url, extra=extra or None)
+    return None
+
+
+def _decode_base64(text: object) -> bytes | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        # binascii.Error is a ValueError, and text that is not ASCII raises one too.
+        return None

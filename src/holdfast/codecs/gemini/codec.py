@@ -10,16 +10,16 @@ from holdfast.codecs.gemini.encode import encode_request
 from holdfast.codecs.gemini.errors import classify
 from holdfast.codecs.gemini.vocabulary import WIRE
 from holdfast.codecs.stitching import refuse_prefill
-from holdfast.codecs.wire import EncodedRequest, Failure, QuirkyCodec
+from holdfast.codecs.wire import EncodedRequest, Failure, WireCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
 
-class Gemini(QuirkyCodec):
+class Gemini(WireCodec):
     """Google's `generateContent`.
 
     Args:
-        quirks: accepted for a uniform signature; no field changes the requests of this wire.
+        profile: accepted for a uniform signature; no field changes the requests of this wire.
 
     >>> from holdfast.core.messages import user
     >>> request = ModelRequest(model="gemini-2.5-flash", messages=[user("Hi")], stream=False)
@@ -40,9 +40,14 @@ class Gemini(QuirkyCodec):
             ConfigurationError: this wire cannot express a field, or there is no message to reply to.
         """
         refuse_prefill(request, "Gemini")
-        return encode_request(request, self._heads)
+        return encode_request(request, self._heads, self.dialects)
 
-    def make_decoder(self, content_type: str, provider: str = "") -> GeminiDecoder:
+    def make_decoder(
+        self,
+        content_type: str,
+        provider: str = "",
+        request: ModelRequest | None = None,  # noqa: ARG002 - it decides nothing on this wire
+    ) -> GeminiDecoder:
         """Return a decoder for one response body."""
         return GeminiDecoder(content_type, classify, provider)
 

@@ -1,27 +1,26 @@
 """Decodes the body of a Gemini response, streamed or whole, into deltas.
 
-A stream comes as events (`alt=sse`) or as one JSON array. Events have no end marker, so a finish
-reason proves that a reply is complete. The first bytes decide what a body is, and only then its
-content type. This module never raises on any bytes. `codecs.reply_checks` decides whether the reply
-is accepted.
+A stream comes as events (`alt=sse`) or as one JSON array, sent in pieces; some gateways send one
+object per line. Events have no end marker, so a finish reason proves that a reply is complete. The
+first bytes decide the kind of a body, and only then its content type. This module never raises on any
+bytes. `codecs.reply_checks` decides whether the reply is accepted.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.codecs.body_reader import describe_text
+from holdfast.codecs.body_reader import PairJoiner, describe_text
 from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.error_body import unwrap_error_array
 from holdfast.codecs.event_decoder import wrap_error_text
 from holdfast.codecs.gemini.chunk_reader import GeminiChunkReader
-from holdfast.codecs.gemini.json_documents import DocumentSplitter
 from holdfast.codecs.json_text import UNREADABLE, JsonReader, json_kind, read_json
-from holdfast.codecs.split_pairs import PairJoiner
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder, SseEvent
 from holdfast.codecs.wire import RESPONSE_OBJECT, Failure
 from holdfast.core.deltas import CharactersReplaced, Delta, EndMissing, NotAReply, TextDelta
@@ -30,9 +29,9 @@ from holdfast.core.errors import ErrorInfo
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _OPENINGS = (b"{", b"[", b"<")
-
-
 _NO_USAGE = msgspec.Raw()
+_OUTSIDE = re.compile(rb'["{}\[\]]')
+_INSIDE = re.compile(rb'["\\]')
 
 
 # These types match only the most frequent chunk: one text. Every field with another meaning must be
@@ -309,3 +308,84 @@ class GeminiDecoder:
 
 def _starts_with_field(body: bytearray) -> bool:
     return body.startswith((b"data", b"even", b"id:", b"retr", b":"))
+
+
+class DocumentSplitter:
+    r"""Takes the bytes after the opening bracket of the array, and returns complete top-level objects.
+
+    Attributes:
+        ended: the bracket that closes the array came.
+
+    >>> splitter = DocumentSplitter()
+    >>> splitter.feed(b'{"a": "}"}\r\n,{"b"')
+    [b'{"a": "}"}']
+    >>> splitter.feed(b': 1}]')
+    [b'{"b": 1}']
+    >>> splitter.ended
+    True
+    """
+
+    __slots__ = (
+        "_brackets",
+        "_buffer",
+        "_depth",
+        "_in_text",
+        "_object_start",
+        "_position",
+        "ended",
+    )
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._position = 0
+        self._object_start = 0
+        self._depth = 0
+        self._brackets = 0
+        self._in_text = False
+        self.ended = False
+
+    @property
+    def buffered_bytes(self) -> int:
+        """The number of bytes of the incomplete object."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the objects that these bytes complete; none after the end."""
+        if self.ended:
+            return []
+        buffer = self._buffer
+        buffer += data
+        documents: list[bytes] = []
+        while (
+            mark := (_INSIDE if self._in_text else _OUTSIDE).search(buffer, self._position)
+        ) is not None:
+            self._position = mark.end()
+            if self._closes_array(buffer[mark.start()], documents):
+                buffer.clear()
+                return documents
+        self._position = max(self._position, len(buffer))
+        cut = self._object_start if self._depth else len(buffer)
+        del buffer[:cut]
+        self._position -= cut
+        self._object_start = 0
+        return documents
+
+    def _closes_array(self, byte: int, documents: list[bytes]) -> bool:
+        """Process one byte, and return whether it closes the array."""
+        if byte == 0x22:  # a quote
+            self._in_text = not self._in_text
+        elif byte == 0x5C:  # a backslash hides the next byte, which may be in the next piece
+            self._position += 1
+        elif byte == 0x7B:
+            if not self._depth:
+                self._object_start = self._position - 1
+            self._depth += 1
+        elif byte == 0x7D:
+            if self._depth == 1:
+                documents.append(bytes(self._buffer[self._object_start : self._position]))
+            self._depth = max(self._depth - 1, 0)
+        elif not self._depth:
+            # An array inside the outer one is ignored, and its end is not the end of the outer one.
+            self._brackets += 1 if byte == 0x5B else -1
+            self.ended = self._brackets < 0
+        return self.ended

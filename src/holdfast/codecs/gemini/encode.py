@@ -8,26 +8,36 @@ field's name before anything is sent. It never ignores a setting silently.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from holdfast.codecs.gemini.history import Json, encode_message, encode_message_for_signers
 from holdfast.codecs.gemini.hosted import encode_hosted_tools
 from holdfast.codecs.gemini.vocabulary import WIRE
-from holdfast.codecs.output_schema import schema_instruction
-from holdfast.codecs.pairing import check_tail_pairs
+from holdfast.codecs.output_mode import format_schema_instruction
+from holdfast.codecs.pairing import arrange_results, check_tail_pairs
 from holdfast.codecs.request_body import (
+    GO_ON,
     HeadCache,
+    HeadParts,
     check_tools,
+    count_encoded,
     encode_history,
     leading_system_texts,
     merge_extra,
     to_json,
 )
+from holdfast.codecs.schemas.request_schemas import (
+    EndpointDialects,
+    SentSchema,
+    convert_request,
+    sends_natively,
+)
 from holdfast.codecs.tool_names import check_tool_name
-from holdfast.codecs.url_path import to_path_segment
-from holdfast.codecs.wire import EncodedRequest
+from holdfast.codecs.wire import EncodedRequest, to_path_segment
 from holdfast.core.errors import ConfigurationError
-from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from holdfast.core.transcript import Form, Transcript
+from holdfast.core.messages import Message
+from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
+from holdfast.core.transcript import Form
 
 _BEFORE_3 = re.compile(r"gemini-(?:[12]\b|pro\b|ultra\b)")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
@@ -43,8 +53,16 @@ _LEVELS = {
 
 _HEADERS = (("content-type", "application/json"),)
 
+_NO_QUESTION = b'{"role":"user","parts":[{"text":" "}]},'
+"""Before a reply that a history begins with: the server refuses calls that follow nothing of the user."""
 
-def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
+_GO_ON = b"," + encode_message(GO_ON) + b"]}"
+"""After a reply that is to be continued: the server refuses contents that end with one of the model."""
+
+
+def encode_request(
+    request: ModelRequest, heads: HeadCache, dialects: EndpointDialects
+) -> EncodedRequest:
     """Encode a request as path and body.
 
     Raises:
@@ -57,9 +75,9 @@ def encode_request(request: ModelRequest, heads: HeadCache) -> EncodedRequest:
         raise ConfigurationError(
             "messages", "holds no message to reply to", fix="add a user message to the history"
         )
-    head = heads.get(request, system, lambda: _encode_head(request, system))
-    body = _append_contents(head + b'"contents":[', request, len(system))
-    return EncodedRequest(path, body, _HEADERS)
+    head = heads.get(request, system, lambda: _encode_head(request, system, dialects))
+    body = _append_contents(head.encoded + b'"contents":[', request, len(system))
+    return EncodedRequest(path, body, _HEADERS, head.rewritings)
 
 
 def is_before_gemini_3(model: str) -> bool:
@@ -82,48 +100,67 @@ def _append_contents(head: bytes, request: ModelRequest, leading: int) -> bytes:
     old = is_before_gemini_3(request.model)
     encode = encode_message if old else encode_message_for_signers
     key = f"{'gemini-2' if old else 'gemini'}|{leading}"
-    messages = request.messages
-    check_tail_pairs(
-        messages, messages.encoded_count(key) if isinstance(messages, Transcript) else 0
-    )
+    known_count = count_encoded(request.messages, key)
+    unknown, _ = check_tail_pairs(request.messages, known_count)
+    messages = arrange_results(request.messages, unknown)
     # The leading system messages are part of the instructions.
-    return encode_history(messages, Form(key, encode, skip=leading), head, b"]}")
+    if _begins_with_calls(messages, leading):
+        head += _NO_QUESTION
+    tail = _GO_ON if messages[-1].role == "assistant" else b"]}"
+    form = Form(key, encode, skip=leading)
+    return encode_history(messages, form, head, tail, given=request.messages)
 
 
-def _encode_head(request: ModelRequest, system: tuple[str, ...]) -> bytes:
+def _begins_with_calls(messages: Sequence[Message], leading: int) -> bool:
+    """Whether replies with calls stand before the first message of the user."""
+    for at in range(leading, len(messages)):
+        if messages[at].role != "assistant":
+            return False
+        if messages[at].calls:
+            return True
+    return False
+
+
+def _encode_head(
+    request: ModelRequest, system: tuple[str, ...], dialects: EndpointDialects
+) -> HeadParts:
     settings, output = request.settings, request.output
+    schemas = convert_request(request, dialects, is_native=_sends_natively(request, dialects))
     texts = [request.instructions, *system]
-    if output is not None and _puts_schema_in_text(request, output):
-        to_json("output.schema", output.schema)
-        texts.append(schema_instruction(output.schema))
-        output = None
+    if output is not None and schemas.output is None:
+        texts.append(format_schema_instruction(output.schema))
     head: Json = {}
     if cached := _cached_content(request, system):
         head["cachedContent"] = cached
     if parts := [{"text": text} for text in texts if text]:
         head["systemInstruction"] = {"parts": parts}
-    if tools := _encode_tools(request):
+    if tools := _encode_tools(request, schemas.tools):
         head["tools"] = tools
-    if config := _tool_config(request):
+    if config := _tool_config(request, schemas.tools):
         head["toolConfig"] = config
-    if config := _generation_config(request.model, settings, output):
+    if config := _generation_config(request.model, settings, schemas.output):
         head["generationConfig"] = config
     merge_extra(head, settings.extra, ("contents",))
     encoded = to_json("settings.extra", head)[:-1]
-    return encoded + b"," if head else encoded
+    return (encoded + b"," if head else encoded), schemas.rewritings
 
 
-def _puts_schema_in_text(request: ModelRequest, output: OutputSchema) -> bool:
-    """Whether the schema goes into the instructions: models before 3 reject a schema together with tools."""
-    if output.mode == "auto":
-        return bool(request.tools or request.hosted_tools) and is_before_gemini_3(request.model)
-    return output.mode == "prompt"
+def _sends_natively(request: ModelRequest, dialects: EndpointDialects) -> bool:
+    """Whether the schema of the output has its own field: models before 3 reject it together with tools."""
+    output = request.output
+    if output is None:
+        return False
+    has_tools = bool(request.tools or request.hosted_tools)
+    if output.mode == "auto" and has_tools and is_before_gemini_3(request.model):
+        return False
+    return sends_natively(request, dialects)
 
 
-def _encode_tools(request: ModelRequest) -> list[Json]:
+def _encode_tools(request: ModelRequest, schemas: tuple[SentSchema, ...]) -> list[Json]:
     tools: list[Json] = []
     if request.tools:
-        tools.append({"functionDeclarations": _function_declarations(request.tools)})
+        declared = list(map(_declare_function, request.tools, schemas))
+        tools.append({"functionDeclarations": declared})
     if request.hosted_tools and request.tools and is_before_gemini_3(request.model):
         raise ConfigurationError(
             "tools",
@@ -133,19 +170,15 @@ def _encode_tools(request: ModelRequest) -> list[Json]:
     return tools + encode_hosted_tools(request.hosted_tools)
 
 
-def _function_declarations(tools: tuple[ToolSpec, ...]) -> list[Json]:
-    declarations: list[Json] = []
-    for tool in tools:
-        check_tool_name("tools", tool.name, WIRE)
-        to_json(f"tools.{tool.name}.schema", tool.schema)
-        declaration: Json = {"name": tool.name, "description": tool.description}
-        if tool.schema:
-            declaration["parametersJsonSchema"] = tool.schema
-        declarations.append(declaration)
-    return declarations
+def _declare_function(tool: ToolSpec, sent: SentSchema) -> Json:
+    check_tool_name("tools", tool.name, WIRE)
+    declaration: Json = {"name": tool.name, "description": tool.description}
+    if tool.schema:
+        declaration["parametersJsonSchema"] = sent.schema
+    return declaration
 
 
-def _tool_config(request: ModelRequest) -> Json:
+def _tool_config(request: ModelRequest, schemas: tuple[SentSchema, ...]) -> Json:
     settings, tools = request.settings, request.tools
     if settings.parallel_tool_calls is False:
         raise ConfigurationError(
@@ -159,6 +192,8 @@ def _tool_config(request: ModelRequest) -> Json:
     config: Json = (
         {"includeServerSideToolInvocations": True} if request.hosted_tools and tools else {}
     )
+    if choice in (None, "auto") and _enforces_schemas(tools, schemas):
+        return {**config, "functionCallingConfig": {"mode": "VALIDATED"}}
     if choice is None or (choice in ("auto", "none") and not tools):
         return config
     if not tools:
@@ -169,7 +204,20 @@ def _tool_config(request: ModelRequest) -> Json:
     return {**config, "functionCallingConfig": only}
 
 
-def _generation_config(model: str, settings: ModelSettings, output: OutputSchema | None) -> Json:
+def _enforces_schemas(tools: tuple[ToolSpec, ...], schemas: tuple[SentSchema, ...]) -> bool:
+    """Whether the server is to enforce the schemas, which it does for all functions or for none."""
+    wanted = next((tool.name for tool in tools if tool.strict), "")
+    refused = next((tool.name for tool in tools if tool.strict is False), "")
+    if wanted and refused:
+        raise ConfigurationError(
+            f"tools.{wanted}.strict",
+            f"Gemini enforces the schemas of all tools or of none, and {refused!r} has strict=False",
+            fix="use one value for all tools",
+        )
+    return bool(wanted) or (bool(tools) and all(sent.strict for sent in schemas))
+
+
+def _generation_config(model: str, settings: ModelSettings, output: SentSchema | None) -> Json:
     config: Json = {
         "maxOutputTokens": settings.max_tokens,
         "temperature": settings.temperature,

@@ -7,8 +7,8 @@ translated (this list must be complete):
 - Results of parallel calls are the parts of one user content, in call order, matched by name and
   by id if there is one. Media of the results follow after all responses of that content, because
   only newer models accept media inside a response.
-- A result whose text is a JSON object is sent as that object; other text as `{"output": text}`;
-  a failed result as `{"error": text}`.
+- A result whose text is a JSON object of at most 64 levels is sent as that object; other text as
+  `{"output": text}`; a failed result as `{"error": text}`.
 - Arguments that are not a JSON object are sent as `{"unparsed": text}`. A name of a call that the
   server does not accept is replaced by one that is derived from it, also in the result. Such a call
   loses its signature.
@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.codecs.call_arguments import sendable_arguments
+from holdfast.codecs.call_arguments import is_plain_object, sendable_arguments
 from holdfast.codecs.gemini.calls import FUNCTION
 from holdfast.codecs.gemini.vocabulary import WIRE
 from holdfast.codecs.media import inline_bytes, media_type_of
@@ -61,7 +61,7 @@ BESIDE = frozenset(
         "audioMetadata",
     ]
 )
-# Sound without a header: only the parameters of the type tell its rate.
+# Sound without a header: only the parameters of the type have its rate.
 _RAW_AUDIO = frozenset({"audio/l16", "audio/l24", "audio/pcm", "audio/basic"})
 
 JOINED = "joined"
@@ -165,14 +165,10 @@ def _empty_result_text(result: ToolResult) -> str:
 
 
 def _raw_json_object(text: str) -> msgspec.Raw | None:
-    """Return the text unchanged if it is a JSON object, so that no digit changes."""
-    if text.lstrip()[:1] != "{":
+    """Return the text unchanged if it is a JSON object that the server reads, so that no digit changes."""
+    if text.lstrip()[:1] != "{" or not is_plain_object(text):
         return None
-    try:
-        msgspec.json.decode(text)
-        return msgspec.Raw(text.encode())
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
+    return msgspec.Raw(text.encode())
 
 
 def _encode_media(media: Media, *, verify: bool = True) -> Json:

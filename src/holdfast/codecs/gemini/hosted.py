@@ -2,7 +2,7 @@
 
 Source: Google's pages on grounding with Google Search, URL context, code execution and file search.
 Code and its output are parts of the reply, and so are the calls of Gemini 3 when a request has
-functions too (`toolCall`, `toolResponse`); they are sent back unchanged. What else the server did is
+functions too (`toolCall`, `toolResponse`); they are sent back unchanged. Everything else that the server did is
 only in the metadata of the reply. This module never raises on any part.
 """
 
@@ -54,7 +54,7 @@ def encode_hosted_tools(tools: Sequence[HostedTool]) -> list[_Object]:
 
 
 def read_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
-    """Return what a part of a reply shows of these tools."""
+    """Return the notices of these tools in a part of a reply."""
     if not isinstance(part, Opaque):
         return []
     if part.wire == METADATA:
@@ -63,7 +63,7 @@ def read_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
 
 
 def read_block(part: Mapping[str, object]) -> _Notices:
-    """Return what a part of the wire shows of these tools: the begin of a call, or its result."""
+    """Return the notices of these tools in a part of the wire: the begin of a call, or its result."""
     code, output = part.get("executableCode"), part.get("codeExecutionResult")
     call, response = part.get("toolCall"), part.get("toolResponse")
     if isinstance(code, dict):
@@ -94,7 +94,7 @@ def read_block(part: Mapping[str, object]) -> _Notices:
 
 
 def read_metadata(about: Mapping[str, object]) -> _Notices:
-    """Return the calls that only the metadata of a reply tells: searches, and pages that were read."""
+    """Return the calls that only the metadata of a reply shows: searches, and pages that were read."""
     notices: _Notices = []
     grounding, context = about.get("groundingMetadata"), about.get("urlContextMetadata")
     queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None

@@ -1,33 +1,37 @@
 """Turns the objects of this wire into deltas, whether they are chunks or a whole reply.
 
-A chunk has `delta` where a whole reply has `message`; the rest is the same. This module never raises
-on any JSON, and skips what it does not know.
+A chunk has `delta` where a whole reply has `message`; the rest is the same. Audio comes in fragments
+of base64, together with a transcript, which is the text of the reply. This module never raises on any
+JSON or invalid base64, and skips parts that it does not know.
 """
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Callable
 
 from holdfast.codecs.error_body import holds_message
 from holdfast.codecs.json_text import dump_json, json_kind, string_or_empty
 from holdfast.codecs.openai_chat.calls import CallTracker
-from holdfast.codecs.openai_chat.media import AudioCollector, read_image
 from holdfast.codecs.openai_chat.reasoning import FIELDS as REASONING
 from holdfast.codecs.openai_chat.reasoning import ReasoningState, read_thought
 from holdfast.codecs.openai_chat.vocabulary import (
     ABOUT,
     BLOCKS,
     EXECUTED,
+    MISTAKES,
     TRANSCRIPT,
     TRANSCRIPT_INDEX,
     WIRE,
-    finish_reason,
+    ChosenFinish,
+    choose_finish,
     parse_usage,
 )
 from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.codecs.wire import CHOICES, Failure
 from holdfast.core.deltas import (
     Delta,
+    ErrorReceived,
     NoChoices,
     NotAReply,
     PartReceived,
@@ -40,11 +44,18 @@ from holdfast.core.deltas import (
     UsageReceived,
     holds_content,
 )
-from holdfast.core.errors import ErrorInfo
-from holdfast.core.messages import FinishReason, Opaque, Text
+from holdfast.core.errors import ErrorCategory, ErrorInfo
+from holdfast.core.messages import FinishReason, Media, Opaque, Text
 
 _Object = dict[str, object]
 _ABOUT = frozenset(ABOUT)
+
+_SOUNDS = (
+    (b"RIFF", "audio/wav"),
+    (b"ID3", "audio/mpeg"),
+    (b"fLaC", "audio/flac"),
+    (b"OggS", "audio/ogg"),
+)
 
 
 class OpenAIChatChunkReader(ReplyReader):
@@ -159,7 +170,7 @@ class OpenAIChatChunkReader(ReplyReader):
         out.append(StreamEnded(whole))
 
     def close(self, out: list[Delta]) -> None:
-        """Add the deltas of what was collected."""
+        """Add the collected deltas."""
         self._flush_reasoning(out)
         self._emit_audio(out)
         if self._metadata:
@@ -199,7 +210,7 @@ class OpenAIChatChunkReader(ReplyReader):
         message, whole = self._choose_message(choice, whole)
         self._choice_seen = True
         before = len(out)
-        finish = choice.get("finish_reason")
+        finish = choose_finish(choice.get("finish_reason"), choice.get("native_finish_reason"))
         if isinstance(message, dict):
             self._read_message(message, whole, out)
         elif message is not None:
@@ -213,8 +224,8 @@ class OpenAIChatChunkReader(ReplyReader):
         if choice.get("error"):
             self._report_error({"error": choice["error"]}, out)
         self._read_usage(choice, out)
-        if isinstance(finish, str) and finish:
-            self._finish(finish, choice.get("native_finish_reason"), out)
+        if finish is not None:
+            self._finish(finish, out)
 
     def _note_tail(self, choices: object, *, has_first_usage: bool) -> None:
         """Note an object without content: it may be the last chunk of a server without finish reasons."""
@@ -245,15 +256,14 @@ class OpenAIChatChunkReader(ReplyReader):
         # After deltas, a whole message repeats them.
         return None if self._delta_seen else choice.get("message"), True
 
-    def _finish(self, raw: str, native: object, out: list[Delta]) -> None:
+    def _finish(self, finish: ChosenFinish, out: list[Delta]) -> None:
         self._flush_reasoning(out)
         self._emit_audio(out)
         self.finished = True
-        reason = finish_reason(raw)
-        if isinstance(native, str) and finish_reason(native) is FinishReason.LENGTH:
-            # A gateway may report a normal end although the reply was cut inside a call.
-            reason = FinishReason.LENGTH
-        out.append(ReplyFinished(reason, raw))
+        is_mistake = finish.word.lower() in MISTAKES
+        if is_mistake or (finish.reason is FinishReason.ERROR and finish.word != finish.raw):
+            out.append(ErrorReceived(_finish_error_info(finish.word, is_mistake=is_mistake)))
+        out.append(ReplyFinished(finish.reason, finish.raw))
 
     def _read_message(self, message: _Object, whole: bool, out: list[Delta]) -> None:
         self._message_seen = True
@@ -371,9 +381,11 @@ class OpenAIChatChunkReader(ReplyReader):
 
 
 _FIRST = (None, 0, "0")
+
 # How the reply ends so far: with content, with a chunk without content, or with such a chunk that has
 # an empty finish reason, or with or after which the token counts came.
 _CONTENT, _EMPTY, _CLOSED = "", "empty", "closed"
+
 _RARE = frozenset(("audio", "images", "annotations", EXECUTED))
 _KNOWN = _RARE | {"role", "content", "tool_calls", "function_call", "refusal", *REASONING}
 
@@ -385,3 +397,78 @@ def _is_error(chunk: _Object) -> bool:
     if isinstance(outcome := chunk.get("base_resp"), dict) and outcome.get("status_code"):
         return True
     return chunk.get("choices") is None and holds_message(chunk)
+
+
+def read_image(item: dict[str, object]) -> Media | None:
+    """Read an image block (`image_url`); None for any other block.
+
+    >>> read_image({"image_url": {"url": "data:image/png;base64,iVA="}}).media_type
+    'image/png'
+    """
+    holder = item.get("image_url")
+    url = holder.get("url") if isinstance(holder, dict) else holder
+    if not isinstance(url, str) or not url:
+        return None
+    if not url.startswith("data:"):
+        return Media("image/*", url=url)
+    head, _, payload = url[5:].partition(",")
+    data = _decode_base64(payload)
+    return Media(head.partition(";")[0] or "image/*", data=data) if data else None
+
+
+class AudioCollector:
+    """Joins the fragments of one reply's audio."""
+
+    __slots__ = ("_data", "_fields", "_transcript")
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+        self._transcript: list[str] = []
+        self._fields: dict[str, object] = {}
+
+    def add(self, audio: dict[str, object]) -> str:
+        """Add one `audio` object of a message or delta, and return its piece of the transcript."""
+        for name, pieces in (("data", self._data), ("transcript", self._transcript)):
+            if isinstance(value := audio.get(name), str):
+                pieces.append(value)
+        for name in ("id", "expires_at"):
+            if audio.get(name) is not None:
+                self._fields[name] = audio[name]
+        transcript = audio.get("transcript")
+        return transcript if isinstance(transcript, str) else ""
+
+    def take_audio(self) -> Media | None:
+        """Return the whole audio, or None if there is none."""
+        pieces = self._data
+        if not pieces:
+            return None
+        if all(len(piece) % 4 == 0 for piece in pieces):
+            # Each fragment may end in padding.
+            data = b"".join(_decode_base64(piece) or b"" for piece in pieces) or None
+        else:
+            data = _decode_base64("".join(pieces))
+        if data is None:
+            return None
+        extra = {**self._fields, "transcript": "".join(self._transcript)}
+        self._data = []
+        kind = next((kind for mark, kind in _SOUNDS if data.startswith(mark)), "audio/pcm")
+        return Media(kind, data=data, extra=extra)
+
+
+def _decode_base64(text: str) -> bytes | None:
+    try:
+        return binascii.a2b_base64(text) or None
+    except ValueError:
+        # binascii.Error is a ValueError, and text that is not ASCII raises one too.
+        return None
+
+
+def _finish_error_info(word: str, *, is_mistake: bool) -> ErrorInfo:
+    """Return the error that a finish reason names: a mistake of the model, or a failure of the provider."""
+    if is_mistake:
+        safe = f"The model's reply cannot be used (finish reason {word})"
+        category = ErrorCategory.INVALID_RESPONSE
+    else:
+        safe = f"The provider ended the reply with an error (finish reason {word})"
+        category = ErrorCategory.SERVER_ERROR
+    return ErrorInfo(category=category, safe=safe, code=word.lower())

@@ -5,18 +5,24 @@ It caches encoded request heads and holds no state of a run, so one object serve
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.openai_chat.decode import ChatDecoder
 from holdfast.codecs.openai_chat.encode import ChatEncoder
 from holdfast.codecs.openai_chat.errors import classify
 from holdfast.codecs.openai_chat.vocabulary import WIRE
 from holdfast.codecs.stitching import allows_continuation
-from holdfast.codecs.wire import EncodedRequest, Failure, Quirks, QuirkyCodec
+from holdfast.codecs.wire import EncodedRequest, Failure, WireCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
+if TYPE_CHECKING:
+    from holdfast.codecs.openai_chat.reply_habits import HabitDecoder
 
-class OpenAIChat(QuirkyCodec):
-    """Chat Completions with the quirks of one provider.
+
+class OpenAIChat(WireCodec):
+    """Chat Completions with the profile of one provider.
 
     >>> from holdfast.core.messages import user
     >>> codec = OpenAIChat()
@@ -31,9 +37,14 @@ class OpenAIChat(QuirkyCodec):
         "reasoning_summary", "reasoning_tokens", "seed", "stop", "temperature", "tool_choice", "top_p",
     ))  # fmt: skip
 
-    def __init__(self, quirks: Quirks | None = None) -> None:
-        super().__init__(quirks)
-        self._encoder = ChatEncoder(self.quirks, self._heads)
+    def __init__(self, profile: EndpointProfile | None = None) -> None:
+        super().__init__(profile)
+        self._encoder = ChatEncoder(self.profile, self._heads)
+        self._habit_decoder: type[HabitDecoder] | None = None
+        if self.profile.has_habits:  # imported only for an endpoint that has habits
+            from holdfast.codecs.openai_chat.reply_habits import HabitDecoder
+
+            self._habit_decoder = HabitDecoder
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request.
@@ -45,11 +56,18 @@ class OpenAIChat(QuirkyCodec):
 
     def can_continue(self, request: ModelRequest, /) -> bool:
         """Whether the provider continues the beginning of a reply."""
-        return bool(self.quirks.prefill) and allows_continuation(request)
+        # The beginning of a call, or of code around it, may be in the part that was received.
+        profile = self.profile
+        return bool(profile.prefill) and not profile.text_calls and allows_continuation(request)
 
-    def make_decoder(self, content_type: str, provider: str = "") -> ChatDecoder:
+    def make_decoder(
+        self, content_type: str, provider: str = "", request: ModelRequest | None = None
+    ) -> ChatDecoder | HabitDecoder:
         """Return a decoder for one response body of this content type."""
-        return ChatDecoder(content_type, classify, provider)
+        decoder = ChatDecoder(content_type, classify, provider)
+        if self._habit_decoder is None:
+            return decoder
+        return self._habit_decoder(decoder, self.profile, request)
 
     def classify(self, failure: Failure) -> ErrorInfo:
         """Classify an error response by its status, headers and body."""

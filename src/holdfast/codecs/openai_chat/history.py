@@ -4,13 +4,15 @@ Each message is encoded independently of the others, so that its bytes can be ca
 translated or dropped (this list must be complete):
 
 - A tool message becomes one wire message per result. If a provider accepts no media in a result,
-  they follow in one user message, after a line that names the tool.
+  they follow in one user message, after a line that names the tool; a line of the assistant stands before
+  it where roles must alternate.
 - A system message keeps its position in the history, with the provider's name for the role.
-- Reasoning is sent back only if `Quirks.reasoning_field` names a field for it, and only if it does
-  not come from another wire. Vendor fields of reasoning and calls are sent back if
-  `Quirks.state_fields` names them.
+- Reasoning is sent back only if `EndpointProfile.reasoning_field` names a field for it, and only if it does
+  not come from another wire or from tags in a text. A message without reasoning has an empty text there
+  if the provider requires it. Vendor fields of reasoning and calls are sent back if
+  `EndpointProfile.state_fields` names them.
 - Images and files that a model made are not sent back, because the wire has no form for them. Audio
-  is sent back by its id, without its transcript.
+  is sent back by its id, without its transcript, or as its transcript: see `EndpointProfile.audio_by_id`.
 - Opaque blocks of other wires, annotations, references, and the results of searches and of the
   server's own tools are dropped.
 - An id that is missing, repeated in its message, too long or not accepted by the provider is
@@ -27,11 +29,18 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from holdfast.codecs.call_arguments import sendable_arguments
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.media import encode_base64, inline_bytes, media_type_of
-from holdfast.codecs.openai_chat.vocabulary import ABOUT, BLOCKS, EXECUTED, TRANSCRIPT, WIRE
+from holdfast.codecs.openai_chat.vocabulary import (
+    ABOUT,
+    BLOCKS,
+    EXECUTED,
+    THINKING_TAG,
+    TRANSCRIPT,
+    WIRE,
+)
 from holdfast.codecs.request_body import to_json
 from holdfast.codecs.tool_names import to_wire_name
-from holdfast.codecs.wire import Quirks
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import (
     Extra,
@@ -65,25 +74,29 @@ class HistoryEncoder:
     """Encodes messages in the form of one provider.
 
     Args:
-        quirks: the provider's quirks.
+        profile: the provider's profile.
 
     Attributes:
         form: the encoding of a message, for `Transcript.encode_messages`.
     """
 
-    __slots__ = ("_quirks", "form")
+    __slots__ = ("_profile", "form")
 
-    def __init__(self, quirks: Quirks) -> None:
-        self._quirks = quirks
+    def __init__(self, profile: EndpointProfile) -> None:
+        self._profile = profile
         key = "|".join(
             (
                 WIRE,
-                quirks.system_role,
-                quirks.reasoning_field,
-                ",".join(quirks.state_fields),
-                str(quirks.call_id_length),
-                str(quirks.media_in_results),
-                str(quirks.alternating_roles),
+                profile.system_role,
+                profile.reasoning_field,
+                ",".join(profile.state_fields),
+                str(profile.call_id_length),
+                str(profile.media_in_results),
+                profile.images,
+                str(profile.alternating_roles),
+                str(profile.audio_by_id),
+                str(profile.videos),
+                str(profile.reasoning_required),
             )
         )
         self.form = Form(key, self.encode)
@@ -97,12 +110,15 @@ class HistoryEncoder:
         match message.role:
             case "system":
                 wire = [
-                    {"role": self._quirks.system_role, "content": _encode_content(message.parts)}
+                    {
+                        "role": self._profile.system_role,
+                        "content": self._encode_content(message.parts),
+                    }
                 ]
             case "user":
                 if not message.parts:
                     raise ConfigurationError("parts", "is empty", fix="give the message a text")
-                wire = [{"role": "user", "content": _encode_content(message.parts)}]
+                wire = [{"role": "user", "content": self._encode_content(message.parts)}]
             case "assistant":
                 wire = [self._encode_assistant(message)]
             case _:
@@ -127,6 +143,11 @@ class HistoryEncoder:
             self._add_content(message, wire)
         elif texts or not calls:
             wire["content"] = "".join(texts) or (None if calls else "")
+        if self._profile.reasoning_required and self._profile.reasoning_field not in (
+            "",
+            "content",
+        ):
+            wire.setdefault(self._profile.reasoning_field, "")
         if calls:
             ids = self._wire_ids([call.id for call in calls])
             wire["tool_calls"] = [
@@ -136,11 +157,11 @@ class HistoryEncoder:
 
     def _add_content(self, message: Message, wire: _Object) -> None:
         """Add everything but the calls of a reply that holds more than text."""
-        sound = next((_audio_id(part) for part in message.parts if _audio_id(part)), None)
+        sound = self._find_audio_id(message)
         text: object = message.text if sound is None else _text_without_transcript(message)
         refusal = "".join(part.text for part in message.parts if isinstance(part, Refusal))
         thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
-        if self._quirks.reasoning_field == "content":
+        if self._profile.reasoning_field == "content":
             text = _content_with_thoughts(message.parts)
         wire["content"] = text or (None if message.calls or refusal or sound else "")
         if refusal:
@@ -152,6 +173,11 @@ class HistoryEncoder:
         for part in message.parts:
             if isinstance(part, Opaque) and part.wire == WIRE:
                 wire.update((k, v) for k, v in part.data.items() if k not in _NOT_SENT)
+
+    def _find_audio_id(self, message: Message) -> object:
+        if not self._profile.audio_by_id:
+            return None
+        return next((_audio_id(part) for part in message.parts if _audio_id(part)), None)
 
     def _encode_call(self, call: ToolCall, call_id: str) -> _Object:
         return {
@@ -165,8 +191,8 @@ class HistoryEncoder:
         }
 
     def _encode_reasoning(self, thoughts: Sequence[Reasoning]) -> _Object:
-        field = self._quirks.reasoning_field
-        own_parts = [part for part in thoughts if part.wire in (None, WIRE)]
+        field = self._profile.reasoning_field
+        own_parts = [part for part in thoughts if _is_sent_back(part)]
         wire: _Object = {}
         text = "".join(part.text for part in own_parts)
         if text and field not in ("", "content"):
@@ -181,7 +207,7 @@ class HistoryEncoder:
         return wire
 
     def _vendor_state(self, extra: Extra | None) -> _Object:
-        fields = self._quirks.state_fields
+        fields = self._profile.state_fields
         return {name: extra[name] for name in fields if name in extra} if extra else {}
 
     def _encode_results(self, message: Message) -> list[_Object]:
@@ -197,20 +223,59 @@ class HistoryEncoder:
                 continue
             media = [part for part in result.content if isinstance(part, Media)]
             content: object = result.text
-            if media and self._quirks.media_in_results:
-                content = _encode_content(result.content)
+            if media and self._profile.media_in_results:
+                content = self._encode_content(result.content)
             elif media:
                 content = content or "The result follows as media."
                 attached.append(_text_block(Text(f"Media in the result of {result.name}:")))
-                attached += map(_media_block, media)
+                attached += map(self._encode_media, media)
             wire.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        if attached and self._profile.alternating_roles:
+            wire.append({"role": "assistant", "content": "(Media of the results follow.)"})
         if attached:
             wire.append({"role": "user", "content": attached})
         return wire
 
+    def _encode_content(self, parts: Sequence[Part]) -> object:
+        """Encode a single text as a string, anything else as a list of blocks."""
+        if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.extra:
+            return only.text
+        blocks: list[_Object] = []
+        for part in parts:
+            if isinstance(part, Text):
+                blocks.append(_text_block(part))
+            elif isinstance(part, Media):
+                blocks.append(self._encode_media(part))
+            elif not isinstance(part, Reasoning | Opaque):
+                raise ConfigurationError(
+                    "parts", f"a {type(part).__name__} is not allowed in such a message"
+                )
+        return blocks
+
+    def _encode_media(self, media: Media) -> _Object:
+        if not self._profile.videos and media_type_of(media).startswith("video/"):
+            raise ConfigurationError(
+                "media", "this endpoint takes no videos", fix="send single pictures of it"
+            )
+        taken = self._profile.images
+        if taken != "any" and media_type_of(media).startswith("image/"):
+            if taken == "none":
+                raise ConfigurationError(
+                    "media",
+                    "the profile of this endpoint says that it takes no images",
+                    fix="leave them out, or use a model that takes them",
+                )
+            if inline_bytes(media) is None:
+                raise ConfigurationError(
+                    "url",
+                    "the profile of this endpoint says that it takes images only inline",
+                    fix="fetch it and pass the bytes as data=",
+                )
+        return _media_block(media)
+
     def _accepts_all(self, ids: Sequence[str]) -> bool:
         """Whether the ids are different, and a provider without a fixed length accepts all of them."""
-        if self._quirks.call_id_length or len(set(ids)) != len(ids):
+        if self._profile.call_id_length or len(set(ids)) != len(ids):
             return False
         lengths = [*map(len, ids)]
         return min(lengths) > 0 and max(lengths) <= _LONGEST_ID
@@ -229,7 +294,7 @@ class HistoryEncoder:
 
     def _wire_id(self, call_id: str, occurrence: int) -> str:
         """Return the id unchanged if the provider accepts it, or else one that is derived from it."""
-        length = self._quirks.call_id_length
+        length = self._profile.call_id_length
         if occurrence == 1 and call_id:
             if length and len(call_id) == length and call_id.isalnum() and call_id.isascii():
                 return call_id
@@ -237,23 +302,6 @@ class HistoryEncoder:
                 return call_id
         digest = blake2b(f"{call_id}#{occurrence}".encode("utf-8", "replace"), digest_size=16)
         return digest.hexdigest()[:length] if length else f"call_{digest.hexdigest()[:24]}"
-
-
-def _encode_content(parts: Sequence[Part]) -> object:
-    """Encode a single text as a string, anything else as a list of blocks."""
-    if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.extra:
-        return only.text
-    blocks: list[_Object] = []
-    for part in parts:
-        if isinstance(part, Text):
-            blocks.append(_text_block(part))
-        elif isinstance(part, Media):
-            blocks.append(_media_block(part))
-        elif not isinstance(part, Reasoning | Opaque):
-            raise ConfigurationError(
-                "parts", f"a {type(part).__name__} is not allowed in such a message"
-            )
-    return blocks
 
 
 def _text_block(part: Text) -> _Object:
@@ -265,18 +313,23 @@ def _text_block(part: Text) -> _Object:
 
 def _content_with_thoughts(parts: Sequence[Part]) -> object:
     """Return content with a block for each reasoning part; a string if there are none."""
-    if not any(isinstance(part, Reasoning) and part.wire in (None, WIRE) for part in parts):
+    if not any(isinstance(part, Reasoning) and _is_sent_back(part) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, Text))
     blocks: list[_Object] = []
     for part in parts:
         if isinstance(part, Text):
             blocks.append(_text_block(part))
-        elif isinstance(part, Reasoning) and part.wire in (None, WIRE):
+        elif isinstance(part, Reasoning) and _is_sent_back(part):
             block: _Object = {"type": "thinking", "thinking": [_text_block(Text(part.text))]}
             if part.signature:
                 block["signature"] = part.signature
             blocks.append(block)
     return blocks
+
+
+def _is_sent_back(part: Reasoning) -> bool:
+    """Whether reasoning came in a field of this wire, and not in tags."""
+    return part.wire in (None, WIRE) and not (part.extra and THINKING_TAG in part.extra)
 
 
 def _media_block(media: Media) -> _Object:

@@ -32,6 +32,9 @@ TRANSCRIPT = "transcript"
 TRANSCRIPT_INDEX = 1
 """The index of that text. Any other text of this wire has the index 0."""
 
+THINKING_TAG = "thinking_tag"
+"""Marks reasoning that stood in tags of the text; never sent back."""
+
 _FINISH = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,
@@ -71,6 +74,122 @@ def finish_reason(raw: str) -> FinishReason:
     ('length', 'unknown')
     """
     return _FINISH.get(raw) or _FINISH.get(raw.lower(), FinishReason.UNKNOWN)
+
+
+_STOP, _CALLS, _LENGTH = FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.LENGTH
+_FILTER, _REFUSAL, _PAUSE = FinishReason.CONTENT_FILTER, FinishReason.REFUSAL, FinishReason.PAUSE
+_ERROR = FinishReason.ERROR
+
+NATIVE_REASONS: Mapping[str, Mapping[str, FinishReason]] = {
+    # platform.openai.com/docs/api-reference: chat/object and responses/object (`status`, `incomplete_details.reason`).
+    # OpenRouter asks OpenAI by Responses: recorded are "completed" and "max_output_tokens".
+    "OpenAI": {
+        "stop": _STOP, "completed": _STOP, "tool_calls": _CALLS, "function_call": _CALLS,
+        "length": _LENGTH, "max_output_tokens": _LENGTH, "incomplete": _LENGTH,
+        "content_filter": _FILTER, "failed": _ERROR, "cancelled": _ERROR,
+    },
+    # docs.anthropic.com/en/api/handling-stop-reasons
+    "Anthropic": {
+        "end_turn": _STOP, "stop_sequence": _STOP, "tool_use": _CALLS, "max_tokens": _LENGTH,
+        "model_context_window_exceeded": _LENGTH, "refusal": _REFUSAL, "pause_turn": _PAUSE,
+    },
+    # ai.google.dev/api/generate-content#FinishReason, and GenerateContentResponse of Vertex AI
+    "Google": {
+        "STOP": _STOP, "MAX_TOKENS": _LENGTH,
+        **dict.fromkeys(
+            ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR",
+             "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), _FILTER,
+        ),
+        **dict.fromkeys(
+            ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS",
+             "MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "OTHER", "IMAGE_OTHER"), _ERROR,
+        ),
+    },
+    # docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (`stopReason`)
+    "Amazon Bedrock": {
+        "end_turn": _STOP, "stop_sequence": _STOP, "tool_use": _CALLS, "max_tokens": _LENGTH,
+        "model_context_window_exceeded": _LENGTH, "guardrail_intervened": _REFUSAL,
+        "content_filtered": _FILTER, "malformed_model_output": _ERROR, "malformed_tool_use": _ERROR,
+    },
+    # docs.mistral.ai/api, ChatCompletionChoice
+    "Mistral": {
+        "stop": _STOP, "tool_calls": _CALLS, "length": _LENGTH, "model_length": _LENGTH, "error": _ERROR,
+    },
+    # docs.cohere.com/reference/chat and /v1/reference/chat
+    "Cohere": {
+        "COMPLETE": _STOP, "STOP_SEQUENCE": _STOP, "TOOL_CALL": _CALLS, "MAX_TOKENS": _LENGTH,
+        "ERROR_LIMIT": _LENGTH, "ERROR_TOXIC": _FILTER, "ERROR": _ERROR, "USER_CANCEL": _ERROR,
+        "TIMEOUT": _ERROR,
+    },
+    # api-docs.deepseek.com/api/create-chat-completion
+    "DeepSeek": {
+        "stop": _STOP, "tool_calls": _CALLS, "length": _LENGTH, "content_filter": _FILTER,
+        "insufficient_system_resource": _ERROR,
+    },
+    # docs.z.ai/api-reference/llm/chat-completion
+    "Z.ai": {
+        "stop": _STOP, "tool_calls": _CALLS, "length": _LENGTH, "sensitive": _FILTER,
+        "model_context_window_exceeded": _LENGTH, "network_error": _ERROR,
+    },
+    # vllm/v1/request.py and sglang/srt/managers/schedule_batch.py
+    "vLLM and SGLang": {"stop": _STOP, "length": _LENGTH, "abort": _ERROR, "eos_token": _STOP},
+}  # fmt: skip
+"""The words of vendors that a gateway passes on as `native_finish_reason`, by vendor. OpenRouter's own words for `error`
+and `stop` hide some of them: litellm#23273 (MALFORMED_FUNCTION_CALL), go-openrouter#43."""
+
+MISTAKES = frozenset(
+    {
+        "malformed_function_call",
+        "malformed_model_output",
+        "malformed_response",
+        "malformed_tool_use",
+        "missing_thought_signature",
+        "no_image",
+        "too_many_tool_calls",
+        "unexpected_tool_call",
+    }
+)
+"""The words, in lower case, for mistakes of the model; another attempt may succeed."""
+
+_NATIVE = {
+    word.lower(): reason for words in NATIVE_REASONS.values() for word, reason in words.items()
+}
+_HIDING = (_STOP, _CALLS, _ERROR)
+"""The reasons of a gateway behind which a more exact reason of the vendor may be hidden."""
+
+
+class ChosenFinish(Struct, frozen=True):
+    """Why a reply ended.
+
+    Args:
+        reason: the reason.
+        raw: the word of the server, or that of the vendor if the server says none.
+        word: the word that was believed.
+    """
+
+    reason: FinishReason
+    raw: str
+    word: str
+
+
+def choose_finish(raw: object, native: object) -> ChosenFinish | None:
+    """Return why a reply ended; None if it has not ended.
+
+    Args:
+        raw: `finish_reason`, the word of the server.
+        native: `native_finish_reason`, the word of the vendor behind a gateway.
+
+    >>> choose_finish("tool_calls", "max_output_tokens").word, choose_finish("length", "STOP").word
+    ('max_output_tokens', 'length')
+    """
+    said = raw if isinstance(raw, str) else ""
+    reason = finish_reason(said)
+    known = _NATIVE.get(native.lower()) if isinstance(native, str) else None
+    if known is not None:
+        is_hidden = reason in _HIDING and known not in (_STOP, _CALLS)
+        if is_hidden or reason is FinishReason.UNKNOWN:
+            return ChosenFinish(known, said or str(native), str(native))
+    return ChosenFinish(reason, said, said) if said else None
 
 
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]

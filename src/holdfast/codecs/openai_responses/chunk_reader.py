@@ -6,7 +6,7 @@ with the same beginning, a text or an item that never came in pieces, and the fi
 sent back. If a later copy contradicts the emitted text, the emitted text stays.
 
 Items that the core has a type for become deltas; any other item is stored unchanged at its end,
-when it is complete. This module never raises on any JSON, and counts what it skips.
+when it is complete. This module never raises on any JSON, and counts the objects that it skips.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from holdfast.codecs.openai_responses.items import (
     Item,
     ItemReader,
     Key,
+    Track,
     kind_of_item,
     message_text,
 )
-from holdfast.codecs.openai_responses.tracks import Track
 from holdfast.codecs.openai_responses.vocabulary import COMPLETED, incomplete_reason, is_progress
 from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.core.deltas import (
@@ -112,7 +112,7 @@ class ResponsesChunkReader(ReplyReader):
             out.append(NotAReply("output attribute", "missing"))
 
     def close(self, out: list[Delta]) -> None:
-        """End the reply, and add the deltas of what was collected."""
+        """End the reply, and add the collected deltas."""
         if not self.ended:
             # An open call stays incomplete, so that it cannot run.
             self._close_items(out, _CALLS)
@@ -156,7 +156,7 @@ class ResponsesChunkReader(ReplyReader):
     def _begin_response(self, response: _Object, kind: str, out: list[Delta]) -> None:
         if kind == "response.created" and self._items:
             self._report_second_reply(out)
-            self.ended = True
+            self._end_body()
         else:
             self._read_start(response, out)
 
@@ -187,7 +187,7 @@ class ResponsesChunkReader(ReplyReader):
             self._reader.add_text(item, section, at, text, out)
 
     def _find_item(self, key: Key, section: str, item_id: str, out: list[Delta]) -> Item | None:
-        """Return the item of a piece; if it was not announced, the section tells its type."""
+        """Return the item of a piece; if it was not announced, the section names its type."""
         kind = _KIND_OF[section]
         item = self._items.get(key)
         if item is None or item.kind != kind:
@@ -277,8 +277,11 @@ class ResponsesChunkReader(ReplyReader):
             out += (ReplyFinished(incomplete_reason(why), why or status), StreamEnded())
         elif status in _UNFINISHED:
             out.append(ErrorReceived(_unfinished_info(status)))
+        self._end_body()
+
+    def _end_body(self) -> None:
+        """One body holds one response: a later piece must not be added to a text."""
         self.ended = True
-        # One body holds one response: a later piece must not be added to a text.
         self.open_tracks.clear()
 
     def _is_finished(self, response: _Object) -> bool:
@@ -301,6 +304,8 @@ class ResponsesChunkReader(ReplyReader):
         items = [fields for fields in output if isinstance(fields, dict)]
         if len(items) < len(output):
             out.append(NotAReply("output item object", "another kind"))
+        if self._have_ended(items):
+            return
         emitted = "".join([item.text for item in self._items.values()])
         # Some servers split the final text into other items than the pieces.
         self._reader.has_all_text = bool(emitted) and emitted == message_text(items)
@@ -310,6 +315,12 @@ class ResponsesChunkReader(ReplyReader):
             if known_key is None:
                 self._begin_item(key, fields, out)
             self._reader.end_item(self._items[key], fields, out)
+
+    def _have_ended(self, items: list[_Object]) -> bool:
+        """Whether these are exactly the items that came, and all of them have ended already."""
+        ended = {(item.kind, item.id) for item in self._items.values() if item.ended and item.id}
+        named = {(kind_of_item(fields), string_or_empty(fields.get("id"))) for fields in items}
+        return len(ended) == len(self._items) == len(items) and named == ended
 
 
 _CALLS = frozenset({"function_call", "custom_tool_call"})

@@ -7,16 +7,16 @@ from holdfast.codecs.openai_responses.encode import encode_request
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.codecs.stitching import refuse_prefill
-from holdfast.codecs.wire import EncodedRequest, Failure, QuirkyCodec
+from holdfast.codecs.wire import EncodedRequest, Failure, WireCodec
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.model_request import ModelRequest
 
 
-class ResponsesCodec(QuirkyCodec):
+class ResponsesCodec(WireCodec):
     """OpenAI's Responses wire, used without server-side state.
 
     Args:
-        quirks: `system_role` names the role of system messages.
+        profile: `system_role` names the role of system messages.
 
     >>> from holdfast.core.messages import user
     >>> request = ModelRequest(model="gpt-5.2", messages=[user("Hi")])
@@ -38,9 +38,14 @@ class ResponsesCodec(QuirkyCodec):
             ConfigurationError: this wire cannot express a field, or a call and its result do not match.
         """
         refuse_prefill(request, "Responses")
-        return encode_request(request, self._heads, self.quirks)
+        return encode_request(request, self._heads, self.profile, self.dialects)
 
-    def make_decoder(self, content_type: str, provider: str = "") -> ResponsesDecoder:
+    def make_decoder(
+        self,
+        content_type: str,
+        provider: str = "",
+        request: ModelRequest | None = None,  # noqa: ARG002 - it decides nothing on this wire
+    ) -> ResponsesDecoder:
         """Return a decoder for one response body."""
         return ResponsesDecoder(content_type, provider)
 

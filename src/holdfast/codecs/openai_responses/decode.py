@@ -122,6 +122,8 @@ _UsualEvent: TypeAlias = (
 )
 _Quick: TypeAlias = _DeltaEvent | _UsualEvent
 _read_quick = msgspec.json.Decoder(_Quick).decode
+_SAYING_NOTHING = (_PartAddedEvent, _PartDoneEvent)
+_OF_RESPONSE = (_StartEvent, _InProgressEvent, _CompletedEvent)
 
 
 class ResponsesDecoder(EventDecoder[ResponsesChunkReader]):
@@ -151,15 +153,16 @@ class ResponsesDecoder(EventDecoder[ResponsesChunkReader]):
             if track is None:
                 self._read_carefully(name, payload, out)
                 continue
-            if not event.delta:
+            text = event.delta
+            if not text:
                 continue
-            track.pieces.append(event.delta)
+            track.pieces.append(text)
             if type(event) is _TextEvent:
-                out.append(TextDelta(event.delta, track.index))
+                out.append(TextDelta(text, track.index))
             elif type(event) is _ArgumentsEvent:
-                out.append(ToolCallDelta(track.index, arguments=event.delta))
+                out.append(ToolCallDelta(track.index, arguments=text))
             else:
-                out.append(ReasoningDelta(event.delta, track.index))
+                out.append(ReasoningDelta(text, track.index))
 
     def _read_usual(
         self, event: _UsualEvent, name: bytes, payload: bytes, out: list[Delta]
@@ -168,9 +171,9 @@ class ResponsesDecoder(EventDecoder[ResponsesChunkReader]):
         kind = type(event)
         if name == b"error" or self._reader.ended:
             self._read_carefully(name, payload, out)
-        elif kind is not _PartAddedEvent and kind is not _PartDoneEvent:
+        elif kind not in _SAYING_NOTHING:
             fields = {"type": kind.__struct_config__.tag, **asdict(event)}
-            if isinstance(event, _StartEvent | _InProgressEvent | _CompletedEvent):
+            if isinstance(event, _OF_RESPONSE):
                 fields["response"] = asdict(event.response)
             start = len(out)
             self._reader.read_event(fields, "", out)

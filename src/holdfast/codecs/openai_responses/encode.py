@@ -12,17 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from holdfast.codecs.endpoint_profile import EndpointProfile, choose_parallel_calls
 from holdfast.codecs.openai_responses.history import (
-    has_nothing_to_send,
     is_custom_call,
     make_message_encoder,
 )
 from holdfast.codecs.openai_responses.hosted import encode_hosted_tools, include_names
 from holdfast.codecs.openai_responses.vocabulary import WIRE
-from holdfast.codecs.output_schema import is_object_schema, schema_instruction, to_strict_schema
+from holdfast.codecs.output_mode import format_schema_instruction
 from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
 from holdfast.codecs.request_body import (
     HeadCache,
+    HeadParts,
     cache_fields,
     check_tools,
     count_encoded,
@@ -30,8 +31,15 @@ from holdfast.codecs.request_body import (
     merge_extra,
     to_json,
 )
+from holdfast.codecs.schemas.request_schemas import (
+    EndpointDialects,
+    SentSchema,
+    convert_request,
+    is_object_schema,
+    sends_natively,
+)
 from holdfast.codecs.tool_names import check_tool_name
-from holdfast.codecs.wire import EncodedRequest, Quirks
+from holdfast.codecs.wire import EncodedRequest
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolCall
 from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
@@ -50,24 +58,25 @@ ENCRYPTED = "reasoning.encrypted_content"
 """The value of `include` that makes the server send encrypted reasoning."""
 
 
-def encode_request(request: ModelRequest, heads: HeadCache, quirks: Quirks) -> EncodedRequest:
+def encode_request(
+    request: ModelRequest, heads: HeadCache, profile: EndpointProfile, dialects: EndpointDialects
+) -> EncodedRequest:
     """Encode a request as path, headers and body.
 
     Raises:
         ConfigurationError: this wire cannot express a field, or a call and its result do not match.
     """
-    head = heads.get(request, (), lambda: _encode_head(request))
-    return EncodedRequest(
-        "/responses", _append_history(head + b',"input":[', request, quirks), _HEADERS
-    )
+    head = heads.get(request, (), lambda: _encode_head(request, profile, dialects))
+    body = _append_history(head.encoded + b',"input":[', request, profile)
+    return EncodedRequest("/responses", body, _HEADERS, head.rewritings)
 
 
-def _append_history(head: bytes, request: ModelRequest, quirks: Quirks) -> bytes:
+def _append_history(head: bytes, request: ModelRequest, profile: EndpointProfile) -> bytes:
     messages: Sequence[Message] = request.messages
     extra = request.settings.extra or {}
     stored = bool(extra.get("store"))
     on_server = not _STATE_FIELDS.isdisjoint(extra)
-    key = f"{WIRE}|{quirks.system_role}|{stored}|{on_server}"
+    key = f"{WIRE}|{profile.system_role}|{stored}|{on_server}"
     encoded_count = count_encoded(messages, key)
     # If the server stores a part of the history, the rest cannot be checked here.
     plain = on_server or check_new_pairs(messages, encoded_count, _accepts_id)
@@ -76,12 +85,8 @@ def _append_history(head: bytes, request: ModelRequest, quirks: Quirks) -> bytes
         # Results of custom calls have another form, so these messages are always encoded together.
         messages = list(messages) if plain else replace_unsafe_ids(messages, _accepts_id)
         custom = frozenset(call.id for call in _all_calls(messages) if is_custom_call(call))
-    encode = make_message_encoder(quirks.system_role, stored=stored, custom=custom)
-
-    def encode_unless_empty(message: Message) -> bytes:
-        return b"" if has_nothing_to_send(message, stored=stored) else encode(message)
-
-    return encode_history(messages, Form(key, encode_unless_empty), head, b"]}")
+    encode = make_message_encoder(profile.system_role, stored=stored, custom=custom)
+    return encode_history(messages, Form(key, encode), head, b"]}")
 
 
 def _all_calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
@@ -89,37 +94,46 @@ def _all_calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
 
 
 def _accepts_id(call: ToolCall) -> bool:
-    """Whether the id can be sent: ids of this wire always, others up to a maximum length."""
-    return bool(call.id) and (len(call.id) <= _LONGEST_ID or call.wire == WIRE)
+    """Whether the id can be sent; servers of this wire other than OpenAI's also make longer ones."""
+    return 0 < len(call.id) <= _LONGEST_ID
 
 
-def _encode_head(request: ModelRequest) -> bytes:
+def _encode_head(
+    request: ModelRequest, profile: EndpointProfile, dialects: EndpointDialects
+) -> HeadParts:
     settings = request.settings
+    output = request.output
+    if output is not None:
+        check_tool_name("output.name", output.name, WIRE)
+    # The server accepts only an object at the top level.
+    is_native = (
+        output is not None and is_object_schema(output.schema) and sends_natively(request, dialects)
+    )
+    schemas = convert_request(request, dialects, is_native=is_native)
     body: _Object = {"model": request.model, "store": False}
     if request.stream:
         body["stream"] = True
     if not _WITHOUT_REASONING.search(request.model):
         body["include"] = [ENCRYPTED]
     instructions = request.instructions
-    output = request.output
-    if output is not None and is_object_schema(output.schema) and output.mode != "prompt":
-        body["text"] = {"format": _text_format(output)}
+    if output is not None and schemas.output is not None:
+        body["text"] = {"format": _text_format(output, schemas.output)}
     elif output is not None:
-        # The server accepts only an object at the top level, or the user wants an instruction.
-        to_json("output.schema", output.schema)
-        instructions = f"{instructions}\n\n{schema_instruction(output.schema)}".lstrip()
+        instructions = f"{instructions}\n\n{format_schema_instruction(output.schema)}".lstrip()
     if instructions:
         body["instructions"] = instructions
-    body.update(_encode_tools(request))
+    body.update(_encode_tools(request, schemas.tools, profile))
     if include := include_names(request.hosted_tools):
         given = body.get("include")
         body["include"] = [*(given if isinstance(given, list) else ()), *include]
     body.update(_sampling_fields(settings))
     merge_extra(body, settings.extra, ("model", "input", "stream"))
-    return to_json("settings.extra", body)[:-1]
+    return to_json("settings.extra", body)[:-1], schemas.rewritings
 
 
-def _encode_tools(request: ModelRequest) -> _Object:
+def _encode_tools(
+    request: ModelRequest, schemas: tuple[SentSchema, ...], profile: EndpointProfile
+) -> _Object:
     tools, hosted, settings = request.tools, request.hosted_tools, request.settings
     choice = settings.tool_choice
     check_tools(tools, choice, settings.extra)
@@ -127,24 +141,23 @@ def _encode_tools(request: ModelRequest) -> _Object:
         if choice == "required":
             raise ConfigurationError("settings.tool_choice", "'required' needs tools")
         return {}
-    encoded = [_encode_tool(tool) for tool in tools]
+    encoded = list(map(_encode_tool, tools, schemas))
     body: _Object = {"tools": encoded + encode_hosted_tools(hosted)}
     if choice is not None:
         one_tool = {"type": "function", "name": choice}
         body["tool_choice"] = choice if choice in _TOOL_CHOICES else one_tool
-    if settings.parallel_tool_calls is not None:
-        body["parallel_tool_calls"] = settings.parallel_tool_calls
+    if (parallel := choose_parallel_calls(settings, profile)) is not None:
+        body["parallel_tool_calls"] = parallel
     return body
 
 
-def _encode_tool(tool: ToolSpec) -> _Object:
+def _encode_tool(tool: ToolSpec, sent: SentSchema) -> _Object:
     check_tool_name("tools", tool.name, WIRE)
-    to_json(f"tools.{tool.name}.schema", tool.schema)
     # Without this field, the server treats the schema as strict, which requires every property.
-    entry: _Object = {"type": "function", "name": tool.name, "strict": False}
+    entry: _Object = {"type": "function", "name": tool.name, "strict": sent.strict}
     if tool.description:
         entry["description"] = tool.description
-    return {**entry, "parameters": {"type": "object", "properties": {}, **tool.schema}}
+    return {**entry, "parameters": {"type": "object", "properties": {}, **sent.schema}}
 
 
 def _sampling_fields(settings: ModelSettings) -> _Object:
@@ -179,9 +192,6 @@ def _reasoning_fields(settings: ModelSettings) -> _Object:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _text_format(output: OutputSchema) -> _Object:
-    check_tool_name("output.name", output.name, WIRE)
-    to_json("output.schema", output.schema)
-    strict = to_strict_schema(output.schema) if output.strict else None
+def _text_format(output: OutputSchema, sent: SentSchema) -> _Object:
     named: _Object = {"type": "json_schema", "name": output.name}
-    return {**named, "schema": strict or output.schema, "strict": strict is not None}
+    return {**named, "schema": sent.schema, "strict": sent.strict}

@@ -10,9 +10,11 @@ item or several. Some parts are translated:
 - A name of a call that servers do not accept is replaced by one that is derived from it. Arguments
   that are not a JSON object are sent as `{"unparsed": text}`.
 - A call of a custom tool has one argument, `input`, which is sent back as plain text.
+- Reasoning that no item of the same message follows is left out, as in a reply that was cut. So is a
+  message of the assistant or the system without any content. One of the user has an empty text.
 - Images and files that a model of another wire made cannot be sent as assistant content. A line of
   text replaces them and names their type.
-- The wire has no error flag for results: the text of a failed result tells it.
+- The wire has no error flag for results: the text of a failed result says so.
 """
 
 from __future__ import annotations
@@ -48,13 +50,12 @@ from holdfast.core.messages import (
 )
 
 _Object: TypeAlias = dict[str, object]
-_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def make_message_encoder(
     system_role: str, *, stored: bool = False, custom: frozenset[str] = frozenset()
 ) -> Callable[[Message], bytes]:
-    """Return a function that encodes a message as items, separated by commas.
+    """Return a function that encodes a message as items, separated by commas; as no bytes if it has none.
 
     Args:
         system_role: the role of system messages.
@@ -64,18 +65,11 @@ def make_message_encoder(
 
     def encode(message: Message) -> bytes:
         items = encode_items(message, system_role, stored=stored, custom=custom)
-        if not items:
-            raise ConfigurationError("parts", "hold no content to send", fix="add a text")
+        if not items and message.role == "tool":
+            raise ConfigurationError("parts", "holds no tool result", fix="use tool_results(...)")
         return b",".join(to_json("parts", item) for item in items)
 
     return encode
-
-
-def has_nothing_to_send(message: Message, *, stored: bool) -> bool:
-    """Whether this is an assistant message without any part that this wire accepts."""
-    if message.role != "assistant" or message.calls:
-        return False
-    return not encode_items(message, "", stored=stored)
 
 
 def is_custom_call(call: ToolCall) -> bool:
@@ -98,9 +92,11 @@ def encode_items(
             ]
         case role:
             content = _encode_content(message.parts)
+            others = _opaque_items(message.parts)
             wire_role = system_role if role == "system" else "user"
-            item: _Object = {"type": "message", "role": wire_role, "content": content}
-            return [*([item] if content else []), *_opaque_items(message.parts)]
+            item: _Object = {"type": "message", "role": wire_role, "content": content or ""}
+            is_sent = content or (role == "user" and not others)
+            return [*([item] if is_sent else []), *others]
 
 
 def _opaque_items(parts: Sequence[Part]) -> list[_Object]:
@@ -131,7 +127,15 @@ def _encode_reply(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
             content, open_item = None, None
             if (item := _encode_part(part, stored=stored)) is not None:
                 items.append(item)
-    return [_simplify_item(item) for item in items]
+    return [_simplify_item(item) for item in _leave_out_last_reasoning(items)]
+
+
+def _leave_out_last_reasoning(items: list[_Object]) -> list[_Object]:
+    """Return the items up to the last that is no reasoning: the server refuses one without the item that it led to."""
+    end = len(items)
+    while end and items[end - 1].get("type") == "reasoning":
+        end -= 1
+    return items[:end]
 
 
 def _simplify_item(item: _Object) -> _Object:
@@ -139,7 +143,11 @@ def _simplify_item(item: _Object) -> _Object:
     content = item.get("content")
     if item.get("type") != "message" or "id" in item or not isinstance(content, list):
         return item
-    texts = [part.get("text", part.get("refusal")) for part in content if len(part) <= 2]
+    texts = [
+        part.get("text", part.get("refusal"))
+        for part in content
+        if len(part) - ("annotations" in part and not part["annotations"]) <= 2
+    ]
     if len(texts) < len(content) or not all(isinstance(text, str) for text in texts):
         return item
     return {**item, "content": "".join(texts)}
@@ -153,7 +161,8 @@ def _content_part(part: Text | Refusal, extra: _Object) -> _Object:
     if "type" in fields:
         # A spoken text: its part is sent back as it came.
         return dict(fields)
-    return {"type": "output_text", "text": part.text, **fields}
+    # Strict servers refuse a text without this list: vLLM, and Azure for some models.
+    return {"type": "output_text", "text": part.text, "annotations": [], **fields}
 
 
 def _encode_part(part: Part, *, stored: bool) -> _Object | None:
@@ -235,18 +244,16 @@ def _encode_media(media: Media) -> _Object:
         )
     if kind in IMAGES or (data is None and kind.startswith("image/")):
         image_url = url if data is None else f"data:{kind};base64,{encode_base64(data)}"
-        return {"type": "input_image", "image_url": image_url}
-    if data is None:
-        return {"type": "input_file", "file_url": url}
-    if kind in _SOUNDS:
-        sound = {"data": encode_base64(data), "format": _SOUNDS[kind]}
-        return {"type": "input_audio", "input_audio": sound}
+        # vLLM refuses a picture without the detail, whose default is this.
+        return {"type": "input_image", "image_url": image_url, "detail": "auto"}
     if kind.partition("/")[0] in ("image", "audio", "video"):
         raise ConfigurationError(
             "media",
             f"the Responses wire does not accept {kind}",
-            fix="send PNG, JPEG, GIF, WebP, WAV, MP3 or a document",
+            fix="send PNG, JPEG, GIF, WebP or a document, or use another wire for sound",
         )
+    if data is None:
+        return {"type": "input_file", "file_url": url}
     name = media.name or f"file.{kind.rpartition('/')[2] or 'bin'}"
     encoded = f"data:{kind};base64,{encode_base64(data)}"
     return {"type": "input_file", "filename": name, "file_data": encoded}

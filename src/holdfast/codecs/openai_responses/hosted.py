@@ -66,7 +66,7 @@ def include_names(tools: Sequence[HostedTool]) -> list[str]:
 
 
 def read_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
-    """Return what a part of a reply shows of these tools."""
+    """Return the notices of these tools in a part of a reply."""
     if isinstance(part, Opaque) and part.wire == WIRE:
         return read_item(part.data)
     extra = part.extra if isinstance(part, Media) else None
@@ -75,7 +75,7 @@ def read_part(part: Part) -> list[HostedToolStarted | HostedToolFinished]:
 
 
 def read_item(item: Mapping[str, object]) -> list[HostedToolStarted | HostedToolFinished]:
-    """Return what an item shows of these tools: the begin of the call, and its result if it ended."""
+    """Return the notices of these tools in an item: the begin of the call, and its result if it ended."""
     kind = string_or_empty(item.get("type"))
     name = string_or_empty(item.get("name")) if kind == "mcp_call" else _NAMES.get(kind, "")
     if not name:

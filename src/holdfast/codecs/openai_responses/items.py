@@ -1,20 +1,22 @@
 """Turns output items into deltas.
 
 An item begins once, grows in pieces, and ends with its final form. Ending it again changes nothing.
-`tracks` compares the final form with the pieces. This module never raises on any JSON.
+The final form repeats the texts that were emitted. Some servers number its parts differently than the
+pieces, merge two parts, or split one. So the texts are compared and not only their numbers. Emitted
+text stays, and no text is emitted twice. This module never raises on any JSON.
 """
 
 from __future__ import annotations
 
 import binascii
+from collections import deque
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.codecs.call_arguments import arguments_text
 from holdfast.codecs.json_text import dump_json, read_strict_json, string_or_empty
 from holdfast.codecs.openai_responses.hosted import read_item
-from holdfast.codecs.openai_responses.tracks import Section, Track, match_texts
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.core.deltas import (
     Delta,
@@ -30,7 +32,6 @@ Key: TypeAlias = int | str
 """An item's `output_index`, or its id if it has no index."""
 
 CUSTOM = "custom_tool_call"
-
 _Object: TypeAlias = dict[str, object]
 _CALL_FIELDS = frozenset({"type", "call_id", "name", "arguments", "input"})
 _MESSAGE_FIELDS = frozenset({"type", "role", "content"})
@@ -169,7 +170,7 @@ class ItemReader:
     def _complete_section(
         self, item: Item, section: str, texts: dict[int, str], out: list[Delta]
     ) -> dict[int, Track]:
-        """Emit what the final texts of a section add, and return the track of each part."""
+        """Emit the additions of the final texts of a section, and return the track of each part."""
         tracks: dict[int, Track] = {}
         known = item.sections.get(section) or Section()
         for part, match in match_texts(known, texts).items():
@@ -209,8 +210,8 @@ class ItemReader:
             out.append(PartReceived(Opaque(WIRE, {**opaque, "content": unknown}), item.index))
 
     def _end_reasoning(self, item: Item, fields: _Object, out: list[Delta]) -> None:
-        for section, field in (("summary", "summary"), ("thought", "content")):
-            parts = _only_objects(fields.get(field))
+        for section, name in (("summary", "summary"), ("thought", "content")):
+            parts = _only_objects(fields.get(name))
             texts = {at: string_or_empty(part.get("text")) for at, part in enumerate(parts)}
             # Some servers send the same reasoning as a summary and in full.
             whole, others = "".join(texts.values()), item.sections.values()
@@ -236,6 +237,7 @@ class ItemReader:
 
 _THOUGHTS = ("summary", "thought")
 _TEXT_KINDS = ("output_text", "text", None)
+
 # A custom tool takes plain text. Here its call has one argument, so that it runs like any other.
 _OPENING, _CLOSING = '{"input":"', '"}'
 
@@ -324,3 +326,101 @@ def _opaque_part(fields: _Object) -> Media | Opaque:
     item = {name: value for name, value in fields.items() if name != "result"}
     kind = string_or_empty(fields.get("output_format")) or "png"
     return Media(f"image/{kind}", data=image, extra={"wire": WIRE, "item": item})
+
+
+class Track(Struct, gc=False):
+    """One text: the index of its part, and the pieces so far; `complete` after its whole text came."""
+
+    index: int
+    pieces: list[str]
+    complete: bool = False
+
+    @property
+    def text(self) -> str:
+        """The pieces, joined. They become one piece, since several later copies are compared with it."""
+        pieces = self.pieces
+        if len(pieces) > 1:
+            pieces[:] = ["".join(pieces)]
+        return pieces[0] if pieces else ""
+
+    def remaining(self, text: str) -> str:
+        """Return the rest of `text` after the emitted pieces; "" if they are not its beginning."""
+        emitted = self.text
+        return text[len(emitted) :] if text.startswith(emitted) else ""
+
+
+class Section(Struct):
+    """The texts of one section of an item, by the number of the part, in the order of their beginning."""
+
+    tracks: dict[int, Track] = field(default_factory=dict)
+    incomplete: deque[Track] = field(default_factory=deque)
+
+    @property
+    def text(self) -> str:
+        """All texts, joined."""
+        return "".join([track.text for track in self.tracks.values()])
+
+    def add_track(self, part: int, track: Track) -> None:
+        """Add the text of a part."""
+        self.tracks[part] = track
+        self.incomplete.append(track)
+
+    def next_incomplete(self) -> Track | None:
+        """Return the oldest text whose whole form has not come."""
+        while self.incomplete and self.incomplete[0].complete:
+            self.incomplete.popleft()
+        return self.incomplete[0] if self.incomplete else None
+
+
+class TextMatch(Struct, frozen=True):
+    """The track of a final text, None for a new one, and the rest of the text that it adds."""
+
+    track: Track | None
+    rest: str = ""
+
+
+def match_texts(section: Section, texts: dict[int, str]) -> dict[int, TextMatch]:
+    """Match the final texts of a section to its tracks, by the number of the part.
+
+    >>> section = Section({1: Track(0, ["Hel"])})
+    >>> match_texts(section, {0: "Hello"})[0].rest
+    'lo'
+    """
+    tracks = section.tracks
+    if all(part in texts and texts[part].startswith(track.text) for part, track in tracks.items()):
+        return {
+            part: TextMatch(track, track.remaining(text))
+            if (track := tracks.get(part)) is not None
+            else TextMatch(None, text)
+            for part, text in texts.items()
+        }
+    if "".join(texts.values()).startswith(section.text):
+        return _match_by_position(list(tracks.values()), texts)
+    # The final form contradicts the pieces. Only texts beyond the emitted ones are new.
+    emitted = [*tracks.values(), *[None] * len(texts)]
+    return {
+        part: TextMatch(track) if track is not None else TextMatch(None, text)
+        for (part, text), track in zip(texts.items(), emitted, strict=False)
+    }
+
+
+def _match_by_position(tracks: list[Track], texts: dict[int, str]) -> dict[int, TextMatch]:
+    """Match the texts of which the emitted text is the beginning, wherever one part ends."""
+    starts: list[int] = []
+    emitted = 0
+    for track in tracks:
+        starts.append(emitted)
+        emitted += len(track.text)
+    matches: dict[int, TextMatch] = {}
+    at = start = 0
+    for part, text in texts.items():
+        while at + 1 < len(tracks) and starts[at + 1] <= start:
+            at += 1
+        if start >= emitted:
+            matches[part] = TextMatch(None, text)
+        else:
+            end_is_missing = start + len(text) > emitted
+            track = tracks[-1] if end_is_missing else tracks[at]
+            matches[part] = TextMatch(track, text[emitted - start :])
+        start += len(text)
+    return matches

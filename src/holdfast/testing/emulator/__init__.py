@@ -3,7 +3,7 @@
 The runtime must never import this package, which must never need a network or a key.
 """
 
-from holdfast.testing.emulator.emulated_request import EmulatedRequest
+from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.faults import (
     CloseBeforeHeaders,
     CutToolArguments,
@@ -20,6 +20,7 @@ from holdfast.testing.emulator.faults import (
     NoTerminator,
     OddJson,
     Pace,
+    RepeatedArguments,
     ResetAfterHeaders,
     ResetBeforeHeaders,
     ReusedToolIds,
@@ -29,20 +30,26 @@ from holdfast.testing.emulator.faults import (
     WrongContentType,
     chaos,
 )
-from holdfast.testing.emulator.hosted_parts import (
+from holdfast.testing.emulator.script import (
     EmulatedCitation,
     EmulatedHostedCall,
+    call,
     cited,
+    echo,
     hosted_call,
+    thinking,
 )
-from holdfast.testing.emulator.log import LoggedRequest
-from holdfast.testing.emulator.script import call, echo, thinking
 from holdfast.testing.emulator.server import Emulator, Listen, serve
+from holdfast.testing.emulator.serving import LoggedRequest
+from holdfast.testing.emulator.wires.dresses import DRESSES, Dress, ErrorForm
+from holdfast.testing.emulator.wires.request_rules import FieldFault, FieldRule, RefusalWording
 
-__all__ = [
+__all__ = [  # noqa: RUF022  # REASON: sorted as every list of public names
     "CloseBeforeHeaders",
     "CutToolArguments",
+    "DRESSES",
     "Delay",
+    "Dress",
     "DropAfter",
     "EmptyChoices",
     "EmulatedCitation",
@@ -50,17 +57,23 @@ __all__ = [
     "EmulatedRequest",
     "Emulator",
     "ErrorEvent",
+    "ErrorForm",
     "ErrorResponse",
     "ExtraHeaders",
     "Fault",
+    "FieldFault",
+    "FieldRule",
     "GarbageLine",
     "Html200",
     "HttpStatus",
     "Listen",
     "LoggedRequest",
+    "MalformedRequest",
     "NoTerminator",
     "OddJson",
     "Pace",
+    "RefusalWording",
+    "RepeatedArguments",
     "ResetAfterHeaders",
     "ResetBeforeHeaders",
     "ReusedToolIds",

@@ -22,6 +22,8 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
         stream: whether the client wants a stream.
         array: whether the stream should be one JSON array instead of events.
         include_usage: whether the stream should report its tokens.
+        max_tokens: the limit of the reply in tokens, as the endpoint understood it; None without one.
+            The reply of the script is sent as it is: a function may cut it.
         include_state: whether reasoning should include its encrypted state.
         headers: the headers with names in lower case and secrets masked.
         body: the parsed JSON.
@@ -36,6 +38,7 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
     stream: bool = False
     array: bool = False
     include_usage: bool = False
+    max_tokens: int | None = None
     include_state: bool = True
     headers: Mapping[str, str] = {}
     body: Mapping[str, object] = {}
@@ -70,5 +73,41 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
         return tuple(found)
 
 
+def find_limit(fields: Mapping[str, object], *names: str) -> int | None:
+    """Return the first of these fields that holds a whole number, the limit of output tokens.
+
+    >>> find_limit({"max_tokens": 9}, "max_completion_tokens", "max_tokens")
+    9
+    """
+    limits = (fields.get(name) for name in names)
+    return next((limit for limit in limits if type(limit) is int), None)
+
+
 class MalformedRequest(ValueError):
-    """A request that the real provider refuses with status 400; the text is its message."""
+    """A request that the real provider refuses, with status 400 unless it has another; the text is its message.
+
+    Args:
+        message: the provider's words.
+        param: the field that OpenAI's servers name beside the message.
+        code: the code that OpenAI's servers give.
+        details: the details that Google's server adds.
+        status: the status of the response.
+        body: the body of a provider with a form of its own, in place of the wire's.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        details: tuple[Mapping[str, object], ...] = (),
+        status: int = 400,
+        body: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+        self.details = details
+        self.status = status
+        self.body = body

@@ -179,6 +179,17 @@ class ReusedToolIds(Struct, frozen=True):
     id: str = "call_0"
 
 
+class RepeatedArguments(Struct, frozen=True):
+    """The streamed arguments of every call repeat, as some servers of Chat Completions send them.
+
+    Args:
+        form: "cumulative" sends with each piece all that came before it, "again" sends the whole
+            once more at the end.
+    """
+
+    form: Literal["cumulative", "again"] = "cumulative"
+
+
 class GarbageLine(Struct, frozen=True):
     """A line that is not an event, after `after` chunks."""
 
@@ -207,6 +218,7 @@ Fault: TypeAlias = (
     | EmptyChoices
     | CutToolArguments
     | ReusedToolIds
+    | RepeatedArguments
     | GarbageLine
 )
 """One way in which a response of the emulator fails."""

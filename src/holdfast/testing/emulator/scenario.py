@@ -28,6 +28,7 @@ from holdfast.testing.emulator.faults import (
     NoTerminator,
     OddJson,
     Pace,
+    RepeatedArguments,
     ResetAfterHeaders,
     ResetBeforeHeaders,
     ReusedToolIds,
@@ -42,7 +43,6 @@ from holdfast.testing.emulator.wires.emulator_wire import (
     Rendering,
     kind_for,
 )
-from holdfast.testing.emulator.wires.framing import as_array
 
 JSON_TYPE = "application/json"
 STREAM_TYPE = "text/event-stream; charset=utf-8"
@@ -154,6 +154,7 @@ def render_reply(
         rendering,
         terminate=not _has_kind(faults, NoTerminator),
         choices=not _has_kind(faults, EmptyChoices),
+        repeats=next((fault.form for fault in _of_kind(faults, RepeatedArguments)), ""),
     )
     if stream:
         answer = _render_stream(wire, reply, rendering, faults)
@@ -307,3 +308,23 @@ def _of_kind(faults: Faults, kind: type[_F]) -> list[_F]:
 
 def _has_kind(faults: Faults, kind: type[Fault]) -> bool:
     return any(isinstance(fault, kind) for fault in faults)
+
+
+_DATA = b"data: "
+
+
+def as_array(events: Sequence[bytes], *, closed: bool) -> list[bytes]:
+    r"""Convert events to the elements of one array, one part each.
+
+    Args:
+        events: the events of the stream; other bytes stay unchanged.
+        closed: whether to add the closing bracket.
+
+    >>> as_array([b'data: {"a": 1}\r\n\r\n', b'data: {"b": 2}\n\n'], closed=True)
+    [b'[{"a": 1}\n', b',\r\n{"b": 2}\n', b']']
+    """
+    pieces = [
+        (b",\r\n" if at else b"[") + event.removeprefix(_DATA).rstrip(b"\r\n") + b"\n"
+        for at, event in enumerate(events)
+    ]
+    return [*(pieces or [b"["]), b"]"] if closed else pieces

@@ -22,11 +22,10 @@ from holdfast.core.argument_checks import check_arguments
 from holdfast.core.errors import ConfigurationError
 from holdfast.testing.emulator.connection import Connection
 from holdfast.testing.emulator.faults import FaultScript
-from holdfast.testing.emulator.log import LoggedRequest
 from holdfast.testing.emulator.script import Replies, Script, echo
-from holdfast.testing.emulator.serving import Behaviour, EmulatorService
-from holdfast.testing.emulator.wires.emulator_wire import Chunking
-from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire
+from holdfast.testing.emulator.serving import Behaviour, EmulatorService, LoggedRequest
+from holdfast.testing.emulator.wires.dresses import Dress, get_dress
+from holdfast.testing.emulator.wires.emulator_wire import WIRES, Chunking, get_wire
 
 
 class Listen(Struct, frozen=True):
@@ -49,6 +48,13 @@ class Emulator:
         models: the names that `GET /v1/models` lists.
         listen: address and TLS.
         on_request: called with the log entry of each request when it has ended.
+        strict: whether requests are judged as the provider judges them: unknown fields, values out
+            of range, tools. If not, only their histories are.
+        dress: the endpoint of the Chat Completions wire whose rules it has, and whose errors and
+            streams: a name, such as "groq" or "vllm", or a `Dress`. The other wires have one provider each.
+
+    Raises:
+        ConfigurationError: no dress has this name.
 
     >>> import urllib.request
     >>> with Emulator(["Hello"]) as emulator:
@@ -67,8 +73,19 @@ class Emulator:
         models: Sequence[str] = ("emulated-model",),
         listen: Listen | None = None,
         on_request: Callable[[LoggedRequest], None] | None = None,
+        strict: bool = True,
+        dress: str | Dress = "openai",
     ) -> None:
-        self._behaviour = Behaviour(Script(replies), faults, chunking, models, on_request)
+        self._behaviour = Behaviour(
+            script=Script(replies),
+            faults=faults,
+            chunking=chunking,
+            models=models,
+            on_request=on_request,
+            strict=strict,
+            dress=get_dress(dress),
+            dress_name=dress if isinstance(dress, str) else "your dress",
+        )
         self._listen = listen or Listen()
         self._connections: set[Connection] = set()
         self._opened = 0
@@ -266,6 +283,8 @@ def serve(
     listen: Listen | None = None,
     on_start: Callable[[str], None] | None = None,
     on_request: Callable[[LoggedRequest], None] | None = None,
+    strict: bool = True,
+    dress: str | Dress = "openai",
 ) -> None:
     """Run an emulator until the program is interrupted.
 
@@ -276,9 +295,11 @@ def serve(
         listen: address and TLS; by default port 8089 of loopback.
         on_start: called with the base URL.
         on_request: called with the log entry of each request when it has ended.
+        strict: whether requests are judged as the provider judges them.
+        dress: the endpoint of the Chat Completions wire whose rules it has.
 
     Raises:
-        ConfigurationError: the address cannot be used.
+        ConfigurationError: the address cannot be used, or no dress has this name.
     """
     emulator = Emulator(
         replies,
@@ -286,6 +307,8 @@ def serve(
         chunking=chunking,
         listen=listen or Listen(port=8089),
         on_request=on_request,
+        strict=strict,
+        dress=dress,
     )
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve_forever(emulator, on_start))

@@ -1,10 +1,14 @@
-"""Serves a request: parses it, chooses reply and faults, performs the planned actions, and logs it."""
+"""Serves a request: parses it, chooses reply and faults, performs the planned actions, and logs it.
+
+An entry of the log is updated while its request is served. Secrets are masked before an entry is created.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -21,7 +25,6 @@ from holdfast.testing.emulator.faults import (
     SplitEveryByte,
     faults_for,
 )
-from holdfast.testing.emulator.log import LoggedRequest, mask_headers, mask_path
 from holdfast.testing.emulator.scenario import (
     Close,
     EmulatedReply,
@@ -38,13 +41,103 @@ from holdfast.testing.emulator.scenario import (
     wrap_in_array,
 )
 from holdfast.testing.emulator.script import EmulatedTurn, Script, as_reply
+from holdfast.testing.emulator.wires.dresses import Dress
 from holdfast.testing.emulator.wires.emulator_wire import (
     Chunking,
     EmulatedError,
     EmulatorWire,
     Rendering,
+    get_wire,
+    wire_for,
 )
-from holdfast.testing.emulator.wires.wire_registry import get_wire, wire_for
+from holdfast.testing.emulator.wires.request_checks import CHECKS
+
+MASK = "[masked]"
+_SECRET_HEADERS = frozenset(
+    {
+        "api-key",
+        "authorization",
+        "cookie",
+        "proxy-authorization",
+        "x-api-key",
+        "x-goog-api-key",
+    }
+)
+_SECRET_QUERY = re.compile(r"(?i)([?&](?:key|api[-_]?key|access_token|token)=)[^&]*")
+
+
+class LoggedRequest(Struct, kw_only=True):
+    """A request and its response. Times are seconds since the emulator started.
+
+    Args:
+        number: the number of the model call, from 1; 0 for other requests.
+        method: the method, such as POST.
+        path: the path and the query as sent, with secrets masked.
+        headers: the headers as sent, with secrets masked.
+        body: the parsed JSON, or None.
+        wire: the name of the wire, or "".
+        faults: the faults of the response.
+        status: the status of the response; 0 if none was sent.
+        connection: the number of the connection, from 1.
+        chunks: the number of parts of the body that were sent.
+        received: when the request had arrived.
+        first_byte: when the first byte of the response was sent; None before.
+        ended: when the response ended; None before.
+        client_gone: whether the client closed the connection before the end of the response.
+        problem: an error of the request or of the script, or "".
+    """
+
+    number: int
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: object
+    connection: int
+    received: float
+    wire: str = ""
+    faults: tuple[Fault, ...] = ()
+    status: int = 0
+    chunks: int = 0
+    first_byte: float | None = None
+    ended: float | None = None
+    client_gone: bool = False
+    problem: str = ""
+
+    def format_line(self) -> str:
+        """Format the request as one line for a terminal.
+
+        >>> LoggedRequest(number=1, method="GET", path="/v1/models", headers={}, body=None,
+        ...     connection=1, received=0.0, status=200).format_line()
+        '#1 GET /v1/models 200'
+        """
+        faults = ", ".join(type(fault).__name__ for fault in self.faults)
+        parts = [f"#{self.number} {self.method} {self.path} {self.status or 'no response'}"]
+        if faults:
+            parts.append(f"faults: {faults}")
+        if self.client_gone:
+            parts.append("the client closed the connection")
+        if self.problem:
+            parts.append(self.problem)
+        return "; ".join(parts)
+
+
+def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Replace the values of secret headers.
+
+    >>> mask_headers({"authorization": "Bearer sk-1", "accept": "*/*"})
+    {'authorization': '[masked]', 'accept': '*/*'}
+    """
+    return {k: MASK if k in _SECRET_HEADERS else v for k, v in headers.items()}
+
+
+def mask_path(path: str) -> str:
+    """Replace the keys in the query of a path.
+
+    >>> mask_path("/v1beta/models?key=abc&alt=sse")
+    '/v1beta/models?key=[masked]&alt=sse'
+    """
+    return _SECRET_QUERY.sub(rf"\1{MASK}", path)
+
 
 _T = TypeVar("_T")
 _NOTHING = EmulatedReply(0, {}, ())
@@ -59,6 +152,9 @@ class Behaviour(Struct, frozen=True):
         chunking: how streamed texts are cut.
         models: the names that `GET /v1/models` lists.
         on_request: called with the log entry of each request when it has ended.
+        strict: whether requests are judged; if not, only their histories are.
+        dress: the endpoint of the Chat Completions wire.
+        dress_name: its name.
     """
 
     script: Script
@@ -66,6 +162,9 @@ class Behaviour(Struct, frozen=True):
     chunking: Chunking
     models: Sequence[str]
     on_request: Callable[[LoggedRequest], None] | None
+    strict: bool
+    dress: Dress
+    dress_name: str
 
 
 class EmulatorService:
@@ -131,16 +230,27 @@ class EmulatorService:
         if wire is None:
             return plan_actions(self._answer_other(raw.method, path), ()), None
         entry.wire = wire.NAME
+        judged_as = ""
+        dress = self._behaviour.dress
         try:
             request = wire.parse_request(raw.path, entry.headers, raw.body)
+            if self._behaviour.strict:
+                judged_as = self._behaviour.dress_name if wire.NAME == "openai_chat" else ""
+                CHECKS[wire.NAME](request, dress)
         except MalformedRequest as error:
-            entry.problem = str(error)
+            # An agent of another provider would not find out why its request is refused here.
+            rules = (
+                f" (by the rules of {judged_as!r}; choose others with dress=)" if judged_as else ""
+            )
+            entry.problem = f"{error}{rules}"
             entry.body = _decode_or_none(raw.body)
-            return plan_actions(make_error_reply(wire.invalid_request(str(error))), ()), None
+            return plan_actions(make_error_reply(wire.invalid_request(error)), ()), None
         self._calls += 1
         request = msgspec.structs.replace(request, number=self._calls)
         entry.number = self._calls
         entry.body = request.body
+        if wire.NAME == "openai_chat":
+            request = dress.read_request(request)
         return await self._answer_request(wire, request, entry)
 
     async def _answer_request(
@@ -160,7 +270,7 @@ class EmulatorService:
         except (LookupError, ConfigurationError, ScriptError) as error:
             entry.problem = str(error)
             # Status 400, because a retry cannot succeed.
-            problem = wire.invalid_request(f"The emulator has no reply: {error}")
+            problem = wire.invalid_request(MalformedRequest(f"The emulator has no reply: {error}"))
             return plan_actions(make_error_reply(problem), ()), turn
         return plan_actions(answer, entry.faults), turn
 
@@ -182,6 +292,7 @@ class EmulatorService:
             include_usage=request.include_usage,
             include_state=request.include_state,
             array=request.array,
+            dress=self._behaviour.dress,
         )
         return render_reply(wire, reply, rendering, faults, stream=request.stream)
 

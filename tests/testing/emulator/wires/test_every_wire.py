@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from tests.codecs.reading import assemble_deltas, read_deltas
 
 from holdfast.codecs.anthropic.codec import AnthropicCodec
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.wire import Codec, Failure, Quirks
+from holdfast.codecs.wire import Codec, Failure
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import (
     FinishReason,
@@ -29,12 +30,17 @@ from holdfast.core.messages import (
 from holdfast.testing.emulator import Emulator
 from holdfast.testing.emulator.emulated_request import MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
-from holdfast.testing.emulator.wires.emulator_wire import Chunking, Rendering
-from holdfast.testing.emulator.wires.framing import as_array
-from holdfast.testing.emulator.wires.wire_registry import WIRES, get_wire, wire_for
+from holdfast.testing.emulator.scenario import as_array
+from holdfast.testing.emulator.wires.emulator_wire import (
+    WIRES,
+    Chunking,
+    Rendering,
+    get_wire,
+    wire_for,
+)
 
 CODECS: dict[str, Codec] = {
-    "openai_chat": OpenAIChat(Quirks()),
+    "openai_chat": OpenAIChat(EndpointProfile()),
     "openai_responses": ResponsesCodec(),
     "anthropic": AnthropicCodec(),
     "gemini": Gemini(),
@@ -64,7 +70,7 @@ CHUNKING: st.SearchStrategy[Chunking] = st.sampled_from(["words", "whole", 1, 3]
 
 
 def read(wire: str, pieces: list[bytes]) -> Reply:
-    return assemble_deltas(read_deltas(CODECS[wire], pieces), wire, Quirks()).reply
+    return assemble_deltas(read_deltas(CODECS[wire], pieces), wire, EndpointProfile()).reply
 
 
 def said(reply: Reply) -> tuple[object, ...]:
@@ -147,7 +153,7 @@ def test_every_refusal_is_understood(wire: str, kind: ErrorKind) -> None:
 @every_wire
 def test_a_refusal_of_the_emulator_itself_is_not_retried(wire: str) -> None:
 
-    error = get_wire(wire).invalid_request("Nothing to say.")
+    error = get_wire(wire).invalid_request(MalformedRequest("Nothing to say."))
     info = CODECS[wire].classify(
         Failure(status=error.status, headers=error.headers, body=msgspec.json.encode(error.body))
     )

@@ -40,7 +40,7 @@ from holdfast.testing.emulator import (
 from holdfast.testing.emulator.emulated_request import MalformedRequest
 from holdfast.testing.emulator.wires.emulator_wire import Rendering
 from holdfast.testing.emulator.wires.gemini import parse_request, render_chunks, render_whole
-from holdfast.testing.emulator.wires.signatures import sign_text
+from holdfast.testing.emulator.wires.history_parts import sign_text
 
 PATH = "/v1beta/models/gemini-3-pro:generateContent"
 USER = {"role": "user", "parts": [{"text": "Weather?"}]}
@@ -160,6 +160,7 @@ def test_the_path_says_how_the_reply_is_wanted(path: str, stream: bool, array: b
             "number of function response parts",
         ),
         ([USER, {"parts": [response("weather")]}], "immediately after a function call turn"),
+        ([USER, {"role": "model", "parts": [{"text": "x"}]}], "requests ends with a user role"),
         ([CALLING, ANSWERED], "immediately after a user turn"),
         ([{"role": "user", "parts": CALLING["parts"]}], "function response turn"),
         ([USER, {"role": "model", "parts": [response("weather")]}], "function response turn"),
@@ -194,12 +195,17 @@ def test_a_call_of_this_turn_must_be_signed_since_the_third_generation() -> None
     parsed(USER, bare, answer, path=PATH.replace("gemini-3-pro", "gemini-2.5-flash"))
 
 
+def test_responses_in_contents_of_their_own_are_taken() -> None:
+    apart = [{"role": "user", "parts": [part]} for part in ANSWERED["parts"]]
+    assert len(apart) > 1
+    assert len(parsed(USER, CALLING, *apart).tool_results) == len(apart)
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"messages": []}, 'Unknown name "messages": Cannot find field'),
         ({"tools": 7}, "Invalid value at 'tools'"),
-        ({"tools": [{"functionDeclarations": [{}]}]}, "Invalid function name"),
+        ({"tools": {"functionDeclarations": []}}, "Invalid value at 'tools'"),
     ],
 )
 def test_a_field_that_the_provider_refuses(fields: dict[str, Any], said: str) -> None:

@@ -20,8 +20,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
-from holdfast.testing.emulator.wires.inline_media import read_inline
-from holdfast.testing.emulator.wires.signatures import is_intact
+from holdfast.testing.emulator.wires.history_parts import is_intact, read_inline
 
 WIRE = "anthropic"
 
@@ -103,14 +102,24 @@ def _check_block(block: _Block, role: str, where: str) -> None:
             _check_signature(block, where)
         case "tool_use":
             _check_call(block, where)
-        case "tool_result" if not isinstance(block.get("tool_use_id"), str):
-            raise MalformedRequest(f"{where}.tool_result.tool_use_id: Field required")
-        case "tool_result" if role != "user":
-            raise MalformedRequest(f"{where}: `tool_result` blocks can only be in `user` messages")
+        case "tool_result":
+            _check_result(block, role, where)
         case _ if not isinstance(kind, str):
             raise MalformedRequest(f"{where}.type: Field required")
     if kind in ("thinking", "redacted_thinking", "tool_use") and role != "assistant":
         raise MalformedRequest(f"{where}: `{kind}` blocks can only be in `assistant` messages")
+
+
+def _check_result(block: _Block, role: str, where: str) -> None:
+    if not isinstance(block.get("tool_use_id"), str):
+        raise MalformedRequest(f"{where}.tool_result.tool_use_id: Field required")
+    if block.get("is_error") is True and not block.get("content"):
+        # Published in jlevy/markform#153.
+        raise MalformedRequest(
+            f"{where}.tool_result: content cannot be empty if `is_error` is true"
+        )
+    if role != "user":
+        raise MalformedRequest(f"{where}: `tool_result` blocks can only be in `user` messages")
 
 
 def _check_signature(block: _Block, where: str) -> None:
@@ -264,18 +273,11 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     if not isinstance(tools, list):
         raise MalformedRequest("tools: Input should be a valid list")
     found: list[ToolSpec] = []
-    for at, tool in enumerate(tools):
-        if not isinstance(tool, dict) or tool.get("type", "custom") != "custom":
-            continue
-        _check_name(tool.get("name"), f"tools.{at}.custom.name")
-        schema = tool.get("input_schema")
-        if not isinstance(schema, dict):
-            raise MalformedRequest(f"tools.{at}.custom.input_schema: Field required")
-        if schema.get("type") != "object":
-            raise MalformedRequest(f"tools.{at}.custom.input_schema.type: Input should be 'object'")
-        found.append(
-            ToolSpec(str(tool.get("name", "")), str(tool.get("description") or ""), schema)
-        )
+    for tool in tools:
+        if isinstance(tool, dict) and tool.get("type", "custom") == "custom":
+            schema = tool.get("input_schema") or {}
+            name, description = str(tool.get("name", "")), str(tool.get("description") or "")
+            found.append(ToolSpec(name, description, schema))
     return tuple(found)
 
 
@@ -302,6 +304,8 @@ def _read_parts(blocks: list[_Block], names: Mapping[str, str]) -> Iterator[Part
 def _read_media(kind: str, source: object) -> Media:
     told = source if isinstance(source, dict) else {}
     named = told.get("media_type") or ("image/*" if kind == "image" else "application/*")
+    if told.get("type") == "text" and isinstance(told.get("data"), str):
+        return Media(str(named), data=told["data"].encode("utf-8", "replace"))
     return read_inline(str(named), told.get("data"), kind)
 
 

@@ -1,17 +1,23 @@
-"""The functions that each wire module has, and the settings of a rendered reply."""
+"""The functions that each wire module has, the settings of a rendered reply, and the wire of a path.
+
+The module of a wire is imported on first use. A new wire needs one line here and one module.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.constraints import PositiveInt
 from holdfast.core.messages import Reply, Usage
-from holdfast.testing.emulator.emulated_request import EmulatedRequest
+from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
 from holdfast.testing.emulator.faults import ErrorKind
+from holdfast.testing.emulator.wires.dresses import Dress
 
 Chunking: TypeAlias = Literal["words", "whole"] | PositiveInt
 """How a text is cut into deltas: by words, not at all, or every n characters."""
@@ -30,7 +36,9 @@ class Rendering(Struct, frozen=True, kw_only=True):
         include_state: whether reasoning includes its encrypted state.
         terminate: whether a stream has its finish reason and end marker.
         choices: whether the reply has a candidate.
+        repeats: how the pieces of streamed arguments repeat; see `RepeatedArguments`.
         array: whether a stream is sent as one JSON array; the wire renders events in both cases.
+        dress: the endpoint of the Chat Completions wire, which decides the form of its streams.
     """
 
     model: str
@@ -42,7 +50,9 @@ class Rendering(Struct, frozen=True, kw_only=True):
     include_state: bool = True
     terminate: bool = True
     choices: bool = True
+    repeats: Literal["", "cumulative", "again"] = ""
     array: bool = False
+    dress: Dress = Dress()  # REASON: a dress never changes
 
 
 class EmulatedError(Struct, frozen=True):
@@ -96,8 +106,8 @@ class EmulatorWire(Protocol):
         """Return the provider's error response of this kind."""
         ...
 
-    def invalid_request(self, message: str) -> EmulatedError:
-        """Make an error response with status 400 and this message."""
+    def invalid_request(self, error: MalformedRequest) -> EmulatedError:
+        """Make the error response of a refused request."""
         ...
 
     def error_event(self, body: bytes) -> bytes:
@@ -146,3 +156,37 @@ def kind_for(status: int) -> ErrorKind:
     if status in _KIND_BY_STATUS:
         return _KIND_BY_STATUS[status]
     return "server_error" if status >= 500 else "invalid_request"
+
+
+_MODULES: dict[str, str] = {
+    "/chat/completions": "openai_chat",
+    "/messages": "anthropic",
+    "/responses": "openai_responses",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+}
+"""The end of a path -> the name of the module."""
+
+WIRES: tuple[str, ...] = tuple(dict.fromkeys(_MODULES.values()))
+"""The names of the wires."""
+
+
+@cache
+def get_wire(name: str) -> EmulatorWire:
+    """Return the wire of this name."""
+    module: EmulatorWire = import_module(f"holdfast.testing.emulator.wires.{name}")
+    return module
+
+
+def wire_for(path: str) -> EmulatorWire | None:
+    """Return the wire of a path, or None.
+
+    >>> wire_for("/v1/chat/completions").NAME, wire_for("/v1/messages").NAME
+    ('openai_chat', 'anthropic')
+    """
+    for ending, name in _MODULES.items():
+        if path.endswith(ending):
+            wire = get_wire(name)
+            if wire.matches(path):
+                return wire
+    return None

@@ -5,12 +5,15 @@ text. A refusal of the model is a finish reason with a message. This wire cannot
 are not an object: the server reports a malformed call instead, as the real one does. An opaque part
 of this wire is sent unchanged. Any other part that the wire does not support raises
 ConfigurationError.
+
+The texts of its errors are the provider's; project names and numbers are invented. A wrong key has
+status 400, the delay after a 429 is in the body, and a refused prompt has status 200 with the reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -28,10 +31,13 @@ from holdfast.core.messages import (
     ToolCall,
     Usage,
 )
-from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.emulated_request import (
+    EmulatedRequest,
+    MalformedRequest,
+    find_limit,
+)
 from holdfast.testing.emulator.faults import ErrorKind
 from holdfast.testing.emulator.wires.emulator_wire import EmulatedError, Rendering, split_text
-from holdfast.testing.emulator.wires.gemini_errors import ERRORS, make_error
 from holdfast.testing.emulator.wires.gemini_history import (
     call_text,
     check_contents,
@@ -39,7 +45,7 @@ from holdfast.testing.emulator.wires.gemini_history import (
     read_contents,
     read_tools,
 )
-from holdfast.testing.emulator.wires.signatures import sign_text
+from holdfast.testing.emulator.wires.history_parts import sign_text
 
 NAME: Final = "gemini"
 BASE_PATH: Final = "/v1beta"
@@ -55,19 +61,6 @@ _Object: TypeAlias = dict[str, object]
 _PLACE = re.compile(r"/(?:models|tunedModels)/([^/?]+):(g|streamG)enerateContent")
 _BEFORE_3 = re.compile(r"gemini-[12]\b")
 _EVENTS = re.compile(r"[?&](?:\$|%24)?alt=sse(?:&|$)")
-_FIELDS = (
-    "contents",
-    "systemInstruction",
-    "tools",
-    "toolConfig",
-    "safetySettings",
-    "generationConfig",
-    "cachedContent",
-    "model",
-    "store",
-    "serviceTier",
-    "labels",
-)
 _FINISH: dict[FinishReason, str] = {
     FinishReason.LENGTH: "MAX_TOKENS",
     FinishReason.CONTENT_FILTER: "SAFETY",
@@ -105,7 +98,6 @@ def parse_request(path: str, headers: Mapping[str, str], body: bytes) -> Emulate
         parsed = None
     if not isinstance(parsed, dict):
         raise MalformedRequest("Invalid JSON payload received. Unexpected token.")
-    _check_fields(parsed)
     model, stream = place[1], place[2] == "streamG"
     check_contents(parsed, signed=not _BEFORE_3.match(model))
     return EmulatedRequest(
@@ -116,20 +108,18 @@ def parse_request(path: str, headers: Mapping[str, str], body: bytes) -> Emulate
         stream=stream,
         array=stream and _EVENTS.search(path) is None,
         include_usage=True,
+        max_tokens=_find_limit_of(parsed),
         headers=headers,
         body=parsed,
         size=len(body),
     )
 
 
-def _check_fields(body: Mapping[str, Any]) -> None:
-    known = {name for name in _FIELDS if get_field(body, name) is not None}
-    spelled = known | {re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), name) for name in known}
-    for name, value in body.items():
-        if name not in spelled and value is not None:
-            raise MalformedRequest(
-                f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
-            )
+def _find_limit_of(body: Mapping[str, Any]) -> int | None:
+    config = get_field(body, "generationConfig")
+    if not isinstance(config, dict):
+        return None
+    return find_limit(config, "maxOutputTokens", "max_output_tokens")
 
 
 def render_whole(reply: Reply, rendering: Rendering) -> bytes:
@@ -176,9 +166,9 @@ def error_body(kind: ErrorKind) -> EmulatedError:
     return ERRORS[kind]
 
 
-def invalid_request(message: str) -> EmulatedError:
-    """Make an error response with status 400 and this message."""
-    return make_error(400, "INVALID_ARGUMENT", message)
+def invalid_request(error: MalformedRequest) -> EmulatedError:
+    """Make the error response of a refused request."""
+    return make_error(error.status, "INVALID_ARGUMENT", str(error), error.details)
 
 
 def error_event(body: bytes) -> bytes:
@@ -299,3 +289,98 @@ def _encode_usage(usage: Usage) -> _Object:
     if usage.cached_input:
         counts["cachedContentTokenCount"] = usage.cached_input
     return counts
+
+
+_RPC = "type.googleapis.com/google.rpc."
+_HEADERS = {"content-type": "application/json; charset=UTF-8"}
+
+
+def make_error(
+    code: int, status: str, message: str, details: Sequence[Mapping[str, object]] = ()
+) -> EmulatedError:
+    """Make an error response with this message."""
+    error: dict[str, object] = {"code": code, "message": message, "status": status}
+    if details:
+        error["details"] = list(details)
+    return EmulatedError(code, {"error": error}, _HEADERS)
+
+
+def _make_quota_error(wait: str, window: str, value: str) -> EmulatedError:
+    name = "generativelanguage.googleapis.com/generate_content_free_tier_requests"
+    violation = {
+        "quotaMetric": name,
+        "quotaId": f"GenerateRequestsPer{window}PerProjectPerModel-FreeTier",
+        "quotaDimensions": {"location": "global", "model": "gemini-2.5-flash"},
+        "quotaValue": value,
+    }
+    help_link = {
+        "description": "Learn more about Gemini API quotas",
+        "url": "https://ai.google.dev/gemini-api/docs/rate-limits",
+    }
+    return make_error(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota, please check your plan and billing details. For more "
+        "information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits.\n"
+        f"* Quota exceeded for metric: {name}, limit: {value}, model: gemini-2.5-flash\n"
+        f"Please retry in {wait}.",
+        (
+            {"@type": f"{_RPC}Help", "links": [help_link]},
+            {"@type": f"{_RPC}QuotaFailure", "violations": [violation]},
+            {"@type": f"{_RPC}RetryInfo", "retryDelay": wait},
+        ),
+    )
+
+
+_KEY_DETAILS: tuple[dict[str, object], ...] = (
+    {
+        "@type": f"{_RPC}ErrorInfo",
+        "reason": "API_KEY_INVALID",
+        "domain": "googleapis.com",
+        "metadata": {"service": "generativelanguage.googleapis.com"},
+    },
+    {
+        "@type": f"{_RPC}LocalizedMessage",
+        "locale": "en-US",
+        "message": "API key not valid. Please pass a valid API key.",
+    },
+)
+
+ERRORS: dict[ErrorKind, EmulatedError] = {
+    "rate_limit": _make_quota_error("1s", "Minute", "10"),
+    "insufficient_quota": _make_quota_error("31425s", "Day", "250"),
+    "bad_key": make_error(
+        400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", _KEY_DETAILS
+    ),
+    "server_error": make_error(500, "INTERNAL", "Internal error encountered."),
+    "overloaded": make_error(
+        503, "UNAVAILABLE", "The model is overloaded. Please try again later."
+    ),
+    "context_length": make_error(
+        400,
+        "INVALID_ARGUMENT",
+        "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
+    ),
+    "model_not_found": make_error(
+        404,
+        "NOT_FOUND",
+        "models/emulated-missing is not found for API version v1beta, or is not supported for "
+        "generateContent. Call ListModels to see the list of available models and their supported "
+        "methods.",
+    ),
+    "content_filtered": EmulatedError(
+        200,
+        {
+            "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+            "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9},
+            "modelVersion": "emulated-model",
+            "responseId": "emulated-blocked",
+        },
+        _HEADERS,
+    ),
+    "invalid_request": make_error(
+        400,
+        "INVALID_ARGUMENT",
+        "* GenerateContentRequest.generation_config.temperature: value must be in the range [0, 2]",
+    ),
+}

@@ -22,9 +22,12 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
-from holdfast.testing.emulator.wires.call_checks import is_too_deep
-from holdfast.testing.emulator.wires.inline_media import read_inline
-from holdfast.testing.emulator.wires.signatures import is_base64, is_intact
+from holdfast.testing.emulator.wires.history_parts import (
+    is_base64,
+    is_intact,
+    is_too_deep,
+    read_inline,
+)
 
 WIRE = "gemini"
 
@@ -55,6 +58,8 @@ _COUNTS = (
 _AFTER_CALL = (
     "Please ensure that function response turn comes immediately after a function call turn."
 )
+# Published by songquanpeng/one-api#836, and of 2026 by crewAIInc/crewAI#6973.
+_LAST = "Please ensure that multiturn requests ends with a user role or a function response."
 _BEFORE_CALL = (
     "Please ensure that function call turn comes immediately after a user turn or after a function "
     "response turn."
@@ -105,6 +110,8 @@ def check_contents(body: Mapping[str, Any], *, signed: bool) -> None:
         open_calls, asked = calls, content.get("role") != "model"
     if open_calls:
         raise MalformedRequest(_COUNTS)
+    if not asked:
+        raise MalformedRequest(_LAST)
     if signed:
         _check_signed(contents)
 
@@ -131,12 +138,18 @@ def _check_content(content: object, at: int) -> None:
 
 
 def _join_chunks(contents: list[_Json]) -> list[_Json]:
-    """Return the contents with those of one model turn as one: an SDK keeps each chunk of a stream."""
+    """Return the contents with those of one model turn as one, since an SDK keeps each chunk of a stream.
+
+    So are those of one turn's responses: contents with one response each were taken, as recorded.
+    """
     joined: list[_Json] = []
     for content in contents:
         parts = _parts_of(content)
-        if joined and content.get("role") == "model" == joined[-1].get("role"):
-            joined[-1] = {"role": "model", "parts": [*joined[-1]["parts"], *parts]}
+        both = [joined[-1]["parts"], parts] if joined else []
+        role = content.get("role")
+        same = joined and role == joined[-1].get("role")
+        if same and (role == "model" or all(_get_values(one, "functionResponse") for one in both)):
+            joined[-1] = {"role": role, "parts": [*joined[-1]["parts"], *parts]}
         else:
             joined.append({**content, "parts": parts})
     return joined
@@ -152,7 +165,7 @@ def _check_part(part: _Json, role: str, where: str) -> None:
             continue
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             raise MalformedRequest(f"* GenerateContentRequest.{where}: {name}.name is required\n")
-        _check_name(value["name"], f"{where}.{name}")
+        check_gemini_name(value["name"], f"{where}.{name}")
         wanted = "model" if name == "functionCall" else "user"
         if (role == "model") != (wanted == "model"):
             raise MalformedRequest(_AFTER_CALL)
@@ -162,7 +175,8 @@ def _check_part(part: _Json, role: str, where: str) -> None:
     _check_signature(part, where)
 
 
-def _check_name(name: str, where: str) -> None:
+def check_gemini_name(name: str, where: str) -> None:
+    """Raise MalformedRequest if the real API refuses the name of a function, of a call or of a declaration."""
     if not _NAME.fullmatch(name):
         raise MalformedRequest(
             f"The GenerateContentRequest proto is invalid:\n  * {where}.name: [FIELD_INVALID] Invalid "
@@ -286,12 +300,8 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     for tool in tools:
         declared = get_field(tool, "functionDeclarations") if isinstance(tool, dict) else None
         for one in declared if isinstance(declared, list) else []:
-            if not isinstance(one, dict) or not isinstance(one.get("name"), str):
-                raise MalformedRequest(
-                    "* GenerateContentRequest.tools[0].function_declarations[0].name: Invalid "
-                    "function name.\n"
-                )
-            _check_name(one["name"], "tools[0].function_declarations[0]")
-            schema = get_field(one, "parametersJsonSchema") or one.get("parameters") or {}
-            found.append(ToolSpec(one["name"], str(one.get("description") or ""), schema))
+            if isinstance(one, dict):
+                schema = get_field(one, "parametersJsonSchema") or one.get("parameters") or {}
+                name, description = str(one.get("name", "")), str(one.get("description") or "")
+                found.append(ToolSpec(name, description, schema))
     return tuple(found)

@@ -5,7 +5,8 @@ So a framework that sends an invalid history fails in a test and not in producti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from holdfast.core.messages import (
@@ -21,8 +22,12 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
-from holdfast.testing.emulator.wires.call_checks import check_openai_name, is_json_object
-from holdfast.testing.emulator.wires.inline_media import read_url
+from holdfast.testing.emulator.wires.dresses import Dress
+from holdfast.testing.emulator.wires.history_parts import (
+    check_openai_name,
+    is_json_object,
+    read_url,
+)
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -94,9 +99,60 @@ def _collect_calls(message: dict[str, Any], where: str) -> list[str]:
                 "the code model must be in JSON format."
             )
         found.append(call["id"])
-    if not found and message.get("content") is None and not message.get("refusal"):
+    said = any(message.get(name) for name in ("refusal", "audio"))
+    if not found and message.get("content") is None and not said:
         raise MalformedRequest(f"Invalid value for '{where}.content': expected a string, got null.")
     return found
+
+
+def check_order(body: Mapping[str, Any], dress: Dress) -> None:
+    """Raise MalformedRequest if an endpoint refuses the order of the messages, an id, or a reply without reasoning."""
+    messages = body["messages"]
+    is_alternating = dress.answers_results and re.search(dress.answers_results, body["model"])
+    before = ""
+    for at, message in enumerate(messages):
+        role = message["role"]
+        if is_alternating and role == "user" and before == "tool":
+            raise _refuse_order("Unexpected role 'user' after role 'tool'", "3230")
+        for call in message.get("tool_calls") or []:
+            if dress.call_id and not re.fullmatch(dress.call_id, call["id"]):
+                raise _refuse_order(
+                    f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length of 9.",
+                    "3280",
+                )
+        if _lacks_reasoning(body, message, dress):
+            raise MalformedRequest(
+                f"Missing `reasoning_content` field in the assistant message at message index {at}. "
+                "For more information, please refer to "
+                "https://api-docs.deepseek.com/guides/thinking_mode#tool-calls"
+            )
+        before = role
+    if dress.marked_end and before == "assistant" and not messages[-1].get("prefix"):
+        raise _refuse_order(
+            "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+            "3230",
+        )
+
+
+def _lacks_reasoning(body: Mapping[str, Any], message: Mapping[str, Any], dress: Dress) -> bool:
+    """Whether a model that thinks gets a message of the assistant without reasoning; an empty one suffices."""
+    if not dress.needs_reasoning or message["role"] != "assistant":
+        return False
+    thinking = body.get("thinking") or {}
+    thinks = "reasoner" in body["model"] or thinking.get("type") == "enabled"
+    return thinks and not isinstance(message.get("reasoning_content"), str)
+
+
+def _refuse_order(text: str, code: str) -> MalformedRequest:
+    """Return the refusal of Mistral's server, as users published it."""
+    body = {
+        "object": "error",
+        "message": text,
+        "type": "invalid_request_message_order",
+        "param": None,
+        "code": code,
+    }
+    return MalformedRequest(text, body=body)
 
 
 def read_history(messages: list[dict[str, Any]]) -> tuple[Message, ...]:
@@ -124,9 +180,6 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     if not isinstance(tools, list):
         raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
     functions = [tool.get("function") for tool in tools if isinstance(tool, dict)]
-    for at, function in enumerate(functions):
-        if isinstance(function, dict):
-            check_openai_name(function.get("name"), f"tools[{at}].function.name")
     return tuple(
         ToolSpec(
             str(function.get("name", "")),

@@ -24,9 +24,12 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ToolSpec
 from holdfast.testing.emulator.emulated_request import MalformedRequest
-from holdfast.testing.emulator.wires.call_checks import check_openai_name, is_json_object
-from holdfast.testing.emulator.wires.inline_media import read_url
-from holdfast.testing.emulator.wires.signatures import is_intact
+from holdfast.testing.emulator.wires.history_parts import (
+    check_openai_name,
+    is_intact,
+    is_json_object,
+    read_url,
+)
 
 WIRE = "openai_responses"
 
@@ -253,13 +256,9 @@ def read_tools(tools: object) -> tuple[ToolSpec, ...]:
     if not isinstance(tools, list):
         raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
     found: list[ToolSpec] = []
-    for at, tool in enumerate(tools):
-        if not isinstance(tool, dict) or tool.get("type") != "function":
-            continue
-        if not isinstance(tool.get("name"), str):
-            raise MalformedRequest(f"Missing required parameter: 'tools[{at}].name'.")
-        check_openai_name(tool["name"], f"tools[{at}].name")
-        found.append(
-            ToolSpec(tool["name"], str(tool.get("description") or ""), tool.get("parameters") or {})
-        )
+    for tool in tools:
+        if isinstance(tool, dict) and tool.get("type") == "function":
+            schema = tool.get("parameters") or {}
+            name, description = str(tool.get("name", "")), str(tool.get("description") or "")
+            found.append(ToolSpec(name, description, schema))
     return tuple(found)
