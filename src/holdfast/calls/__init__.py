@@ -15,18 +15,15 @@ if TYPE_CHECKING:
     from holdfast.calls.exception_rules import classify_exception as classify_exception
     from holdfast.calls.exception_rules import retry_on as retry_on
     from holdfast.calls.guard import Guard as Guard
-    from holdfast.calls.guard import arguments_key as arguments_key
-    from holdfast.calls.guard import execute as execute
     from holdfast.calls.guard import make_execution_context as make_execution_context
-    from holdfast.calls.guard import resilient as resilient
+    from holdfast.calls.guarded_functions import arguments_key as arguments_key
+    from holdfast.calls.guarded_functions import execute as execute
+    from holdfast.calls.guarded_functions import resilient as resilient
     from holdfast.calls.parsed_answers import ParsedAnswer as ParsedAnswer
     from holdfast.calls.response_handler import ResponseChunk as ResponseChunk
     from holdfast.calls.response_handler import ResponseHandler as ResponseHandler
-    from holdfast.calls.response_shapes import ResponseShape as ResponseShape
-    from holdfast.calls.response_shapes import register_response_shape as register_response_shape
-    from holdfast.calls.response_shapes import (
-        unregister_response_shape as unregister_response_shape,
-    )
+    from holdfast.calls.response_reader import ResponseReader as ResponseReader
+    from holdfast.calls.response_reader import ResponseShape as ResponseShape
     from holdfast.calls.sdk_errors import classify as classify
     from holdfast.calls.send import asend_message as asend_message
     from holdfast.calls.send import asend_message_streaming as asend_message_streaming
@@ -43,24 +40,23 @@ _HOME: dict[str, str] = {
     "ParsedAnswer": "holdfast.calls.parsed_answers",
     "ResponseChunk": "holdfast.calls.response_handler",
     "ResponseHandler": "holdfast.calls.response_handler",
-    "ResponseShape": "holdfast.calls.response_shapes",
+    "ResponseReader": "holdfast.calls.response_reader",
+    "ResponseShape": "holdfast.calls.response_reader",
     "ResultKind": "holdfast.calls.call_result",
     "SessionFilter": "holdfast.calls.session_log",
-    "arguments_key": "holdfast.calls.guard",
+    "arguments_key": "holdfast.calls.guarded_functions",
     "asend_message": "holdfast.calls.send",
     "asend_message_streaming": "holdfast.calls.send",
     "classify": "holdfast.calls.sdk_errors",
     "classify_exception": "holdfast.calls.exception_rules",
     "current_session": "holdfast.calls.session_log",
-    "execute": "holdfast.calls.guard",
+    "execute": "holdfast.calls.guarded_functions",
     "make_execution_context": "holdfast.calls.guard",
-    "register_response_shape": "holdfast.calls.response_shapes",
-    "resilient": "holdfast.calls.guard",
+    "resilient": "holdfast.calls.guarded_functions",
     "retry_on": "holdfast.calls.exception_rules",
     "send_message": "holdfast.calls.send",
     "send_message_streaming": "holdfast.calls.send",
     "session_scope": "holdfast.calls.session_log",
-    "unregister_response_shape": "holdfast.calls.response_shapes",
 }
 """Public name -> the module that defines it. Sorted."""
 

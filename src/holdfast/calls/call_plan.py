@@ -1,8 +1,9 @@
 """Decides how often a call is repeated until its answer can be parsed, without a clock or a thread.
 
 `plan_attempts` is a generator. It yields a request for a call or for a wait, receives the result of
-the call, and returns the outcome. A blocking and an asynchronous caller drive it. This module never
-calls, waits or reads a clock, and never returns an error as an answer.
+the call, and returns the outcome. A blocking and an asynchronous caller drive it. All output items of
+a response are read, because the first may be reasoning or a tool call. This module never calls, waits or
+reads a clock, and never returns an error, or the text of a reply that was declined, blocked or cut, as an answer.
 """
 
 from __future__ import annotations
@@ -13,18 +14,29 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from holdfast.calls.call_result import ResultKind, kind_of_failure
+from holdfast.calls.call_result import CallResult, ResultKind, kind_of_failure
 from holdfast.calls.caught_error import ErrorCatcher, exception_text
 from holdfast.calls.foreign_fields import find_request_secrets
+from holdfast.calls.http_responses import HttpReply, read_http_response
+from holdfast.calls.object_fold import ObjectFold
+from holdfast.calls.object_json import to_json_object
 from holdfast.calls.parsed_answers import AnswerType, ParsedAnswer, RawText, parse_answer
-from holdfast.calls.reply_texts import read_texts
+from holdfast.calls.response_reader import DEFAULT_READER, ResponseReader, unwrap_run_result
 from holdfast.calls.sdk_errors import classify
+from holdfast.codecs.reply_checks import Evidence, error_for_reply
 from holdfast.core.errors import (
+    EmptyResponseError,
     ErrorCategory,
     ErrorInfo,
+    HoldfastError,
+    NoTextError,
     OutputError,
     ProviderError,
+    ResponseValidationError,
+    UnexpectedTypeError,
 )
+from holdfast.core.messages import Reply, Text
+from holdfast.core.output_retries import OUTPUT_INVALID
 from holdfast.core.redaction import redact
 from holdfast.resilience.retry.backoff import pure_delay
 
@@ -50,6 +62,8 @@ class CallPlan(Struct, frozen=True, kw_only=True):
         longest_wait: seconds; a call that would have to wait longer is not tried again.
         max_breaker_wait: seconds that a call may wait in all while a circuit breaker or rate limiter
             rejects it. None: only the other limits count.
+        reader: how responses are read.
+        is_typed: the call is a typed question, whose `CallResult` has the answer.
     """
 
     max_retries: int
@@ -64,6 +78,8 @@ class CallPlan(Struct, frozen=True, kw_only=True):
     deadline: float | None
     longest_wait: float | None = None
     max_breaker_wait: float | None = None
+    reader: ResponseReader = DEFAULT_READER
+    is_typed: bool = False
 
 
 class CallOutcome(Struct, frozen=True, kw_only=True):
@@ -154,7 +170,12 @@ def _parse_response(
     if result.error is not None:
         return result.error
     with ErrorCatcher() as caught:
-        texts = read_texts(result.response, output_text_first=plan.output_text_first)
+        if plan.is_typed and isinstance(result.response, CallResult):
+            value: object = result.response.require_output()
+            return ParsedAnswer(value, None, result.response.parsed_by)
+        texts = read_texts(
+            result.response, output_text_first=plan.output_text_first, reader=plan.reader
+        )
         return parse_answer(texts, answer_type, plan.raw_text)
     return caught.required_error
 
@@ -174,6 +195,8 @@ def _next_wait(
         return None
     if result.error is None and info.category in _FINAL:
         return None
+    if plan.is_typed and info.code == OUTPUT_INVALID:
+        return None  # the model was told what is wrong as often as the user allows
     wait = pure_delay(attempt, base=plan.delay)
     if plan.by_category:
         if not info.category.is_retryable:
@@ -232,3 +255,70 @@ def _log_answer(plan: CallPlan, answer: ParsedAnswer, attempt: int) -> None:
     if answer.parsed_by == "raw_text":
         _log_line(plan, "JSON decode error on attempt %d: %s", attempt + 1, answer.note[:_LONGEST])
     _log_line(plan, "Successfully parsed %s AI response (%s)", plan.label, answer.parsed_by)
+
+
+_HTML = ("<!doctype html", "<html")
+
+
+def read_texts(
+    response: object,
+    *,
+    output_text_first: bool = False,
+    reader: ResponseReader = DEFAULT_READER,
+) -> tuple[str, ...]:
+    """Return the texts of a response that are not blank; several texts are followed by all texts joined.
+
+    Args:
+        response: the result of the call.
+        output_text_first: read the field `output_text` before the output items; otherwise it is
+            read only if the items have no text.
+        reader: how the response is read.
+
+    Raises:
+        HoldfastError: the response has no text, or its text must not be used.
+
+    >>> item = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
+    >>> read_texts({"output": [{"type": "reasoning", "summary": []}, item]})
+    ('Hi',)
+    """
+    response = read_http_response(unwrap_run_result(response, reader))
+    if isinstance(response, str):
+        if response.lstrip().lower().startswith(_HTML):
+            # An SDK returns the page of a proxy like this.
+            raise UnexpectedTypeError("response object", "HTML page")
+        return _require_text((response,), None)
+    if isinstance(response, CallResult):
+        if response.error is not None:
+            raise response.error
+        return _require_text((response.text,), None)
+    if isinstance(response, Reply):
+        return _require_text(_reply_texts(response), error_for_reply(response, Evidence()))
+    if not response:
+        raise UnexpectedTypeError("response object", "None")
+    fold = ObjectFold(reader)
+    fold.read_whole(response)
+    assembled = fold.finish()
+    error: HoldfastError | None = assembled.error
+    if not fold.wire:
+        error = UnexpectedTypeError("response object", type(response).__name__)
+    value = None if isinstance(response, HttpReply) else to_json_object(response)
+    field = (value or {}).get("output_text")
+    output_text = (field,) if isinstance(field, str) and field.strip() else ()
+    items = _reply_texts(assembled.reply)
+    first, second = (output_text, items) if output_text_first else (items, output_text)
+    return _require_text(first or second, error)
+
+
+def _reply_texts(reply: Reply) -> tuple[str, ...]:
+    pieces = [part.text for part in reply.parts if isinstance(part, Text)]
+    texts = tuple(text for text in pieces if text.strip())
+    return texts if len(texts) < 2 else (*texts, "".join(pieces))
+
+
+def _require_text(texts: tuple[str, ...], error: HoldfastError | None) -> tuple[str, ...]:
+    """Return the texts, or raise the error; an error about missing text does not count if there is text."""
+    if error is not None and not isinstance(error, EmptyResponseError | ResponseValidationError):
+        raise error
+    if any(text.strip() for text in texts):
+        return texts
+    raise error or NoTextError("no text in response")

@@ -1,5 +1,7 @@
-"""The texts that a person reads after a failed call.
+"""The texts that a person reads during and after a call.
 
+The status lines are for a person who waits for the answer; an exception of their callback is logged and does not affect
+the answer, and the work for one status never grows with the length of the answer.
 The generic text mentions the internet connection only if the connection failed; otherwise its last
 line depends on the category. A reply that was blocked, refused or cut has its own advice, because
 rephrasing the question does not help. This module never shows a text that was not redacted.
@@ -7,6 +9,11 @@ rephrasing the question does not help. This module never shows a text that was n
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.foreign_fields import redact_exception
 from holdfast.core.errors import (
     EmptyResponseError,
@@ -20,13 +27,67 @@ from holdfast.core.errors import (
 )
 from holdfast.core.redaction import redact
 
+StatusCallback: TypeAlias = Callable[[str], object]
+
+PreviewCallback: TypeAlias = Callable[[object], object]
+"""Called with a preview of a typed answer: one object that grows, and None when it became invalid."""
+
+SENDING = "⏳ Sending message to AI..."
+_SHOWN = 50
 _LONGEST = 2_000
+
+logger = logging.getLogger(__name__)
 
 TASK_COMPLETED = "Task completed using available tools."
 """The text for a whole response with only tool calls."""
 
 ANALYSIS_COMPLETE = "Analysis complete using available tools."
 """The text for a stream with only tool calls and without results."""
+
+
+class StatusLine:
+    r"""Calls a callback with each status: one for each piece of text and each tool.
+
+    Args:
+        callback: called with each status, or None.
+
+    >>> said = []
+    >>> line = StatusLine(said.append)
+    >>> line.show_text("Hello,\n"); line.show_text("world"); line.show_tool("search")
+    >>> said
+    ['💭 Hello, ', '💭 Hello, world', '🔧 Using search...']
+    """
+
+    __slots__ = ("_beginning", "_is_full", "callback")
+
+    def __init__(self, callback: StatusCallback | None) -> None:
+        self.callback = callback
+        self._beginning = ""
+        self._is_full = False
+
+    def show_text(self, piece: str) -> None:
+        """Add text, and show the beginning of the whole text."""
+        if self.callback is None:
+            return
+        if not self._is_full:
+            self._beginning += piece[: _SHOWN + 1 - len(self._beginning)]
+            self._is_full = len(self._beginning) > _SHOWN
+        preview = self._beginning[:_SHOWN].replace("\n", " ")
+        self.show_status(f"💭 {preview}..." if self._is_full else f"💭 {preview}")
+
+    def show_tool(self, name: str) -> None:
+        """Show that the model uses a tool."""
+        self.show_status(f"🔧 Using {name}...")
+
+    def show_status(self, status: str) -> None:
+        """Show this status."""
+        if self.callback is None:
+            return
+        with ErrorCatcher() as caught:
+            self.callback(status)
+        if caught.error is not None:
+            kind = type(caught.error).__name__
+            logger.warning("A status callback raised %s: %s", kind, redact_exception(caught.error))
 
 
 def executed_text(tool: str) -> str:

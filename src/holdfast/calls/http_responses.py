@@ -1,7 +1,7 @@
 """Reads the responses of HTTP clients (httpx, requests, aiohttp): the status, then the body by its wire.
 
 A response is recognised by its fields. The raw responses of the SDKs hold one as `http_response`. If
-the status is not a success, the response is an error whatever its body holds. This module never
+the status is not a success, the response is an error, even if its body looks like a reply. This module never
 sends a request, and never returns a body that is not a reply.
 """
 
@@ -24,14 +24,15 @@ from holdfast.calls.object_dialect import detect_wire
 from holdfast.calls.object_json import own_values
 from holdfast.calls.sdk_errors import find_provider_by_url
 from holdfast.codecs.anthropic.codec import AnthropicCodec
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.error_body import LARGEST_BODY
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.json_text import read_json
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.sse import LARGEST_EVENT, EventTooLargeError, SseDecoder
-from holdfast.codecs.wire import Codec, Decoder, Failure, Quirks
-from holdfast.core.deltas import Delta, ErrorReceived
+from holdfast.codecs.wire import Codec, Failure
+from holdfast.core.deltas import Decoder, Delta, ErrorReceived
 from holdfast.core.detached_errors import clean_info
 from holdfast.core.errors import UnexpectedTypeError
 from holdfast.core.secret_values import NO_SECRETS, SecretValues
@@ -44,7 +45,7 @@ _CODECS: Mapping[str, type[OpenAIChat | ResponsesCodec | AnthropicCodec | Gemini
 }
 _DEFAULT = "openai_chat"
 _LONGEST_START = 64 * 1024
-"""Bytes in which an event tells the wire of a stream; otherwise the whole body does at its end."""
+"""Bytes in which an event shows the wire of a stream; otherwise the whole body does at its end."""
 _PATHS = (
     ("/chat/completions", "openai_chat"),
     ("/responses", "openai_responses"),
@@ -121,17 +122,19 @@ async def aload_http_body(source: object) -> None:
         await _aclose(response)
 
 
-def iterate_http_response(response: object) -> Iterator[object]:
-    """Yield the head of a response, then the pieces of its body as they arrive."""
-    yield _read_head(response)
-    yield from _iterate_body(response)
+async def iterate_http_response(response: object, *, blocking: bool) -> AsyncIterator[object]:
+    """Yield the head of a response, then the pieces of its body as they arrive.
 
-
-async def aiterate_http_response(response: object) -> AsyncIterator[object]:
-    """Like `iterate_http_response`, for the response of an asynchronous client."""
+    Args:
+        response: the response.
+        blocking: whether it is of a synchronous client; then this never waits in an event loop.
+    """
     yield _read_head(response)
     body = _loaded_body(response)
-    if body is not None:
+    if blocking:
+        for piece in _iterate_body(response):
+            yield piece
+    elif body is not None:
         yield body
     elif (pieces := _find_async_pieces(response)) is not None:
         async for piece in pieces():
@@ -230,12 +233,12 @@ class HttpBody:
 
     Args:
         head: the response; its own body is not read.
-        quirks: how this provider's form of the wire differs from the vendor's.
+        profile: how this provider's form of the wire differs from the vendor's.
 
     Attributes:
         wire: the wire of the body; "" until it is detected.
 
-    >>> body = HttpBody(HttpReply(status=503), Quirks())
+    >>> body = HttpBody(HttpReply(status=503), EndpointProfile())
     >>> body.feed(b"<html>"), [delta.error.category.value for delta in body.close()]
     ([], ['transient'])
     """
@@ -246,14 +249,14 @@ class HttpBody:
         "_failed",
         "_head",
         "_next_look",
+        "_profile",
         "_provider",
-        "_quirks",
         "wire",
     )
 
-    def __init__(self, head: HttpReply, quirks: Quirks) -> None:
+    def __init__(self, head: HttpReply, profile: EndpointProfile) -> None:
         self._head = head
-        self._quirks = quirks
+        self._profile = profile
         self._failed = not 200 <= head.status < 300
         self._provider, wire = find_provider_by_url(head.url) or ("", "")
         self._buffer = bytearray()
@@ -296,7 +299,7 @@ class HttpBody:
         return out + self._clean_errors(self._decoder.close() if self._decoder is not None else [])
 
     def _make_codec(self) -> Codec:
-        return _CODECS[self.wire](self._quirks)
+        return _CODECS[self.wire](self._profile)
 
     def _open_decoder(self) -> list[Delta]:
         content_type = self._head.headers.get("content-type", "")
@@ -321,7 +324,7 @@ def _wire_of_path(url: str) -> str:
 
 
 def _detect_stream_wire(start: bytes) -> str:
-    """Return the wire of the first event that tells it; "" if there is none yet."""
+    """Return the wire of the first event that shows it; "" if there is none yet."""
     if start.lstrip()[:1] in (b"{", b"[", b"<", b""):
         return ""
     decoder = SseDecoder()

@@ -1,11 +1,12 @@
-"""Detects the wire of an object by the names of its fields.
+"""Detects the wire of an object by the names of its fields, and gives Bedrock's Converse the form of a known wire.
 
 The class of an object does not matter, because a gateway may use the SDK of another vendor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 
 from holdfast.codecs.anthropic.history import WIRE as ANTHROPIC
 from holdfast.codecs.gemini.vocabulary import WIRE as GEMINI
@@ -67,7 +68,7 @@ def detect_wire(chunk: Mapping[str, object], fields: Mapping[str, object]) -> st
 
 
 def find_reply_id(chunk: Mapping[str, object], wire: str) -> str:
-    """Return the id of the reply that this chunk begins or belongs to; "" if it does not tell.
+    """Return the id of the reply that this chunk begins or belongs to; "" if it has none.
 
     Only the SDKs of google-genai and anthropic give several replies in one stream.
 
@@ -94,3 +95,113 @@ def _has_any_field(
     chunk: Mapping[str, object], fields: Mapping[str, object], names: frozenset[str]
 ) -> bool:
     return not (names.isdisjoint(chunk) and names.isdisjoint(fields))
+
+
+# boto3 returns dictionaries. A whole reply of `converse` has `stopReason`, and each event of `converse_stream` one key.
+_STOP = "stopReason"
+_USAGE = "metadata"
+_EVENTS = frozenset(
+    {
+        "messageStart",
+        "contentBlockStart",
+        "contentBlockDelta",
+        "contentBlockStop",
+        "messageStop",
+    }
+)
+_FINISHES: Mapping[object, str] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+}
+
+
+def convert_converse(value: dict[str, object]) -> dict[str, object]:
+    """Return a reply or an event of Bedrock's Converse as one of chat completions, and any other unchanged.
+
+    >>> convert_converse({"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "Hi"}}})
+    {'choices': [{'index': 0, 'delta': {'content': 'Hi'}}]}
+    >>> convert_converse({"choices": []})
+    {'choices': []}
+    """
+    if _STOP in value and isinstance(value.get("output"), Mapping):
+        return _convert_reply(value)
+    if len(value) != 1:
+        return value
+    (name, event), *_ = value.items()
+    if not isinstance(event, Mapping) or (name not in _EVENTS and name != _USAGE):
+        return value
+    if name == _USAGE:
+        return {"choices": [], **_convert_usage(event)} if "usage" in event else value
+    if name == "messageStop":
+        return _choice({"delta": {}, "finish_reason": _finish(event)})
+    block = event.get("delta" if name == "contentBlockDelta" else "start")
+    index = event.get("contentBlockIndex")
+    return _choice({"delta": _convert_block(block if isinstance(block, Mapping) else {}, index)})
+
+
+def _convert_reply(value: Mapping[str, object]) -> dict[str, object]:
+    output = value["output"]
+    message = output.get("message") if isinstance(output, Mapping) else None
+    content = message.get("content") if isinstance(message, Mapping) else None
+    blocks = [block for block in _items(content) if isinstance(block, Mapping)]
+    converted = [_convert_block(block, index) for index, block in enumerate(blocks)]
+    merged: dict[str, object] = {"content": None}
+    for name in ("content", "reasoning_content"):
+        if texts := [text for block in converted if isinstance(text := block.get(name), str)]:
+            merged[name] = "".join(texts)
+    if calls := [call for block in converted for call in _items(block.get("tool_calls"))]:
+        merged["tool_calls"] = calls
+    return {
+        **_choice({"message": merged, "finish_reason": _finish(value)}),
+        **_convert_usage(value),
+    }
+
+
+def _convert_block(block: Mapping[str, object], index: object) -> dict[str, object]:
+    """Return the fields of a message, or of its delta, for a block of content."""
+    if isinstance(text := block.get("text"), str):
+        return {"content": text}
+    if isinstance(use := block.get("toolUse"), Mapping):
+        given = use.get("input")
+        arguments = "" if given is None else given if isinstance(given, str) else json.dumps(given)
+        function = {"name": use["name"]} if "name" in use else {}
+        call = {"id": use["toolUseId"], "type": "function"} if "toolUseId" in use else {}
+        return {
+            "tool_calls": [
+                {"index": index, **call, "function": {**function, "arguments": arguments}}
+            ]
+        }
+    reasoning = block.get("reasoningContent")
+    if isinstance(reasoning, Mapping):
+        whole = reasoning.get("reasoningText")
+        text = (whole if isinstance(whole, Mapping) else reasoning).get("text")
+        return {"reasoning_content": text} if isinstance(text, str) else {}
+    return {}
+
+
+def _convert_usage(value: Mapping[str, object]) -> Mapping[str, object]:
+    usage = value.get("usage")
+    if not isinstance(usage, Mapping):
+        return {}
+    read, written = usage.get("inputTokens"), usage.get("outputTokens")
+    return {"usage": {"prompt_tokens": read, "completion_tokens": written}}
+
+
+def _choice(fields: Mapping[str, object]) -> dict[str, object]:
+    return {"choices": [{"index": 0, **fields}]}
+
+
+def _finish(value: Mapping[str, object]) -> object:
+    reason = value.get(_STOP)
+    return _FINISHES.get(reason, reason)
+
+
+def _items(value: object) -> Iterator[object]:
+    return iter(value) if isinstance(value, list) else iter(())

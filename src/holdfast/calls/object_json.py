@@ -89,7 +89,7 @@ def _dump_attributes(source: object, above: frozenset[int]) -> Object | None:
         for name, value in attributes.items()
         if value is not None and not name.startswith("_")
     }
-    # These fields tell the type of an object even if they are empty.
+    # These fields show the type of an object even if they are empty.
     empty = {name: None for name in _TYPE_FIELDS if name in attributes and attributes[name] is None}
     return {**values, **empty} if len(above) == 1 else values
 

@@ -1,22 +1,41 @@
-"""Streams that a guarded call returns, read up to their first piece.
+"""Opens and closes the streams of SDKs: for guarded calls, which read them up to their first piece, and for handlers.
 
-Until the first piece came, nobody has seen anything of a stream, so the attempt can be repeated. From
+A stream is an iterator, or a context manager that returns one. It is always closed, so that its connection is
+released. Until the first piece came, nobody has seen anything of a stream, so the attempt can be repeated. From
 then on the stream belongs to its reader: an error is raised there, with a note, and is not retried.
-This module never reads a stream further than its reader asks for.
+This module never looks into a piece, and never reads a stream further than its reader asks for. Responses of HTTP
+clients are read by the codecs, which are imported with the first stream.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
+from inspect import isawaitable
 from threading import Lock
 from types import TracebackType
-from typing import Self, TypeAlias, TypeGuard
+from typing import Generic, Self, TypeAlias, TypeGuard, TypeVar, cast
 
 from holdfast.calls.caught_error import ErrorCatcher
-from holdfast.core.errors import EmptyResponseError
+from holdfast.calls.response_reader import find_event_stream
+from holdfast.core.errors import EmptyResponseError, UnexpectedTypeError
 
+_STREAM = "stream of chunks"
+_ASYNC_STREAM = "async stream of chunks"
 _MANAGER = "StreamManager"
 _LAZY_MANAGERS = frozenset(
     {
@@ -32,57 +51,83 @@ _SDK_FIELDS = ("response", "completion_stream", "until_done")
 
 SyncSource: TypeAlias = Iterator[object] | AbstractContextManager[Iterator[object]]
 AsyncSource: TypeAlias = AsyncIterator[object] | AbstractAsyncContextManager[AsyncIterator[object]]
+Raised: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
-class OpenedStream:
-    """A stream whose first piece has come; every other attribute is that of the SDK's stream.
+def run_now(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine that never waits, without an event loop.
 
-    >>> stream = open_stream_start(iter(["Hel", "lo"]))
-    >>> stream.piece_count, list(stream)
-    (0, ['Hel', 'lo'])
+    >>> async def add(a, b):
+    ...     return a + b
+    >>> run_now(add(1, 2))
+    3
     """
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return cast("T", end.value)
+    coroutine.close()
+    raise RuntimeError("a coroutine waited that must not")
 
-    def __init__(self, stream: Iterator[object], first: object, manager: object = None) -> None:
+
+class _Opened(Generic[S]):
+    """A stream whose first piece has come; every other attribute is that of the SDK's stream."""
+
+    def __init__(self, stream: S, first: object, manager: object = None) -> None:
         self._stream = stream
         self._first = [first]
         self._manager = manager
+        self._is_stopped = False
         self.piece_count = 0
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> object:
-        if self._first:
-            piece = self._first.pop()
-        else:
-            try:
-                piece = next(self._stream)
-            except StopIteration:
-                raise
-            except Exception as error:
-                _add_note(error, self.piece_count)
-                raise
-        self.piece_count += 1
-        return piece
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._stream, name)
 
+    def _add_note(self, error: Exception) -> None:
+        if not isinstance(error, StopIteration | StopAsyncIteration):
+            pieces = "a piece" if self.piece_count == 1 else f"{self.piece_count} pieces"
+            error.add_note(f"Not retried: the stream had given {pieces} before.")
+
+
+class OpenedStream(_Opened[Iterator[object]]):
+    """The stream of a synchronous client, whose first piece has come.
+
+    >>> stream = open_stream_start(iter(["Hel", "lo"]))
+    >>> stream.piece_count, list(stream)
+    (0, ['Hel', 'lo'])
+    """
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> object:
+        if self._is_stopped:
+            raise StopIteration
+        try:
+            piece = self._first.pop() if self._first else next(self._stream)
+        except Exception as error:
+            self._add_note(error)
+            raise
+        self.piece_count += 1
+        return piece
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: *Raised) -> None:  # noqa: PYI036  # REASON: managers want these types
         if isinstance(self._manager, AbstractContextManager):
-            self._manager.__exit__(kind, error, trace)
+            self._manager.__exit__(*error)
         else:
             self.close()
+
+    def stop(self) -> None:
+        """End the stream for the thread that reads it, which then closes it."""
+        self._is_stopped = True
 
     def close(self) -> None:
         """Close the stream, so that its connection is released."""
@@ -90,50 +135,27 @@ class OpenedStream:
         _close(self._stream)
 
 
-class OpenedAsyncStream:
+class OpenedAsyncStream(_Opened[AsyncIterator[object]]):
     """Like `OpenedStream`, for the stream of an asynchronous client."""
-
-    def __init__(
-        self, stream: AsyncIterator[object], first: object, manager: object = None
-    ) -> None:
-        self._stream = stream
-        self._first = [first]
-        self._manager = manager
-        self.piece_count = 0
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> object:
-        if self._first:
-            piece = self._first.pop()
-        else:
-            try:
-                piece = await anext(self._stream)
-            except StopAsyncIteration:
-                raise
-            except Exception as error:
-                _add_note(error, self.piece_count)
-                raise
+        try:
+            piece = self._first.pop() if self._first else await anext(self._stream)
+        except Exception as error:
+            self._add_note(error)
+            raise
         self.piece_count += 1
         return piece
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._stream, name)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: *Raised) -> None:  # noqa: PYI036  # REASON: managers want these types
         if isinstance(self._manager, AbstractAsyncContextManager):
-            await self._manager.__aexit__(kind, error, trace)
+            await self._manager.__aexit__(*error)
         else:
             await self.aclose()
 
@@ -150,23 +172,51 @@ class CallInThread:
 
     Args:
         function: the call.
+        stream: the stream that the call returns, if it is open already; it is closed if the call never begins.
+        read: reads what the call returned, in the thread, and returns what is to be returned instead; a stream is
+            read to its end. It does not get what can only be read in an event loop.
+
+    Attributes:
+        has_read: whether `read` was called.
     """
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        function: Callable[[], object],
+        stream: object = None,
+        read: Callable[[object], object] | None = None,
+    ) -> None:
         self._function = function
+        self._read = read
         self._lock = Lock()
         self._is_abandoned = False
+        self._stream = stream
         self._opened: OpenedStream | None = None
+        self.has_read = False
 
     def __call__(self) -> object:
         """Make the call, in the thread."""
+        with self._lock:
+            self._stream = None
         value = self._function()
-        if not is_stream(value):
+        if is_stream(value):
+            value = self._open(value)
+        if self._read is None or isawaitable(value) or is_async_stream(value):
             return value
-        opened = open_stream_start(value)
+        self.has_read = True
+        try:
+            return self._read(value)
+        except BaseException:
+            if self._opened is not None:
+                self._opened.__exit__(None, None, None)
+            raise
+
+    def _open(self, source: SyncSource) -> OpenedStream:
+        opened = open_stream_start(source)
         with self._lock:
             self._opened, is_abandoned = opened, self._is_abandoned
         if is_abandoned:
+            opened.stop()
             opened.__exit__(None, None, None)
         return opened
 
@@ -174,8 +224,13 @@ class CallInThread:
         """Close the stream, because nobody waits for it any more; the thread does it if it is not open yet."""
         with self._lock:
             self._is_abandoned, opened = True, self._opened
-        if opened is not None:
+            stream, self._stream = self._stream, None
+        if opened is not None and self._read is not None:
+            opened.stop()  # the thread reads it
+        elif opened is not None:
             opened.__exit__(None, None, None)
+        with ErrorCatcher():
+            _close(stream)
 
 
 def is_stream(value: object) -> TypeGuard[SyncSource]:
@@ -184,20 +239,24 @@ def is_stream(value: object) -> TypeGuard[SyncSource]:
     >>> is_stream(open_stream_start(iter("ab"))), is_stream([1]), is_stream(iter([1]))
     (True, False, False)
     """
-    if inspect.isgenerator(value) or isinstance(value, OpenedStream):
+    kind = type(value)
+    if hasattr(kind, "__exit__") and _is_manager(value):
         return True
-    if isinstance(value, AbstractContextManager) and _is_manager(value):
-        return True
-    return isinstance(value, Iterator) and _has_sdk_field(value)
+    if not hasattr(kind, "__next__"):
+        return False
+    return inspect.isgenerator(value) or isinstance(value, OpenedStream) or _has_sdk_field(value)
 
 
 def is_async_stream(value: object) -> TypeGuard[AsyncSource]:
     """Like `is_stream`, for asynchronous streams."""
-    if inspect.isasyncgen(value) or isinstance(value, OpenedAsyncStream):
+    kind = type(value)
+    if hasattr(kind, "__aexit__") and _is_manager(value):
         return True
-    if isinstance(value, AbstractAsyncContextManager) and _is_manager(value):
-        return True
-    return isinstance(value, AsyncIterator) and _has_sdk_field(value)
+    if not hasattr(kind, "__anext__"):
+        return False
+    return (
+        inspect.isasyncgen(value) or isinstance(value, OpenedAsyncStream) or _has_sdk_field(value)
+    )
 
 
 def is_lazy_manager(value: object) -> bool:
@@ -261,11 +320,6 @@ def _empty_error() -> EmptyResponseError:
     return EmptyResponseError("the stream ended before its first piece")
 
 
-def _add_note(error: Exception, count: int) -> None:
-    pieces = "a piece" if count == 1 else f"{count} pieces"
-    error.add_note(f"Not retried: the stream had given {pieces} before.")
-
-
 def _close(stream: object) -> None:
     close = getattr(stream, "close", None)
     if callable(close):
@@ -275,5 +329,86 @@ def _close(stream: object) -> None:
 async def _aclose(stream: object) -> None:
     close = getattr(stream, "aclose", None) or getattr(stream, "close", None)
     closing = close() if callable(close) else None
-    if inspect.isawaitable(closing):
+    if isawaitable(closing):
         await closing
+
+
+@asynccontextmanager
+async def open_stream(stream: object, *, blocking: bool) -> AsyncIterator[AsyncIterator[object]]:
+    """Open a stream for iteration; it is closed at the end of the block.
+
+    Args:
+        stream: the stream, the manager that opens it, or the response of an HTTP client. It may be awaitable, unless
+            it blocks.
+        blocking: whether it is of a synchronous client; then nothing here waits in an event loop.
+
+    Raises:
+        EmptyResponseError: there is no stream.
+        UnexpectedTypeError: it is not a stream of such a client.
+    """
+    from holdfast.calls.http_responses import find_http_response, iterate_http_response
+
+    if not blocking and isawaitable(stream):
+        stream = await stream
+    if stream is None:
+        raise EmptyResponseError("no response stream received")
+    stream = find_event_stream(stream)
+    if _is_one_response(stream):
+        yield _flatten([stream], blocking=True)
+        return
+    async with AsyncExitStack() as stack:
+        response = find_http_response(stream)
+        if response is None and not _is_iterable(stream, blocking=blocking):
+            stream = await _enter_manager(stack, stream, blocking=blocking)
+            response = find_http_response(stream)
+        if response is not None:
+            stack.push_async_callback(_close_stream, response, blocking=blocking)
+            yield iterate_http_response(response, blocking=blocking)
+            return
+        if not _is_iterable(stream, blocking=blocking):
+            # Iterating a blocking stream in an event loop would block the loop.
+            if isawaitable(stream):
+                await _close_stream(stream, blocking=True)  # so that Python does not warn
+            raise UnexpectedTypeError(_STREAM if blocking else _ASYNC_STREAM, type(stream).__name__)
+        stack.push_async_callback(_close_stream, stream, blocking=blocking)
+        yield _flatten(stream, blocking=blocking)
+
+
+def _is_iterable(stream: object, *, blocking: bool) -> bool:
+    if not blocking:
+        return isinstance(stream, AsyncIterable)
+    return isinstance(stream, Iterable) and not isinstance(stream, str | bytes)
+
+
+async def _enter_manager(stack: AsyncExitStack, source: object, *, blocking: bool) -> object:
+    if blocking and isinstance(source, AbstractContextManager):
+        return stack.enter_context(source)
+    if not blocking and isinstance(source, AbstractAsyncContextManager):
+        return await stack.enter_async_context(source)
+    return source
+
+
+def _is_one_response(stream: object) -> bool:
+    """Whether this is a whole response. The SDKs' models are iterable too, by field."""
+    return isinstance(stream, Mapping) or hasattr(type(stream), "model_dump")
+
+
+async def _flatten(stream: object, *, blocking: bool) -> AsyncIterator[object]:
+    """Yield the chunks; a chunk may be the stream of one model turn, as a tool runner gives them."""
+    if blocking and isinstance(stream, Iterable):
+        for chunk in stream:
+            for inner in chunk if isinstance(chunk, Iterator) else (chunk,):
+                yield inner
+    elif isinstance(stream, AsyncIterable):
+        async for chunk in stream:
+            if isinstance(chunk, AsyncIterator):
+                async for inner in chunk:
+                    yield inner
+            else:
+                yield chunk
+
+
+async def _close_stream(stream: object, *, blocking: bool) -> None:
+    # An error of close() does not matter: the reply is complete, or another error is being raised.
+    with ErrorCatcher():
+        _close(stream) if blocking else await _aclose(stream)

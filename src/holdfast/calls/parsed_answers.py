@@ -17,8 +17,9 @@ from holdfast.core.errors import OutputError
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.output import Invalid, ParseResult, Valid
 from holdfast.core.output_parser import parse_output
+from holdfast.core.problem_wording import word_msgspec_error
 from holdfast.core.problems import Problem
-from holdfast.core.schema_checks.step_budget import StepBudget
+from holdfast.core.schema_checks.schema_limits import StepBudget
 
 RawText: TypeAlias = Literal["accept", "prose", "refuse"]
 """How text that is not a JSON object is treated: as an answer, as an answer unless it looks like
@@ -52,13 +53,14 @@ class ParsedAnswer(Struct, frozen=True):
     """The parsed answer of a reply.
 
     Args:
-        content: the text for the user.
+        content: the text for the user; for a type of yours, the value.
         routine_number: the next routine, if the answer names one.
-        parsed_by: how the answer was parsed: "strict", "embedded" or "raw_text".
+        parsed_by: how the answer was parsed: "strict", "embedded" or "raw_text"; for a type of yours, also
+            "repaired" or "raw".
         note: why earlier steps failed; "" if the first step succeeded.
     """
 
-    content: str
+    content: object
     routine_number: int | None
     parsed_by: str
     note: str = ""
@@ -71,7 +73,7 @@ class AnswerType:
         routines: whether an answer may name a routine.
 
     >>> AnswerType(routines=True).check('{"agent_final_response": "", "routine_number": 1}', StepBudget(1))
-    Invalid(problems=(Problem(path='', expected='Expected `str` of length >= 1 - at `$.agent_final_response`', got=''),))
+    Invalid(problems=(Problem(path='agent_final_response', expected='must have at least 1 character', got='""', note=''),))
     """
 
     def __init__(self, *, routines: bool) -> None:
@@ -88,14 +90,17 @@ class AnswerType:
         _, parts = msgspec.json.schema_components((response_type,))
         return OutputSchema(name, parts[response_type.__name__])
 
-    def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # noqa: ARG002  # REASON: our own types
+    def check(self, json_text: str, steps: StepBudget, now: float | None = None) -> ParseResult:  # noqa: ARG002  # REASON: our own types
         """Validate one JSON text."""
         try:
             return Valid(msgspec.json.decode(json_text, type=self._kind))
         except RecursionError:
             return Invalid((Problem("", "nested too deeply"),))
+        except msgspec.ValidationError as error:
+            written: object = msgspec.json.decode(json_text)
+            return Invalid((word_msgspec_error(str(error), written),))
         except ValueError as error:
-            # msgspec's errors are ValueErrors, and text that is not UTF-8 raises one too.
+            # The text is not JSON, or is not UTF-8.
             return Invalid((Problem("", str(error)),))
 
 

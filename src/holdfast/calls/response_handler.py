@@ -9,7 +9,7 @@ cut, blocked or refused text as an answer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -17,6 +17,8 @@ from holdfast.calls.call_result import CallResult, ResultKind, kind_of_failure
 from holdfast.calls.call_wording import (
     ANALYSIS_COMPLETE,
     TASK_COMPLETED,
+    StatusCallback,
+    StatusLine,
     executed_text,
     failure_text,
 )
@@ -24,14 +26,12 @@ from holdfast.calls.caught_error import ErrorCatcher
 from holdfast.calls.foreign_fields import redact_exception
 from holdfast.calls.http_responses import read_http_response
 from holdfast.calls.object_fold import ObjectFold
-from holdfast.calls.run_results import unwrap_run_result
+from holdfast.calls.opened_streams import open_stream, run_now
+from holdfast.calls.response_reader import DEFAULT_READER, ResponseReader, unwrap_run_result
 from holdfast.calls.sdk_errors import classify
-from holdfast.calls.sdk_streams import aopen_stream, open_stream
-from holdfast.calls.status_line import StatusCallback, StatusLine
 from holdfast.calls.tool_activity import ToolActivity
 from holdfast.codecs.assemble import AssembledReply
-from holdfast.codecs.wire import Quirks
-from holdfast.core.argument_checks import check_arguments
+from holdfast.core.argument_checks import check_arguments, check_not_async
 from holdfast.core.deltas import Delta, ReasoningDelta, ReplyFinished, TextDelta
 from holdfast.core.errors import (
     ConfigurationError,
@@ -72,8 +72,7 @@ class ResponseHandler:
 
     Args:
         status_callback: called with each status line; its exceptions are logged.
-        quirks: how this provider's form of its wire differs from the vendor's.
-        tools: the names of the tools that you offered; a call of any other tool is then an error.
+        reader: how the response is read: shapes of yours, the profile of the endpoint, the tools that you offered.
 
     Attributes:
         text_buffer: the pieces of text of the last model turn, in order.
@@ -96,21 +95,25 @@ class ResponseHandler:
         self,
         status_callback: StatusCallback | None = None,
         *,
-        quirks: Quirks | None = None,
-        tools: Collection[str] | None = None,
+        reader: ResponseReader = DEFAULT_READER,
     ) -> None:
         self.text_buffer: list[str] = []
         self.tool_activity = False
         self.last_tool_name: str | None = None
         self.chunk_count = 0
+        check_not_async("status_callback", status_callback)
         self.status = StatusLine(status_callback)
-        self._quirks = quirks
-        self._offered = tools
-        self._fold = ObjectFold(quirks)
+        self._reader = reader
+        self._fold = ObjectFold(reader)
         self._tools = ToolActivity()
         self._has_begun = False
         self._is_whole = False
         self._assembled: AssembledReply | None = None
+        self._delta_reader: Callable[[list[Delta]], object] | None = None
+
+    def pass_deltas(self, delta_reader: Callable[[list[Delta]], object]) -> None:
+        """Pass the content of the response to a function too, piece by piece."""
+        self._delta_reader = delta_reader
 
     @property
     def status_callback(self) -> StatusCallback | None:
@@ -127,8 +130,7 @@ class ResponseHandler:
             EmptyResponseError: it has no candidates.
             ResponseError: its content was withheld, declined or cut.
         """
-        fold = ObjectFold(self._quirks)
-        _read_whole_response(response, fold)
+        _read_whole_response(response, ObjectFold(self._reader), self._reader)
 
     def process_response(self, response: object) -> ResponseChunk:
         """Check and read a whole response.
@@ -139,7 +141,7 @@ class ResponseHandler:
         """
         self._begin_response()
         self._is_whole = True
-        return self._take_deltas(_read_whole_response(response, self._fold))
+        return self._take_deltas(_read_whole_response(response, self._fold, self._reader))
 
     def process_chunk(self, chunk: object) -> ResponseChunk | None:
         """Read one chunk or event of a stream; return None for an empty one.
@@ -187,16 +189,15 @@ class ResponseHandler:
             ResponseError: as `get_final_response`.
             Exception: the stream raised it.
         """
-        self._begin_response()
-        with open_stream(stream) as chunks:
-            for chunk in chunks:
-                self.process_chunk(chunk)
-        return self.get_final_response()
+        return run_now(self._handle(stream, blocking=True))
 
     async def ahandle(self, stream: object) -> str:
         """Like `handle`, for the stream of an asynchronous client, which may be awaitable."""
+        return await self._handle(stream, blocking=False)
+
+    async def _handle(self, stream: object, *, blocking: bool) -> str:
         self._begin_response()
-        async with aopen_stream(stream) as chunks:
+        async with open_stream(stream, blocking=blocking) as chunks:
             async for chunk in chunks:
                 self.process_chunk(chunk)
         return self.get_final_response()
@@ -207,8 +208,8 @@ class ResponseHandler:
         Raises:
             EmptyResponseError: there is neither text nor a tool call.
             ToolFailedError: there is no text, and the last tool's result is an error.
-            ToolNotFoundError: the reply calls a tool that is not one of `tools`.
-            ResponseError: the reply is blocked, refused, cut or invalid; `.partial` holds what came.
+            ToolNotFoundError: the reply calls a tool that is not one of the reader's `tools`.
+            ResponseError: the reply is blocked, refused, cut or invalid; `.partial` holds the part that arrived.
         """
         error = self._judge_reply().error
         if error is not None and not self._means_no_text(error):
@@ -272,6 +273,8 @@ class ResponseHandler:
             self.text_buffer.clear()
 
     def _take_deltas(self, deltas: list[Delta]) -> ResponseChunk:
+        if self._delta_reader is not None:
+            self._delta_reader(deltas)
         chunk = ResponseChunk("", has_tool_call=False)
         for delta in deltas:
             if type(delta) is TextDelta:
@@ -286,20 +289,21 @@ class ResponseHandler:
                     before = chunk.metadata.get("reasoning", "")
                     chunk.metadata["reasoning"] = f"{before}{delta.text}"
             elif (name := self._tools.read_delta(delta)) is not None:
-                self._note_tool(name, chunk)
+                self._record_tool(name, chunk)
         return chunk
 
-    def _note_tool(self, name: str, chunk: ResponseChunk) -> None:
+    def _record_tool(self, name: str, chunk: ResponseChunk) -> None:
         chunk.has_tool_call = self.tool_activity = True
         chunk.tool_name = self.last_tool_name = name
         self.status.show_tool(name)
 
     def _check_calls(self) -> None:
-        if self._offered is None:
+        tools = self._reader.tools
+        if tools is None:
             return
         for call in self._judge_reply().reply.calls:
-            if call.name not in self._offered:
-                names = ", ".join(self._offered) or "none"
+            if call.name not in tools:
+                names = ", ".join(tools) or "none"
                 problem = f"there is no such function. The functions are: {names}."
                 raise ToolNotFoundError(call.name or "unknown", problem)
 
@@ -337,6 +341,24 @@ class ResponseHandler:
         return type(empty_error)(reason, info=empty_error.info, partial=empty_error.partial)
 
 
+def find_passing_failure(reply: object, reader: ResponseReader) -> Exception | None:
+    """Return the error of a whole reply if another attempt may have an answer, otherwise None.
+
+    >>> find_passing_failure({"choices": []}, DEFAULT_READER)
+    NoCandidatesError('Empty response: no candidates in response')
+    >>> cut = {"choices": [{"message": {"content": "Hal"}, "finish_reason": "length"}]}
+    >>> find_passing_failure(cut, DEFAULT_READER) is None
+    True
+    """
+    handler = ResponseHandler(reader=reader)
+    with ErrorCatcher() as caught:
+        handler.process_response(reply)
+    result = handler.result(caught.error)
+    if result.category is None or result.kind is ResultKind.TOOL_FAILED:
+        return None
+    return result.error if result.category.is_retryable else None
+
+
 def _partial_text(error: Exception) -> str:
     """Return the text that an error of another call holds."""
     partial = getattr(error, "partial", None)
@@ -351,9 +373,9 @@ def _used_error() -> ConfigurationError:
     )
 
 
-def _read_whole_response(response: object, fold: ObjectFold) -> list[Delta]:
+def _read_whole_response(response: object, fold: ObjectFold, reader: ResponseReader) -> list[Delta]:
     """Return the deltas of a whole response, or raise if it cannot be used."""
-    response = read_http_response(unwrap_run_result(response))
+    response = read_http_response(unwrap_run_result(response, reader))
     if not response:
         raise UnexpectedTypeError("response object", "None")
     deltas = fold.read_whole(response)

@@ -1,8 +1,9 @@
 """Classifies exceptions of foreign clients: the vendors' SDKs, HTTP clients, the operating system.
 
 If the exception holds a response, the error table of its wire decides; otherwise the name of its
-class. Values are read from the exception's `__dict__`: this module never imports an SDK, never runs
-a property or `__str__` of a foreign exception, and never reads from a connection.
+class, looked up from the class upward, so that the most specific one decides. Values are read from the
+exception's `__dict__`: this module never imports an SDK, never runs a property or `__str__` of a foreign
+exception, and never reads from a connection.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +23,6 @@ from holdfast.calls.foreign_fields import (
     url_text,
     walk_causes,
 )
-from holdfast.calls.sdk_error_names import BY_NAME, DECISIVE, NOT_SENT, ExceptionRow
 from holdfast.codecs.anthropic.errors import classify as anthropic
 from holdfast.codecs.classify import LONGEST_PRIVATE, describe_error, redact_and_shorten
 from holdfast.codecs.gemini.errors import classify as gemini
@@ -30,8 +31,7 @@ from holdfast.codecs.openai_responses.errors import classify as openai_responses
 from holdfast.codecs.wire import Failure
 from holdfast.core.argument_checks import check_value
 from holdfast.core.detached_errors import clean_info
-from holdfast.core.error_arguments import read_error_info
-from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, read_error_info
 from holdfast.models.presets import PRESETS
 
 _WIRES: Mapping[str, Callable[[Failure], ErrorInfo]] = {
@@ -53,7 +53,7 @@ _SDKS = {
     "botocore": ("bedrock", "openai_chat"),
     "litellm": ("", "openai_chat"),
 }
-"""Provider and wire by the package of the exception's class, used if the URL does not tell them."""
+"""Provider and wire by the package of the exception's class, used if the URL does not show them."""
 
 _HOST = re.compile(r"https?://(?:[^/@]{0,200}@)?([\w.-]{1,253})")
 _STATUS_IN_TEXT = re.compile(
@@ -173,7 +173,7 @@ def _find_response(error: BaseException) -> tuple[int | None, bytes, dict[str, s
     )
     if status is None and not streamed:
         return None
-    headers = normalise_headers(read_field(response, "headers")) or normalise_headers(
+    headers = normalise_headers(first_field(response, "headers", "_headers")) or normalise_headers(
         first_field(error, "headers", "hdrs")
     )
     return status, body, headers
@@ -297,3 +297,96 @@ def _exception_message(error: BaseException) -> str:
         getattr(error, "strerror", None) if isinstance(error, OSError) else "",
     ]
     return next((text for text in texts if isinstance(text, str) and text), "")[:_LONGEST_TEXT]
+
+
+class ExceptionRow(NamedTuple):
+    """One row: the category, and whether the request may have taken effect."""
+
+    category: ErrorCategory
+    landed: Landed = Landed.UNKNOWN
+    name: str = ""
+
+
+# Nothing was sent: there was no connection, or the request was invalid.
+_UNREACHED = (
+    "NewConnectionError NameResolutionError ProxyError ConnectError ClientConnectorError "
+    "ClientConnectorDNSError ClientProxyConnectionError gaierror herror "
+    "ConnectionRefusedError EndpointConnectionError ProxyConnectionError"
+)
+_UNREACHED_IN_TIME = "ConnectTimeout PoolTimeout ConnectTimeoutError ConnectionTimeoutError"
+_UNSENDABLE = (
+    "InvalidURL UnsupportedProtocol LocalProtocolError MissingSchema InvalidSchema InvalidProxyURL "
+    "InvalidHeader URLRequired InvalidUrlClientError NonHttpUrlClientError SSLCertVerificationError "
+    "ClientConnectorCertificateError"
+)
+_CUT = (
+    "APIConnectionError ConnectionError OSError ReadError WriteError CloseError NetworkError "
+    "RemoteProtocolError TransportError RequestError RequestException ChunkedEncodingError "
+    "ClientConnectionError ClientOSError ClientPayloadError ServerDisconnectedError "
+    "ClientConnectionResetError ServerConnectionError ClientError IncompleteRead IncompleteReadError RemoteDisconnected "
+    "ProtocolError HTTPClientError URLError SSLError RetryableError ConnectionClosedError "
+    "WebSocketConnectionClosedError"
+)
+_TIMED_OUT = (
+    "APITimeoutError TimeoutError Timeout TimeoutException ReadTimeout WriteTimeout "
+    "ReadTimeoutError ServerTimeoutError SocketTimeoutError"
+)
+_WRONG_FILE = (
+    "FileNotFoundError FileExistsError IsADirectoryError NotADirectoryError PermissionError"
+)
+_NO_KEY = (
+    "AuthenticationError PermissionDeniedError CredentialsError NoCredentialsError "
+    "DefaultCredentialsError RefreshError"
+)
+_FAULT_OF_THE_CODE = (
+    "AssertionError AttributeError ImportError LookupError NameError NotImplementedError "
+    "RecursionError SyntaxError TypeError ZeroDivisionError MemoryError"
+)
+
+_ROWS: tuple[tuple[ErrorCategory, Landed, str], ...] = (
+    (ErrorCategory.TRANSIENT, Landed.NO, _UNREACHED),
+    (ErrorCategory.TIMEOUT, Landed.NO, _UNREACHED_IN_TIME),
+    (ErrorCategory.CLIENT_ERROR, Landed.NO, _UNSENDABLE),
+    (ErrorCategory.TRANSIENT, Landed.UNKNOWN, _CUT),
+    (ErrorCategory.TIMEOUT, Landed.UNKNOWN, _TIMED_OUT),
+    # The base classes of an SDK's own errors: it was called with wrong arguments.
+    (ErrorCategory.CLIENT_ERROR, Landed.NO, "OpenAIError AnthropicError"),
+    (ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN, _WRONG_FILE),
+    (ErrorCategory.CLIENT_ERROR, Landed.NO, "BadRequestError InvalidRequestError"),
+    (ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN, "TooManyRedirects"),
+    (ErrorCategory.AUTH_ERROR, Landed.NO, _NO_KEY),
+    (ErrorCategory.RATE_LIMIT_RETRYABLE, Landed.NO, "RateLimitError ThrottlingException"),
+    (ErrorCategory.TRANSIENT, Landed.NO, "OverloadedError ServiceUnavailableError"),
+    (ErrorCategory.SERVER_ERROR, Landed.UNKNOWN, "InternalServerError"),
+    (ErrorCategory.CONTEXT_WINDOW, Landed.NO, "ContextWindowExceededError"),
+    (
+        ErrorCategory.INVALID_RESPONSE,
+        Landed.UNKNOWN,
+        "JSONDecodeError APIResponseValidationError DecodingError ContentDecodingError",
+    ),
+    (ErrorCategory.TRUNCATED, Landed.UNKNOWN, "LengthFinishReasonError"),
+    (ErrorCategory.CONTENT_FILTERED, Landed.UNKNOWN, "ContentFilterFinishReasonError"),
+    (ErrorCategory.PROGRAMMING, Landed.UNKNOWN, _FAULT_OF_THE_CODE),
+    (ErrorCategory.CANCELLED, Landed.UNKNOWN, "CancelledError KeyboardInterrupt SystemExit"),
+)
+
+BY_NAME: dict[str, ExceptionRow] = {
+    name: ExceptionRow(category, landed, name)
+    for category, landed, names in _ROWS
+    for name in names.split()
+}
+"""The rows by class name."""
+
+DECISIVE = frozenset(
+    {
+        "APIResponseValidationError",
+        "CancelledError",
+        "ContentFilterFinishReasonError",
+        "JSONDecodeError",
+        "LengthFinishReasonError",
+    }
+)
+"""These may hold a response with status 200, so their name decides."""
+
+NOT_SENT = frozenset(f"{_UNREACHED} {_UNREACHED_IN_TIME} {_UNSENDABLE}".split())
+"""These prove that nothing was sent, even as the cause of another exception."""

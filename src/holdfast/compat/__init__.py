@@ -15,19 +15,23 @@ if TYPE_CHECKING:
         ReRegistrationAgentResponse as ReRegistrationAgentResponse,
     )
     from holdfast.compat.ai_call import CallOptions as CallOptions
+    from holdfast.compat.ai_call import RetryConfig as RetryConfig
     from holdfast.compat.ai_call import (
         async_retry_ai_call_with_parsing as async_retry_ai_call_with_parsing,
     )
     from holdfast.compat.ai_call import (
         async_retry_rereg_ai_call_with_parsing as async_retry_rereg_ai_call_with_parsing,
     )
+    from holdfast.compat.ai_call import get_retry_config as get_retry_config
     from holdfast.compat.ai_call import retry_ai_call_with_parsing as retry_ai_call_with_parsing
     from holdfast.compat.ai_call import (
         retry_rereg_ai_call_with_parsing as retry_rereg_ai_call_with_parsing,
     )
-    from holdfast.compat.call_config import RetryConfig as RetryConfig
-    from holdfast.compat.call_config import get_retry_config as get_retry_config
+    from holdfast.compat.error_handling_config import SEED_002_CACHE as SEED_002_CACHE
+    from holdfast.compat.error_handling_config import SEED_003_BREAKER as SEED_003_BREAKER
+    from holdfast.compat.error_handling_config import SEED_003_CACHE as SEED_003_CACHE
     from holdfast.compat.error_handling_config import ErrorHandling as ErrorHandling
+    from holdfast.compat.error_handling_config import cache_key as cache_key
     from holdfast.compat.function_retry_executor import (
         FunctionInvocationError as FunctionInvocationError,
     )
@@ -35,10 +39,6 @@ if TYPE_CHECKING:
         FunctionRetryExecutor as FunctionRetryExecutor,
     )
     from holdfast.compat.function_retry_executor import FunctionTimeoutError as FunctionTimeoutError
-    from holdfast.compat.seed_strategies import SEED_002_CACHE as SEED_002_CACHE
-    from holdfast.compat.seed_strategies import SEED_003_BREAKER as SEED_003_BREAKER
-    from holdfast.compat.seed_strategies import SEED_003_CACHE as SEED_003_CACHE
-    from holdfast.compat.seed_strategies import cache_key as cache_key
 
 _HOME: dict[str, str] = {
     "AgentBuilder": "holdfast.compat.agent_builder",
@@ -49,14 +49,14 @@ _HOME: dict[str, str] = {
     "FunctionRetryExecutor": "holdfast.compat.function_retry_executor",
     "FunctionTimeoutError": "holdfast.compat.function_retry_executor",
     "ReRegistrationAgentResponse": "holdfast.compat.agent_responses",
-    "RetryConfig": "holdfast.compat.call_config",
-    "SEED_002_CACHE": "holdfast.compat.seed_strategies",
-    "SEED_003_BREAKER": "holdfast.compat.seed_strategies",
-    "SEED_003_CACHE": "holdfast.compat.seed_strategies",
+    "RetryConfig": "holdfast.compat.ai_call",
+    "SEED_002_CACHE": "holdfast.compat.error_handling_config",
+    "SEED_003_BREAKER": "holdfast.compat.error_handling_config",
+    "SEED_003_CACHE": "holdfast.compat.error_handling_config",
     "async_retry_ai_call_with_parsing": "holdfast.compat.ai_call",
     "async_retry_rereg_ai_call_with_parsing": "holdfast.compat.ai_call",
-    "cache_key": "holdfast.compat.seed_strategies",
-    "get_retry_config": "holdfast.compat.call_config",
+    "cache_key": "holdfast.compat.error_handling_config",
+    "get_retry_config": "holdfast.compat.ai_call",
     "retry_ai_call_with_parsing": "holdfast.compat.ai_call",
     "retry_rereg_ai_call_with_parsing": "holdfast.compat.ai_call",
 }

@@ -2,7 +2,7 @@
 
 The methods have the seed's names; `with_keywords` sets any other keyword of `Agent`. Each method
 returns a new builder, so that several agents can be made from one. The builder must never have a
-behaviour of its own: what it makes can be written with keywords.
+behaviour of its own: its agents can be written with keywords.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from holdfast.core.messages import Message
 from holdfast.core.questions import Timeout
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
-from holdfast.middleware.error_formatting import ErrorFormatting
-from holdfast.middleware.error_handling import error_handling_middlewares
+from holdfast.middleware.error_handling import (
+    ErrorFormatting,
+    FunctionRetry,
+    FunctionTimeout,
+    error_handling_middlewares,
+)
 from holdfast.middleware.error_tracking import ErrorTracking
-from holdfast.middleware.function_retry import FunctionRetry
-from holdfast.middleware.function_timeout import FunctionTimeout
 from holdfast.middleware.guidance import Guidance
 from holdfast.middleware.history_reduction import HistoryReduction, Summarize
 from holdfast.middleware.iteration_cache import IterationCache
@@ -37,8 +39,8 @@ from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.middleware.total_error_threshold import TotalErrorThreshold
 from holdfast.models.http_model import Model
 from holdfast.models.resolve import ModelAt
+from holdfast.output.structured_output import OutputKind, StructuredOutput
 from holdfast.runtime.compile import AgentKeywords
-from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput
 from holdfast.telemetry.observers import Observer
 from holdfast.tools.tool import Tool
 
@@ -125,7 +127,7 @@ class AgentBuilder(Generic[T, D]):
         return AgentBuilder(**keywords)
 
     def with_error_handling_config(self, handling: ErrorHandling) -> AgentBuilder[T, D]:
-        """Set retries, tool timeouts, and what the model reads of errors."""
+        """Set retries, tool timeouts, and the texts of errors for the model."""
         check_value("handling", handling, ErrorHandling)
         return self.with_keywords(**handling.agent_keywords())
 

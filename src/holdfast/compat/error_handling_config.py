@@ -1,13 +1,15 @@
-"""`ErrorHandlingConfig` of seed 000 as one record, which yields keywords of `Agent`.
+"""The settings of the seeds as options: `ErrorHandlingConfig` of seed 000, breakers, caches and a cache key.
 
-The seed keeps the settings of retries, of tool timeouts and of error texts together. `Agent` has
+Seed 000 keeps the settings of retries, of tool timeouts and of error texts together. `Agent` has
 three keywords for them: `retry`, `tool_timeout` and `detailed_errors`. This module must never add a
 setting that `Agent` does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import md5
 from typing import TypedDict
 
 from msgspec import Struct
@@ -15,6 +17,8 @@ from msgspec import Struct
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from holdfast.core.errors import ErrorCategory
+from holdfast.resilience.breaker.options import BreakerOptions
+from holdfast.resilience.cache.options import CacheOptions
 from holdfast.resilience.retry.options import (
     CustomRetry,
     ProviderHandler,
@@ -97,3 +101,26 @@ class ErrorHandling(Struct, frozen=True, kw_only=True):
             "tool_timeout": self.function_timeout,
             "detailed_errors": self.include_detailed_errors_in_chat,
         }
+
+
+SEED_003_BREAKER = BreakerOptions(mode="consecutive", failures=5, open_seconds=60.0)
+"""The breaker of seed 003: 5 failures in a row, 60 seconds; here it also counts and probes."""
+
+SEED_002_CACHE = CacheOptions(ttl=600.0)
+"""The cache of seed 002: ten minutes; here by a strong hash."""
+
+SEED_003_CACHE = CacheOptions(entries=100, ttl=None)
+"""The cache of seed 003: 100 answers, which never expire."""
+
+
+def cache_key(messages: Sequence[object], agent_config: object) -> str:
+    """The key function of seed 003, unchanged, for those who must read its keys.
+
+    It joins two texts without a separator and hashes them with MD5, so two requests can be made to
+    share a key: do not use it for a new cache.
+
+    >>> cache_key([{"role": "user"}], {"model": "m"})
+    'e6b8ae65d5aee1ea8475ef7f3def863d'
+    """
+    content = json.dumps(messages, sort_keys=True) + json.dumps(agent_config, sort_keys=True)
+    return md5(content.encode(), usedforsecurity=False).hexdigest()

@@ -41,7 +41,7 @@ class FunctionTimeoutError(HoldfastError, TimeoutError):
 
 
 class FunctionInvocationError(HoldfastError):
-    """The function failed for good; `__cause__` is what it raised, `attempts` how often it ran."""
+    """The function failed for good; `__cause__` is its exception, `attempts` how often it ran."""
 
     def __init__(self, message: str, *, info: ErrorInfo, attempts: int) -> None:
         super().__init__(message, info=info)
@@ -61,10 +61,10 @@ class FunctionRetryExecutor:
 
     Args:
         handling: the settings; `function_timeout` is for each attempt.
-        classify: what an exception means.
+        classify: returns the category of an exception.
         env: time, chance and notices; the real ones when absent.
 
-    While it runs, `current_tool_call()` tells the function its name and its attempt.
+    While it runs, `current_tool_call()` returns its name and its attempt.
 
     >>> executor = FunctionRetryExecutor(ErrorHandling(max_retries=0))
     >>> asyncio.run(executor.execute_with_retry(pow, {"base": 2, "exp": 10}, "power"))

@@ -1,6 +1,6 @@
 """Strategies around one operation: retry, breaker, limiter, cache, timeout, fallback, hedge, budget.
 
-Each strategy has a folder with the same files: `options` (what a user sets), `decision` (pure
+Each strategy has a folder with the same files: `options` (the settings of a user), `decision` (pure
 functions on explicit state; time and randomness are arguments) and `strategy` (the wrapper that
 waits and calls). A file is absent where there is nothing to put into it. A strategy must never
 read the real clock, draw a random number, or know a provider or a tool.
@@ -12,7 +12,7 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.core.reply_limits import ReplyLimits as ReplyLimits
+    from holdfast.core.limits import ReplyLimits as ReplyLimits
     from holdfast.resilience.breaker.decision import RejectedCall as RejectedCall
     from holdfast.resilience.breaker.decision import Ticket as Ticket
     from holdfast.resilience.breaker.options import BreakerOptions as BreakerOptions
@@ -109,7 +109,7 @@ _HOME: dict[str, str] = {
     "RateLimiter": "holdfast.resilience.limiter.strategy",
     "RefreshCredentials": "holdfast.resilience.retry.options",
     "RejectedCall": "holdfast.resilience.breaker.decision",
-    "ReplyLimits": "holdfast.core.reply_limits",
+    "ReplyLimits": "holdfast.core.limits",
     "Reservation": "holdfast.resilience.limiter.decision",
     "Resilience": "holdfast.resilience.defaults",
     "Retry": "holdfast.resilience.retry.strategy",

@@ -9,7 +9,7 @@ pipeline and costs nothing.
 | retry budget | a tenth of the calls, 10 in reserve | a lone agent never notices it; a fleet in an outage does not send four times its load |
 | breaker | half of at least 10 calls in 30 s; open for 10 s | ten calls are evidence, one unlucky call is not; an outage costs each run one short wait and not four attempts |
 | waiting for an open breaker | up to 60 s, and not at all with a fallback | a run that waits a minute is worth more than one that fails; a call of your own fails at once unless you say otherwise |
-| limiter | 1000 at once, adaptive | no limit to speak of until the provider refuses; then half of what runs |
+| limiter | 1000 at once, adaptive | no limit to speak of until the provider refuses; then half of the running calls |
 | attempt timeout | none | the transport has five limits that know a slow answer from a dead one; a tool says its own |
 | deadline | none | the limits of the turn have one |
 | fallback | none | another model is another answer: only when named |
@@ -31,9 +31,9 @@ from msgspec import Struct
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import PositiveFloat
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.limits import ReplyLimits
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest
-from holdfast.core.reply_limits import ReplyLimits
 from holdfast.resilience.breaker.options import BreakerOptions
 from holdfast.resilience.breaker.strategy import BreakerStrategy
 from holdfast.resilience.budget.options import BudgetOptions
@@ -107,7 +107,7 @@ def target_pipeline(
 
     Args:
         endpoint: names provider and model; errors show it.
-        account: tells addresses and keys of one endpoint apart; `account_scope` makes one.
+        account: separates addresses and keys of one endpoint; `account_scope` makes one.
         retry_options: the settings of retry.
         resilience: the other settings.
         last: False when there is another model to fall back to; then a call does not wait for an
@@ -166,7 +166,7 @@ class Candidate(Struct, frozen=True):
         model: its name on its wire, put into the request.
         endpoint: names provider and model; errors show it.
         operation: asks it once.
-        account: tells addresses and keys of one endpoint apart; `account_scope` makes one.
+        account: separates addresses and keys of one endpoint; `account_scope` makes one.
     """
 
     name: str

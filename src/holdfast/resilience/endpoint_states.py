@@ -1,8 +1,8 @@
-"""What all runs of a process share about one endpoint: breaker, limiter, retry budget, latencies.
+"""The state of endpoints that all runs of a process share: breaker, limiter, retry budget, latencies.
 
 An endpoint is named by provider and model, and errors show that name; the account, which they must not
-show, tells addresses and keys apart, since each has its own health and limits. Agents that talk to the same endpoint
-with the same account and settings share its state, so that what one run learns spares the others.
+show, separates addresses and keys, since each has its own health and limits. Agents that talk to the same endpoint
+with the same account and settings share its state, so that the experience of one run helps the others.
 A state holds times, so agents with different clocks share none. The number of endpoints that are
 remembered is bounded. Nothing of a run may be kept here.
 """
@@ -36,7 +36,7 @@ _FIELDS = {CircuitBreaker: "breaker", RateLimiter: "limiter", RetryBudget: "budg
 
 
 class EndpointState(Struct, frozen=True):
-    """What a process knows of one endpoint with one account.
+    """The state of one endpoint with one account, as a process knows it.
 
     Args:
         endpoint: its name: provider and model.
@@ -54,12 +54,12 @@ class EndpointState(Struct, frozen=True):
 class LimiterObserver(Protocol):
     """Shares limiters with other processes; called from any thread. It must not ask for a limiter."""
 
-    def note_limiter(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
+    def record_limiter(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
         """Learn of a new limiter, before its first call."""
         ...
 
-    def note_pause(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
-        """Learn that a provider has told this process to pause."""
+    def record_pause(self, endpoint: str, account: str, limiter: RateLimiter) -> None:
+        """Learn that a provider has asked this process to pause."""
         ...
 
 
@@ -80,7 +80,7 @@ class EndpointStates:
 
     def __init__(self, max_states: int = 4096) -> None:
         self.observers: set[LimiterObserver] = set()
-        """Are told of the limiters by the system's clock."""
+        """Learn of the limiters by the system's clock."""
         self._max_states = max_states
         self._lock = Lock()
         self._states: OrderedDict[Hashable, object] = OrderedDict()
@@ -118,13 +118,13 @@ class EndpointStates:
     def _make_limiter(self, endpoint: str, options: LimiterOptions, account: str) -> RateLimiter:
         limiter = RateLimiter(endpoint, options)
 
-        def note_pause() -> None:
+        def record_pause() -> None:
             for observer in tuple(self.observers):
-                observer.note_pause(endpoint, account, limiter)
+                observer.record_pause(endpoint, account, limiter)
 
-        limiter.note_pause = note_pause
+        limiter.record_pause = record_pause
         for observer in tuple(self.observers):
-            observer.note_limiter(endpoint, account, limiter)
+            observer.record_limiter(endpoint, account, limiter)
         return limiter
 
     def find_limiters(self) -> Sequence[tuple[str, str, RateLimiter]]:
@@ -154,7 +154,7 @@ class EndpointStates:
         return tuple(state for state in self._all_states() if isinstance(state, RateLimiter))
 
     def all_endpoints(self) -> tuple[EndpointState, ...]:
-        """Every remembered endpoint by the system's clock, by name; accounts are told apart, not named."""
+        """Every remembered endpoint by the system's clock, by name; accounts are separate entries without a name."""
         with self._lock:
             states = list(self._states.items())
         found: dict[tuple[str, str], dict[str, object]] = {}

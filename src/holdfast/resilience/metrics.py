@@ -92,7 +92,7 @@ class SessionRetries(Struct, frozen=True):
 
 
 class _Series:
-    """What is counted for one kind of call."""
+    """The counts of one kind of call."""
 
     __slots__ = ("buckets", "errors", "newest", "retries", "seconds", "successes", "total")
 
@@ -111,7 +111,7 @@ class CallMetrics:
 
     Args:
         on_call: called after each call with the metrics of its kind, for example to raise an alert
-            when `success_rate` falls. It must be quick. What it raises is logged.
+            when `success_rate` falls. It must be quick. An exception that it raises is logged.
 
     >>> metrics = CallMetrics()
     >>> metrics.record_call(success=True, attempts=2, response_time=0.0, call_type="payment")
@@ -144,7 +144,7 @@ class CallMetrics:
             success: whether it gave a value.
             attempts: how often it was tried.
             error_type: the category of a failure.
-            response_time: seconds; what is not a number of seconds does not count.
+            response_time: seconds; any other value does not count.
             call_type: the kind of call; beyond 64 kinds, the rest are counted as "other".
             session: the session of the call. The newest 1,000 sessions are counted.
         """

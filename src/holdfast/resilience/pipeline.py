@@ -22,8 +22,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
-from holdfast.core.error_arguments import read_error_info
-from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError
+from holdfast.core.errors import ConfigurationError, ErrorInfo, HoldfastError, read_error_info
 from holdfast.core.events import FailedTarget
 from holdfast.core.messages import Reply
 from holdfast.core.notices import Notice, RetryScheduled
@@ -51,10 +50,10 @@ class Done(Struct, Generic[T], frozen=True):
     """The operation returned a value.
 
     Args:
-        value: what it gave.
+        value: the return value.
         attempts: the number of attempts that this took.
         tried: the targets that failed before.
-        carry: what the failed attempts before left, as the operation noted it.
+        carry: the values that the failed attempts before left, as the operation recorded them.
         resumes_at: on the monotonic clock, when the other side takes the next call, if it said that
             it takes none before.
     """
@@ -67,11 +66,11 @@ class Done(Struct, Generic[T], frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The operation failed, with an exception and what is known about it.
+    """The operation failed, with an exception and its info.
 
     Args:
         error: the exception.
-        info: what is known about it; may say more than the exception does.
+        info: the facts that are known about it; they may be more than the exception says.
         attempts: the number of attempts that were made.
         may_repeat: False when the operation may have taken effect and must not be done twice.
         sent: False when the operation was not started (an open breaker, a full queue, a server that
@@ -79,7 +78,7 @@ class Failed(Struct, frozen=True):
         tried: the targets that failed before this one.
         out_of_time: True when it was given up because its time was over; a caller with more time
             may succeed.
-        carry: from the operation, what the next attempt can use; from a strategy, what was carried
+        carry: from the operation, the values that the next attempt can use; from a strategy, those that were carried
             to the attempt that failed.
     """
 
@@ -108,10 +107,10 @@ Outcome: TypeAlias = Done[T] | Failed
 
 
 class ExecutionContext(Struct, frozen=True):
-    """What the operations of one run share: the clock, randomness, and where notices go.
+    """The context that the operations of one run share: the clock, randomness, and the reader of notices.
 
     `publish` and `ready` are None when nobody listens. `ready` waits until the listener has caught
-    up, so that a slow reader slows the socket and does not fill the memory. `is_watched` tells whether
+    up, so that a slow reader slows the socket and does not fill the memory. `is_watched` says whether
     the listener reads deltas as they arrive; None if it always does. `keep_partial` is called
     with the partial reply when an attempt is cancelled, and `note_retry` with each scheduled retry.
     """
@@ -139,11 +138,11 @@ class CallContext(Struct, Generic[P], frozen=True):
 
     Args:
         key: the effect's key.
-        payload: what the innermost operation needs.
+        payload: the input of the innermost operation.
         execution: the clock, randomness and notices.
         deadline: on the monotonic clock; None when the run has no time limit.
         attempt: counted from 1 by the retry strategy, and on across the targets of a fallback.
-        carry: what earlier attempts of this call left to this one.
+        carry: the values that earlier attempts of this call left to this one.
         tool: the name of the tool that is called; empty for a model.
     """
 
@@ -163,22 +162,22 @@ class CallContext(Struct, Generic[P], frozen=True):
 
 
 class Carry(Protocol):
-    """What the attempts of one call leave to the next one, as an immutable value.
+    """The values that the attempts of one call leave to the next one, as one immutable object.
 
     The operation makes it and reads it. A strategy that makes more than one attempt passes it on,
-    and reports here what becomes of an attempt; it never looks inside.
+    and reports the end of an attempt here; it never looks inside.
     """
 
     def is_attempt_counted(self, outcome: Failed) -> bool:
-        """False when the attempt failed only because of what it was given; then it is no retry."""
+        """False when the attempt failed only because of its carry; then the next one is no retry."""
         ...
 
     def after_attempt(self, call: CallContext[P], outcome: Failed) -> Carry:
-        """What the next attempt of the same target is given."""
+        """Return the carry for the next attempt of the same target."""
         ...
 
     def after_target(self, outcome: Failed) -> Carry:
-        """What the first attempt of the next target is given."""
+        """Return the carry for the first attempt of the next target."""
         ...
 
     def give_up(self, call: CallContext[P], outcome: Failed) -> None:
@@ -191,7 +190,7 @@ class Carry(Protocol):
 
 
 Operation: TypeAlias = Callable[[CallContext[P]], Awaitable[Outcome[T]]]
-"""What strategies wrap: an asynchronous function that returns an `Outcome` and does not raise."""
+"""The function that strategies wrap: an asynchronous one that returns an `Outcome` and does not raise."""
 
 
 class Strategy(Protocol):
@@ -274,7 +273,7 @@ def _check_outcomes(name: str, operation: Operation[P, T]) -> Operation[P, T]:
         raise ConfigurationError(
             f"pipeline.{name}",
             f"gave {outcome!r:.80}, which is not an outcome",
-            fix="Return Done(value), Failed(error, info), or what the inner operation returned",
+            fix="Return Done(value), Failed(error, info), or the outcome of the inner operation",
         )
 
     return call_and_check

@@ -82,7 +82,7 @@ class RejectedCall(Struct, frozen=True):
 
 
 def assess_health(outcome: Outcome[T]) -> Health:
-    """What an outcome says about the endpoint."""
+    """The health of the endpoint that an outcome shows."""
     if not isinstance(outcome, Failed):
         return "well"
     return "unwell" if outcome.sent and outcome.info.category in _UNWELL else "ignored"
@@ -138,8 +138,8 @@ def record_result(
     Args:
         options: the settings.
         state: the state before.
-        ticket: what `admit_call` returned; a result from another epoch is not counted.
-        health: what the result says about the endpoint.
+        ticket: the return value of `admit_call`; a result from another epoch is not counted.
+        health: the health of the endpoint that the result shows.
         now: the monotonic clock, in seconds.
         retry_after: the wait that the provider asked for, in seconds.
     """

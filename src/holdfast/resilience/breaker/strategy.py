@@ -76,10 +76,10 @@ class BreakerOpenError(ProviderError):
 
 
 class BreakerSnapshot(Struct, frozen=True):
-    """What a circuit breaker shows of itself at one moment.
+    """The visible state of a circuit breaker at one moment.
 
     Args:
-        target: what it protects.
+        target: the name of the protected endpoint.
         state: "closed", "open", "half_open" or "isolated".
         successes: calls that succeeded in the window.
         failures: calls that failed in the window.
@@ -101,7 +101,7 @@ class CircuitBreaker:
     """The circuit breaker of an endpoint, shared by all runs, threads and event loops.
 
     Args:
-        target: names what it protects: provider, model and endpoint.
+        target: the name of the protected endpoint, with its provider and model.
         options: the settings.
 
     >>> breaker = CircuitBreaker("openai:gpt-5.2")

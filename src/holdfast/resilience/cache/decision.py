@@ -1,4 +1,4 @@
-"""The decisions of the cache: the key of a request, what is saved, and what is removed. Pure.
+"""The decisions of the cache: the key of a request, and the replies that are saved and removed. Pure.
 
 A key is a strong hash of everything that is sent, in a canonical form, with the scope of the
 credentials in it: a reply must never cross from one account to another. Only a complete reply is
@@ -61,7 +61,7 @@ def request_key(scope: str) -> KeyOf:
 
 
 def canonical_key(value: object) -> str | None:
-    """A strong hash of any value that has a JSON form, whatever the order of its mappings.
+    """A strong hash of any value that has a JSON form, which does not depend on the order of its mappings.
 
     >>> canonical_key({"a": 1, "b": (2,)}) == canonical_key({"b": [2], "a": 1})
     True

@@ -35,7 +35,7 @@ from holdfast.resilience.timeout.strategy import timeout_outcome
 
 
 class Stats(Struct, frozen=True):
-    """What a cache did so far; `shared` are calls that waited for the outcome of another."""
+    """The counts of a cache so far; `shared` are calls that waited for the outcome of another."""
 
     hits: int
     misses: int

@@ -1,4 +1,4 @@
-"""Decides whether another target is asked, and what it is asked. Pure."""
+"""Decides whether another target is asked, and which request it gets. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fallback is configured with: the targets, and the failures for which the next one is asked."""
+"""The options of fallback: the targets, and the failures for which the next one is asked."""
 
 from __future__ import annotations
 

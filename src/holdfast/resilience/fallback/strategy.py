@@ -1,4 +1,4 @@
-"""Fallback: when one target fails, ask the next one, and record what was tried.
+"""Fallback: when one target fails, ask the next one, and record the failed ones.
 
 Another target is asked only after a failure that it may not have: an outage, a limit, a key of that
 provider, a model that does not exist. A request that is wrong would fail everywhere, and a reply that
@@ -26,7 +26,7 @@ class Fallback(Struct, frozen=True):
 
     Args:
         primary: the name of the wrapped operation.
-        targets: what is asked when it fails.
+        targets: the targets that are asked when it fails.
         categories: the failures after which the next target is asked.
     """
 
@@ -88,7 +88,7 @@ class Fallback(Struct, frozen=True):
 
 
 def _carry_on(outcome: Failed, carry: Carry | None) -> Carry | None:
-    """What the next target is given, after a target that was given `carry` has failed."""
+    """Return the carry for the next target, after a target with `carry` has failed."""
     carry = outcome.carry or carry
     return None if carry is None else carry.after_target(outcome)
 

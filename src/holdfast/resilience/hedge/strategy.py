@@ -3,7 +3,7 @@
 It is off by default, since it costs twice; a budget keeps second attempts to a share of all calls.
 The first attempt that answers wins; the other one is cancelled and awaited, so nothing is left
 running. In a stream, an attempt answers with its first delta: from then on only its notices are
-published, so that nobody reads two replies at once. Hedge only what may be done twice.
+published, so that nobody reads two replies at once. Hedge only operations that may be done twice.
 """
 
 from __future__ import annotations

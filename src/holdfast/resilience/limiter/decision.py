@@ -57,14 +57,14 @@ def has_place(state: LimiterState, running: int) -> bool:
 
 
 class Reservation(Struct, frozen=True):
-    """What a call has reserved: the seconds to wait first, and the tokens."""
+    """The reservation of a call: the seconds to wait first, and the tokens."""
 
     wait: float
     tokens: float = 0.0
 
 
 FREE = Reservation(0.0)
-"""What a call reserves where calls and tokens per minute are not limited."""
+"""The reservation of a call where calls and tokens per minute are not limited."""
 
 
 def has_pace(options: LimiterOptions) -> bool:
@@ -120,7 +120,7 @@ def remaining_pause(
 def settle_cost(
     options: LimiterOptions, state: LimiterState, reservation: Reservation, tokens: int
 ) -> LimiterState:
-    """The state after it is known what a call cost; a call that failed cost nothing."""
+    """The state after the cost of a call is known; a call that failed cost nothing."""
     if not options.tokens_per_minute:
         return state
     mean = state.mean + (tokens - state.mean) * (_NEWEST_COUNTS if state.mean else 1.0)
@@ -206,7 +206,7 @@ def measure_pause(state: LimiterState, now: float) -> EndpointPause:
 def extend_pause(
     options: LimiterOptions, state: LimiterState, now: float, pause: EndpointPause
 ) -> LimiterState:
-    """Return the state after another process was told to pause; a pause is never shortened.
+    """Return the state after a provider asked another process to pause; a pause is never shortened.
 
     >>> options = LimiterOptions()
     >>> extend_pause(options, initial_state(options), 10.0, EndpointPause(4.0, 0.0)).paused_until

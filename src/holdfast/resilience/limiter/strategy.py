@@ -40,7 +40,7 @@ class LimiterError(ProviderError):
     """The rate limiter rejected the call; nothing was sent.
 
     Args:
-        message: what happened.
+        message: the reason.
         retry_after: seconds after which it may be tried; None when waiting does not help.
     """
 
@@ -56,7 +56,7 @@ class LimiterError(ProviderError):
 
 
 class LimiterLoad(Struct, frozen=True):
-    """What a rate limiter shows of itself at one moment."""
+    """The visible state of a rate limiter at one moment."""
 
     target: str
     running: int
@@ -73,7 +73,7 @@ class RateLimiter:
     """The rate limiter of an endpoint, shared by all runs, threads and event loops.
 
     Args:
-        target: names what it protects.
+        target: the name of the protected endpoint.
         options: the settings.
         tokens_of: how many tokens a value cost, for `tokens_per_minute`.
     """
@@ -86,8 +86,8 @@ class RateLimiter:
         "_share",
         "_state",
         "_tokens_of",
-        "note_pause",
         "options",
+        "record_pause",
         "target",
     )
 
@@ -105,7 +105,7 @@ class RateLimiter:
         self._has_pace = decision.has_pace(self.options)
         self._running = 0
         self._share = inf
-        self.note_pause: Callable[[], None] | None = None
+        self.record_pause: Callable[[], None] | None = None
         """Called without a lock when the provider has caused a pause."""
         self._queue: OrderedDict[Waiter[bool], None] = OrderedDict()
         self._lock = Lock()
@@ -125,7 +125,7 @@ class RateLimiter:
                 self._grant_places()
 
     def pause(self, seconds: float, refused: float, now: float) -> None:
-        """Pause all calls, since another process was told to.
+        """Pause all calls, since a provider asked another process to pause.
 
         Args:
             seconds: how long.
@@ -262,15 +262,15 @@ class RateLimiter:
                         options, state, clock.monotonic(), resumes_at
                     )
             elif isinstance(outcome, Failed) and outcome.info.category is _TOO_MANY:
-                now, told = clock.monotonic(), outcome.info.retry_after
-                state = decision.record_refusal(options, state, self._running, now, told)
+                now, asked = clock.monotonic(), outcome.info.retry_after
+                state = decision.record_refusal(options, state, self._running, now, asked)
             is_paused = state.paused_until > self._state.paused_until
             self._state = state
             self._running -= 1
             if self._queue:
                 self._grant_places()
-        if is_paused and self.note_pause is not None:
-            self.note_pause()
+        if is_paused and self.record_pause is not None:
+            self.record_pause()
 
     def _grant_places(self) -> None:
         """Give free places to the first calls in the queue. The caller holds the lock."""

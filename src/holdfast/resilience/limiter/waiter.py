@@ -39,7 +39,7 @@ class Waiter(Generic[V]):
         """The value, or None when so many seconds passed without one.
 
         Args:
-            clock: what measures the seconds.
+            clock: the clock that measures the seconds.
             seconds: None waits without a limit.
         """
         if seconds is None:

@@ -1,7 +1,7 @@
 """How long to wait between attempts, as pure functions of the attempt number and a random number.
 
 Attempts are counted from 0: the wait after the first attempt is the wait of attempt 0. No function
-may return a negative, infinite or undefined number, whatever it is given.
+may return a negative, infinite or undefined number, for any argument.
 """
 
 from __future__ import annotations

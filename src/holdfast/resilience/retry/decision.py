@@ -1,6 +1,6 @@
 """Decides whether a failed attempt is repeated, and after which wait. Pure.
 
-The strategy asks the hooks of the user first. What is decided here comes after them: the category of
+The strategy asks the hooks of the user first. The decisions here come after them: the category of
 the failure, then the wait that the provider asks for (Retry-After), then backoff.
 """
 
@@ -67,7 +67,7 @@ def decide_retry(
     rng: Rng,
     previous: float = 0.0,
 ) -> Decision:
-    """What to do after attempt number `attempt` (from 0) failed with `info`.
+    """Return the decision after attempt number `attempt` (from 0) failed with `info`.
 
     Args:
         options: the settings.
@@ -93,7 +93,7 @@ def decide_retry(
 def decide_unsent(
     options: RetryOptions, info: ErrorInfo, *, waited: float, remaining: float | None
 ) -> Decision:
-    """What to do with a call that was rejected before it was sent.
+    """Return the decision for a call that was rejected before it was sent.
 
     Args:
         options: the settings.

@@ -18,7 +18,7 @@ from holdfast.resilience.retry.backoff import Backoff
 
 
 class Defer(Enum):
-    """What `custom_retry` returns when it does not decide. None means: stop."""
+    """The return value of a `custom_retry` that does not decide. None means: stop."""
 
     DEFER = "defer"
 
@@ -27,7 +27,7 @@ DEFER: Final = Defer.DEFER
 """Let the provider's answer and the backoff decide."""
 
 RetryAnswer: TypeAlias = float | Defer | None
-"""What a custom retry function returns: seconds to wait, `DEFER`, or None for no retry."""
+"""The return value of a custom retry function: seconds to wait, `DEFER`, or None for no retry."""
 CustomRetry: TypeAlias = Callable[[BaseException, int], Awaitable[RetryAnswer] | RetryAnswer]
 """The user's function: takes the exception and the attempt (from 0), returns seconds, None or DEFER."""
 
@@ -39,7 +39,7 @@ class ProviderHandler(Protocol):
     """A user's own reading of a provider's errors, in place of the error table of the wire."""
 
     def parse_error(self, error: BaseException) -> ErrorInfo | None:
-        """What the exception means; None leaves the wait to backoff with full jitter."""
+        """Return the meaning of the exception; None leaves the wait to backoff with full jitter."""
         ...
 
     def retry_delay(self, info: ErrorInfo, attempt: int, options: RetryOptions) -> float | None:
@@ -54,8 +54,8 @@ class RetryOptions(Struct, frozen=True, kw_only=True):
         max_retries: attempts after the first; 3 means up to 4 attempts.
         retry_delay: the first wait of the backoff, in seconds.
         backoff_multiplier: each wait of "exponential" is this many times the one before.
-        max_retry_delay: the longest wait of the backoff, in seconds, with its jitter; also caps what
-            `custom_retry` and `provider_handler` return. "pure" has no cap, and a wait that the
+        max_retry_delay: the longest wait of the backoff, in seconds, with its jitter; also caps the
+            waits that `custom_retry` and `provider_handler` return. "pure" has no cap, and a wait that the
             provider asks for has `max_provider_delay`.
         backoff: "exponential" (with 10 percent jitter), "full_jitter", "pure" (1, 2, 4 times
             `retry_delay`, without jitter) or "decorrelated".

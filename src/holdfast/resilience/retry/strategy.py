@@ -1,26 +1,35 @@
 """Retry: the only layer that repeats an operation.
 
-Three sources decide, in this order: the user's own function (its answer is final), what the provider
-said (error category, Retry-After), exponential backoff. A cancellation is never retried, and nothing
-below this layer may retry by itself.
+Three sources decide, in this order: the user's own function (its answer is final), the provider's
+answer (error category, Retry-After), exponential backoff. A cancellation is never retried, and what
+is below this layer and repeats by itself says how many attempts it made, and they count here.
 
 A call that a strategy inside rejected (`Failed.sent` is False, for example by an open breaker) is not
 an attempt: it waits until it may be sent, if its deadline and `max_breaker_wait` allow that.
 
-What a failed attempt leaves to the next one is carried along (`Carry`), and never read here.
+A failed attempt leaves a value to the next one (`Carry`), which is passed on and never read here.
+
+A function of the user may raise, block, or return something that cannot be used. None of that hides the failure
+that it was called for, or becomes a wait: the call ends with its own error, and a note names the mistake.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.notices import RetryScheduled
+from holdfast.core.redaction import redact
+from holdfast.core.type_checks import is_seconds
 from holdfast.resilience.budget.retry_budget import RetryBudget
 from holdfast.resilience.pipeline import (
     CallContext,
@@ -32,7 +41,7 @@ from holdfast.resilience.pipeline import (
     T,
     settings_of,
 )
-from holdfast.resilience.retry import backoff, user_hooks
+from holdfast.resilience.retry import backoff
 from holdfast.resilience.retry.decision import (
     NEVER_RETRIED,
     Decision,
@@ -44,7 +53,14 @@ from holdfast.resilience.retry.decision import (
     limit_for,
     wait_within,
 )
-from holdfast.resilience.retry.options import DEFER, CustomRetry, ProviderHandler, RetryOptions
+from holdfast.resilience.retry.options import (
+    DEFER,
+    CustomRetry,
+    Defer,
+    ProviderHandler,
+    RetryAnswer,
+    RetryOptions,
+)
 
 __all__ = [
     "CustomRetry",
@@ -160,11 +176,12 @@ async def _repeat_call(
         call = _next_call(progress, call, outcome)
         await _wait_before_retry(call, decision.delay)
         outcome = await operation(call)
-    return Done(outcome.value, progress.attempts_made + 1, outcome.tried, call.carry)
+    attempts = progress.attempts_made + outcome.attempts
+    return Done(outcome.value, attempts, outcome.tried, call.carry)
 
 
 def _next_call(progress: _Progress, call: CallContext[P], outcome: Failed) -> CallContext[P]:
-    """The call for the next attempt, with what this one leaves to it."""
+    """Return the call for the next attempt, with the carry of this one."""
     carry = None if call.carry is None else call.carry.after_attempt(call, outcome)
     return msgspec.structs.replace(
         call, attempt=progress.first_attempt + progress.attempts_made, carry=carry
@@ -189,7 +206,7 @@ async def _decide_next(progress: _Progress, call: CallContext[P], outcome: Faile
         progress.attempts_made += 1
         return StopRetrying("out_of_time" if outcome.may_repeat else "in_doubt")
     if outcome.sent:
-        progress.attempts_made += 1
+        progress.attempts_made += outcome.attempts
         progress.handler_info = None
         counts = call.carry is None or call.carry.is_attempt_counted(outcome)
         if counts:
@@ -238,18 +255,14 @@ async def _decide_after_attempt(
             return StopRetrying("exhausted")
         if remaining == 0:
             return StopRetrying("deadline", "0")
-        answer = await user_hooks.ask_custom_retry(
-            options.custom_retry, outcome.error, attempt, remaining
-        )
-        if isinstance(answer, user_hooks.NoAnswer):
+        answer = await ask_custom_retry(options.custom_retry, outcome.error, attempt, remaining)
+        if isinstance(answer, NoAnswer):
             return StopRetrying(answer.reason, answer.detail)
         if answer is not DEFER:
             return wait_within(call.remaining(), min(answer, options.max_retry_delay))
     if outcome.info.category is ErrorCategory.AUTH_ERROR and not progress.refreshed:
         progress.refreshed = True
-        if attempt < options.max_retries and await user_hooks.ask_for_credentials(
-            options, outcome.info
-        ):
+        if attempt < options.max_retries and await ask_for_credentials(options, outcome.info):
             return WaitAndRetry(0.0)
     if options.provider_handler is not None:
         return _decide_by_handler(options.provider_handler, progress, call, outcome)
@@ -270,8 +283,8 @@ def _decide_by_handler(
     options, attempt = progress.options, progress.failures - 1
     if outcome.info.category in NEVER_RETRIED:
         return StopRetrying("not_retryable")
-    answer = user_hooks.ask_provider_handler(handler, options, outcome.error, attempt)
-    if isinstance(answer, user_hooks.NoAnswer):
+    answer = ask_provider_handler(handler, options, outcome.error, attempt)
+    if isinstance(answer, NoAnswer):
         return StopRetrying(answer.reason, answer.detail)
     if answer.info is None:
         if attempt >= options.max_retries:
@@ -319,7 +332,7 @@ def _final_failure(
 
 
 def details_of(info: ErrorInfo) -> str:
-    """Return what the provider calls the failure, to be put after a text; "" if that is unknown.
+    """Return the provider's name of the failure, to be put after a text; "" if that is unknown.
 
     >>> details_of(ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="overloaded", status=529))
     ' [status 529]'
@@ -336,3 +349,97 @@ def details_of(info: ErrorInfo) -> str:
         if value is not None
     ]
     return f" [{', '.join(known)}]" if known else ""
+
+
+LONGEST_ANSWER = 30.0
+"""Seconds that an asynchronous function may take when no deadline is nearer."""
+
+
+class NoAnswer(Struct, frozen=True):
+    """The function said stop, or returned nothing that can be used."""
+
+    reason: Literal["custom", "custom_invalid", "custom_failed", "custom_blocked"]
+    detail: str = ""
+
+
+class HandlerAnswer(Struct, frozen=True):
+    """The return value of a provider handler; without an info, it knows nothing about the error."""
+
+    info: ErrorInfo | None
+    delay: float | None = None
+
+
+async def ask_custom_retry(
+    strategy: CustomRetry, error: BaseException, attempt: int, remaining: float | None
+) -> float | Defer | NoAnswer:
+    """Call the user's function.
+
+    Args:
+        strategy: it may be a coroutine function or a plain one.
+        error: the exception of the attempt.
+        attempt: the number of the attempt, from 0.
+        remaining: seconds until the deadline; a call that takes longer is cancelled.
+    """
+    seconds = LONGEST_ANSWER if remaining is None else min(remaining, LONGEST_ANSWER)
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            answer = strategy(error, attempt)
+            if inspect.isawaitable(answer):
+                answer = await answer
+    except Exception as raised:  # noqa: BLE001  # REASON: a hook may raise anything; the call has its own error
+        if limit.expired():
+            return NoAnswer("custom_blocked", f"{seconds:g}")
+        return _hook_failure(raised)
+    return _parse_answer(answer)
+
+
+def ask_provider_handler(
+    provider_handler: ProviderHandler, options: RetryOptions, error: BaseException, attempt: int
+) -> HandlerAnswer | NoAnswer:
+    """Ask the user's provider handler for the meaning of the error and for a wait."""
+    try:
+        info = provider_handler.parse_error(error)
+        if info is None:
+            return HandlerAnswer(None)
+        if nonsense := _check_info(info):
+            return nonsense
+        delay = provider_handler.retry_delay(info, attempt, options)
+    except Exception as raised:  # noqa: BLE001  # REASON: as above
+        return _hook_failure(raised)
+    if delay is not None and not is_seconds(delay):
+        return NoAnswer("custom_invalid", repr(delay)[:40])
+    return HandlerAnswer(info, delay)
+
+
+async def ask_for_credentials(options: RetryOptions, info: ErrorInfo) -> bool:
+    """Ask for new credentials; anything but True, and any exception, means that there are none."""
+    if options.refresh_credentials is None:
+        return False
+    try:
+        async with asyncio.timeout(LONGEST_ANSWER):
+            return await options.refresh_credentials(info.to_public()) is True
+    except Exception as raised:  # noqa: BLE001  # REASON: as above
+        _log.warning("refresh_credentials raised %s", type(raised).__name__)
+        return False
+
+
+def _parse_answer(answer: RetryAnswer | Awaitable[RetryAnswer]) -> float | Defer | NoAnswer:
+    if answer is None:
+        return NoAnswer("custom")
+    if isinstance(answer, Defer):
+        return answer
+    if is_seconds(answer):
+        return float(answer)  # type: ignore[arg-type]  # is_seconds says that it is a number
+    return NoAnswer("custom_invalid", repr(answer)[:40])
+
+
+def _check_info(value: object) -> NoAnswer | None:
+    if isinstance(value, ErrorInfo):
+        return None
+    return NoAnswer("custom_invalid", f"a {type(value).__name__}")
+
+
+def _hook_failure(error: Exception) -> NoAnswer:
+    _log.warning("a retry hook raised", exc_info=detach_for_log(error))
+    return NoAnswer("custom_failed", f"{type(error).__name__}: {redact(str(error))[:200]}")

@@ -15,7 +15,7 @@ from typing import Self
 
 
 class PausableTimeout:
-    """What runs in this block, and the tasks that it starts, can pause one `asyncio.timeout`.
+    """Lets the code of a block, and the tasks that it starts, pause one `asyncio.timeout`.
 
     Pauses may overlap.
 
@@ -95,7 +95,7 @@ def find_share(seconds: float) -> float:
     """Return the seconds that work without a limit of its own may take: all but 60, or but a fifth.
 
     Args:
-        seconds: what the turn has left.
+        seconds: the time that the turn has left.
 
     >>> find_share(300.0), find_share(100.0)
     (240.0, 80.0)
