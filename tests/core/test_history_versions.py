@@ -6,11 +6,11 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.errors import IllegalEventError
-from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, user
 from holdfast.core.session_state import Phase
 from holdfast.core.transcript import Form
+from holdfast.core.turn_history import ASK_SUMMARY
 
 
 def talk(machine: SessionMachine, text: str, *, tool: bool = False) -> None:

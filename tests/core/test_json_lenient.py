@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.test_output_parser import ANY, CONTAINERS
 
-from holdfast.core.json_lenient import NotReadable, read_leniently
 from holdfast.core.output import Invalid, Valid
-from holdfast.core.output_parser import parse_output
+from holdfast.core.output_parser import NotReadable, parse_output, read_leniently
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from holdfast.core.model_request import OutputSchema
 from holdfast.core.output import Invalid, ParseResult, Valid
 from holdfast.core.output_parser import find_fenced_values, find_prose_values, parse_output
 from holdfast.core.problems import Problem
-from holdfast.core.schema_checks.step_budget import StepBudget
+from holdfast.core.schema_checks.schema_limits import StepBudget
 
 
 class Anything:
@@ -25,7 +25,9 @@ class Anything:
     def __init__(self, *kinds: type) -> None:
         self.kinds = kinds or (object,)
 
-    def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # REASON: any type fits
+    def check(
+        self, json_text: str, steps: StepBudget, now: float | None = None
+    ) -> ParseResult:  # REASON: any type fits
         value = json.loads(json_text)
         if isinstance(value, self.kinds):
             return Valid(value)
@@ -188,7 +190,9 @@ def test_all_values_of_a_reply_are_checked_in_one_budget() -> None:
     class Counting:
         schema = OutputSchema("any", {})
 
-        def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # REASON: any type fits
+        def check(
+            self, json_text: str, steps: StepBudget, now: float | None = None
+        ) -> ParseResult:  # REASON: any type fits
             seen.append(steps)
             return Invalid((Problem("", "no"),))
 

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import QuestionAsked
+from holdfast.core.question_log import UnknownQuestion, require_known_kind, restore_question
 from holdfast.core.questions import (
     AnyQuestion,
     ClarificationQuestion,
@@ -15,7 +16,6 @@ from holdfast.core.questions import (
     Question,
     question_content,
 )
-from holdfast.core.recorded_questions import UnknownQuestion, require_known_kind, restore_question
 
 KEY = "t1.i0.tool.0.ask.0"
 

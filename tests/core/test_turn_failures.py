@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.errors import (
     ConfigurationError,
+    EmptyResponseError,
     ErrorCategory,
     ErrorInfo,
     HoldfastError,
@@ -16,14 +17,10 @@ from holdfast.core.errors import (
     StoppedError,
     TransportError,
     UnterminatedError,
+    exception_for,
 )
 from holdfast.core.output_retries import output_error_info
-from holdfast.core.turn_failures import (
-    ABSENT_ENDPOINT,
-    CLOSES,
-    CLOSES_BY_CODE,
-    closes_turn,
-)
+from holdfast.core.turn_failures import ABSENT_ENDPOINT, CLOSES, CLOSES_BY_CODE, closes_turn
 from holdfast.journal.journal_errors import JournalUnreachableError
 from holdfast.resilience.breaker.strategy import BreakerOpenError
 
@@ -94,3 +91,8 @@ def test_a_wrong_address_is_a_configuration_error(status: int) -> None:
 )
 def test_our_own_errors(error: HoldfastError, closes: bool) -> None:
     assert closes_turn(error.info) is closes
+
+
+def test_the_prefix_of_an_empty_reply_is_not_repeated() -> None:
+    error = EmptyResponseError("no text in response")
+    assert str(exception_for(error.info)) == "Empty response: no text in response"

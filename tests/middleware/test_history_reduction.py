@@ -28,7 +28,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.model_request import ModelRequest
 from holdfast.middleware import HistoryReduction
-from holdfast.middleware.token_estimate import (
+from holdfast.middleware.history_reduction import (
     BYTES_PER_TOKEN,
     TokenEstimate,
     message_size,

@@ -16,8 +16,17 @@ from holdfast.core.messages import Reply, Text, ToolCall, ToolResult
 from holdfast.core.notices import CircuitBreakerTriggered
 from holdfast.core.questions import AnyQuestion, Approved, Denied, PermissionQuestion
 from holdfast.middleware import RepetitionGuard
-from holdfast.middleware.repetition import RecentCalls, call_signature, count_reply, count_result
-from holdfast.middleware.repetition_guard import HINT, QUESTION, REASON, SOURCE, TEXT
+from holdfast.middleware.repetition_guard import (
+    HINT,
+    QUESTION,
+    REASON,
+    SOURCE,
+    TEXT,
+    RecentCalls,
+    call_signature,
+    count_reply,
+    count_result,
+)
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 

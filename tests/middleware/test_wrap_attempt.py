@@ -111,3 +111,35 @@ async def test_another_return_value_is_an_error_and_not_retried(answer: object) 
     work = Flaky(0)
     assert (await run(work, Wrong())).is_error
     assert work.runs == 1
+
+
+looked: list[str] = []
+
+
+@tool(effect="read")
+def look() -> str:
+    """Look."""
+    looked.append("look")
+    if len(looked) == 1:
+        raise OSError("first")
+    return "seen"
+
+
+class FirstFailure(Middleware):
+    async def wrap_tool(self, context: Any, call_next: Any) -> Any:
+        try:
+            return await call_next(context)
+        except OSError:
+            await call_next(context)
+            raise
+
+
+async def test_a_wrap_hook_may_raise_an_earlier_failure() -> None:
+    looked.clear()
+    model = ScriptedModel(ToolCall("1", "look"), "done")
+    retry = RetryOptions(max_retries=0)
+    agent = Agent(model, tools=[look], middleware=[FirstFailure()], retry=retry)
+    result = await agent.run("go")
+    assert result.output == "done"
+    assert len(looked) == 2
+    assert result.messages[2].parts[0].text.startswith("Error: Function 'look' failed.")  # type: ignore[union-attr]

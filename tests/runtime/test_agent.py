@@ -9,20 +9,24 @@ import threading
 import pytest
 from tests.tool_results import results_in_request
 
-from holdfast import Agent, Limits, RetryOptions, tool, user
+from holdfast import Agent, Limits, ModelSettings, RetryOptions, Usage, tool, user
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
     ErrorInfo,
     LimitError,
+    OutputError,
     ProviderError,
+    TruncatedError,
     UnterminatedError,
 )
 from holdfast.core.events import ModelReplied, Status, TurnClosed
-from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall, ToolResult
+from holdfast.core.machine import SessionMachine
+from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted, RetryScheduled
 from holdfast.journal.memory import MemoryJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
 
@@ -172,6 +176,81 @@ async def test_a_whole_call_in_a_truncated_reply_is_not_executed_either() -> Non
     cut = Reply((call("pay", '{"amount": 5}'),), kind=ReplyKind.TRUNCATED)
     await Agent(ScriptedModel(cut, "sorry"), tools=[pay]).run("go")
     assert calls == []
+
+
+def cut_off(*names: str) -> Reply:
+    """A reply that was cut within the call of the last tool."""
+    calls = tuple(call(name, '{"text": "on', name) for name in names)
+    return Reply(calls, kind=ReplyKind.TRUNCATED, finish=FinishReason.LENGTH, usage=Usage(10, 50))
+
+
+@tool
+def write(text: str) -> str:
+    """Write a text."""
+    return text
+
+
+@tool
+def note(text: str) -> str:
+    """Note a text."""
+    return text
+
+
+WRITTEN = call("write", '{"text": "once"}')
+
+
+@pytest.mark.parametrize("second", [["write"], ["note", "write"]])
+async def test_a_call_that_is_cut_twice_ends_the_turn(second: list[str]) -> None:
+    model = ScriptedModel(cut_off("write"), cut_off(*second), "Here I am.")
+    journal = MemoryJournal()
+    settings = ModelSettings(max_tokens=50)
+    agent = Agent(model, tools=[write, note], journal=journal, settings=settings)
+    with pytest.raises(TruncatedError) as caught:
+        await agent.run("go", session="s")
+    assert str(caught.value) == (
+        "The call of 'write' was cut at the output limit of 50 tokens for the second time. "
+        "Raise settings.max_tokens, or let the tool take its work in smaller pieces"
+    )
+    assert caught.value.info.category is ErrorCategory.TRUNCATED
+    assert caught.value.partial == cut_off(*second)
+    assert len(model.requests) == 2
+    machine = SessionMachine()
+    for record in await journal.read("s"):
+        machine.apply(record.event)
+    assert (machine.status, machine.usage) == (Status.FAILED, Usage(20, 100))
+    assert (await agent.run("Are you there?", session="s")).output == "Here I am."
+    assert not any(
+        part == cut_off(*second).parts[-1] for part in model.requests[2].messages[-2].parts
+    )
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [cut_off("write"), WRITTEN],
+        [cut_off("write"), cut_off("note"), WRITTEN],
+        [cut_off("write"), WRITTEN, cut_off("write"), WRITTEN],
+        [cut_off("note", "write"), cut_off("note"), WRITTEN],
+    ],
+)
+async def test_a_call_that_gets_shorter_runs(replies: list[Reply | ToolCall]) -> None:
+    model = ScriptedModel(*replies, "Done.")
+    assert (await Agent(model, tools=[write, note]).run("go")).output == "Done."
+
+
+async def test_a_call_that_was_cut_in_an_earlier_turn_does_not_count() -> None:
+    model = ScriptedModel(cut_off("write"), "No.", cut_off("write"), "No.")
+    agent = Agent(model, tools=[write])
+    assert (await agent.run("go", session="s")).output == "No."
+    assert (await agent.run("go", session="s")).output == "No."
+
+
+async def test_a_call_that_is_cut_twice_is_no_output() -> None:
+    model = ScriptedModel(cut_off("write"), cut_off("write"))
+    with pytest.raises(TruncatedError, match="The call of 'write'") as caught:
+        await Agent(model, tools=[write], output=int).run("go")
+    assert not isinstance(caught.value, OutputError)
+    assert "for the second time after" not in str(caught.value)
 
 
 async def test_an_unknown_tool_is_answered_with_those_that_exist() -> None:
@@ -416,3 +495,8 @@ def test_describe_shows_the_strategies_in_their_order() -> None:
 def test_a_fallback_that_is_none_is_refused(fallback: object) -> None:
     with pytest.raises(ConfigurationError):
         Agent(ScriptedModel(), fallback=fallback)
+
+
+@pytest.mark.parametrize("kind", [Agent, SqliteJournal])
+def test_the_repr_of_an_object_that_was_not_constructed(kind: type) -> None:
+    assert repr(kind.__new__(kind)).startswith(kind.__name__)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Limits, MemoryJournal, Middleware, SqliteJournal, tool
+from holdfast import (
+    Agent,
+    Limits,
+    Media,
+    MemoryJournal,
+    Middleware,
+    SqliteJournal,
+    Text,
+    tool,
+    user,
+)
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -17,9 +28,9 @@ from holdfast.core.errors import (
     ProviderError,
 )
 from holdfast.core.events import Event, HistoryCompacted, SessionRewound, Status, TurnOpened
-from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
+from holdfast.core.turn_history import ASK_SUMMARY
 from holdfast.middleware import UsageLimits
 from holdfast.middleware.hook_contexts import BeforeIteration
 from holdfast.sessions.sessions import Sessions
@@ -296,3 +307,65 @@ async def test_an_unknown_session_is_told_and_not_made() -> None:
     with pytest.raises(ConfigurationError, match="no session"):
         await agent.sessions.rewind("nobody", 0)
     assert list(await agent.sessions.list()) == []
+
+
+# Open sessions are bounded in bytes.
+
+
+async def count_open(agent: Agent[str], *sessions: str, size: int) -> int:
+    for session in sessions:
+        picture = Media("image/png", data=bytes(size))
+        await agent.run(user(Text("What is this?"), picture), session=session)
+    return len(agent._engine.session_pool._open)
+
+
+async def test_sessions_with_pictures_are_dropped_by_their_size() -> None:
+    journal = MemoryJournal()
+    model = ScriptedModel(*["A cat."] * 40)
+    agent = Agent(model, journal=journal, session_cache=1_000_000)
+    names = [f"s{number}" for number in range(12)]
+    assert await count_open(agent, *names, size=100_000) in range(3, 10)
+    assert list(agent._engine.session_pool._open)[-1] == "s11"
+    assert await count_open(agent, *names, size=1_000) in range(3, 12)
+    assert len((await agent.sessions.read("s0")).messages) == 4
+
+
+async def test_a_session_that_is_larger_than_the_cache_is_not_kept() -> None:
+    agent = Agent(ScriptedModel("A cat.", "A cat."), session_cache=0, journal=MemoryJournal())
+    assert await count_open(agent, "ada", size=1) == 0
+    result = await agent.run("And now?", session="ada")
+    assert len(result.messages) == 4
+
+
+async def test_a_thousand_small_sessions_fit() -> None:
+    agent = Agent(ScriptedModel(*["Hi"] * 1100), journal=MemoryJournal())
+    for number in range(1100):
+        await agent.run("Hi", session=f"s{number}")
+    assert len(agent._engine.session_pool._open) == 1100
+
+
+def test_a_negative_session_cache_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="session_cache"):
+        Agent(ScriptedModel("Hi"), session_cache=-1)
+
+
+# A full cache of sessions is not copied at each turn.
+
+TURNS = 100
+
+
+async def count_collections(agent: Agent[str], first: int) -> int:
+    """Count how often objects were collected during turns of new sessions: it follows their number."""
+    before = gc.get_stats()[0]["collections"]
+    for number in range(first, first + TURNS):
+        await agent.run("Hello", session=str(number))
+    return gc.get_stats()[0]["collections"] - before
+
+
+async def test_a_turn_makes_no_more_objects_when_the_cache_is_full() -> None:
+    model = ScriptedModel(*["Hi."] * 4200)
+    agent = Agent(model, journal=MemoryJournal(), session_cache=32_000_000)
+    few = await count_collections(agent, 0)
+    for first in range(TURNS, 4100, TURNS):
+        full = await count_collections(agent, first)
+    assert full <= 2 * few + 20

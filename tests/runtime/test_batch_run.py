@@ -385,6 +385,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow  # kills a process
 def test_a_killed_batch_continues_where_it_stopped(tmp_path: Path) -> None:
     program, log = tmp_path / "program.py", tmp_path / "asked.txt"
     program.write_text(PROGRAM)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.postgres_server import PostgresServer
 
+pytestmark = pytest.mark.slow  # starts processes
+
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, Limits, Middleware, Status, ToolError, ToolFinished, ToolStarted, tool
-from holdfast.core.duplicate_calls import find_duplicate_calls
+from holdfast.core.batch import find_duplicate_calls
 from holdfast.core.json_strict import read_strict_json
 from holdfast.core.messages import Message, Reply, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
@@ -278,7 +278,7 @@ def test_each_call_is_read_once_however_many_share_an_id(monkeypatch: pytest.Mon
         read.append(text)
         return read_strict_json(text)
 
-    monkeypatch.setattr("holdfast.core.duplicate_calls.read_strict_json", count)
+    monkeypatch.setattr("holdfast.core.batch.read_strict_json", count)
     calls = [ToolCall("call_0", "look", f'{{"page": {number % 900}}}') for number in range(1000)]
     assert find_duplicate_calls(calls) == {number: number - 900 for number in range(900, 1000)}
     assert len(read) == 1000

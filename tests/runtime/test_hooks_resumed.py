@@ -10,9 +10,18 @@ import msgspec
 import pytest
 
 from holdfast import Agent, MemoryJournal, Middleware, Status, ToolFinished, tool
+from holdfast.core.errors import ErrorCategory, ErrorInfo, MiddlewareError, exception_for
+from holdfast.core.events import Event
 from holdfast.core.messages import Reply, ToolCall, ToolResult, user
 from holdfast.core.model_request import ModelRequest
 from holdfast.middleware import Deny, Guidance, HistoryReduction, Patch, RepetitionGuard, Stop
+from holdfast.middleware.hook_contexts import (
+    AfterIteration,
+    AfterReply,
+    BeforeIteration,
+    BeforeTools,
+    ModelCall,
+)
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 ran: list[int] = []
@@ -148,3 +157,73 @@ async def test_a_failure_is_found_in_the_log_by_its_run_and_key(
     assert f"{finished.key} of run {result.run_id}" in said
     assert "db-7" in said
     assert "hunter2" not in said
+
+
+# A turn that failed in a hook raises the same error when it is resumed.
+
+
+class Before(Middleware):
+    async def before_iteration(self, context: BeforeIteration) -> None:
+        raise ValueError("secret")
+
+
+class ReplyFails(Middleware):
+    async def after_reply(self, context: AfterReply) -> None:
+        raise ValueError("secret")
+
+
+class Tools(Middleware):
+    async def before_tools(self, context: BeforeTools) -> None:
+        raise ValueError("secret")
+
+
+class After(Middleware):
+    async def after_iteration(self, context: AfterIteration) -> None:
+        raise ValueError("secret")
+
+
+class NoDecision(Middleware):
+    async def before_iteration(self, context: BeforeIteration) -> None:
+        return context  # type: ignore[return-value]
+
+
+class Wrap(Middleware):
+    name = "my.guard"
+
+    async def wrap_model(self, context: ModelCall, call_next: object) -> object:  # type: ignore[override]
+        raise ValueError("secret")
+
+
+class Folding(Middleware[int]):
+    initial = 0
+
+    def fold(self, state: int, event: Event) -> int:
+        raise ValueError("secret")
+
+
+@tool(name="look")
+def look_at_wall() -> str:
+    """Look."""
+    return "a wall"
+
+
+def describe_error(error: MiddlewareError) -> tuple[object, ...]:
+    info = error.info.to_public()
+    return str(error), error.middleware, error.hook, error.problem, info, error.partial
+
+
+@pytest.mark.parametrize("kind", [Before, ReplyFails, Tools, After, NoDecision, Wrap, Folding])
+async def test_a_failed_hook_raises_the_same_error_on_every_resume(kind: type[Middleware]) -> None:
+    model = ScriptedModel(*[ToolCall("c1", "look", "{}")] * 3)
+    agent = Agent(model, tools=[look_at_wall], middleware=[kind()], journal=MemoryJournal())
+    with pytest.raises(MiddlewareError) as first:
+        await agent.run("Go.", session="s")
+    for _ in range(2):
+        with pytest.raises(MiddlewareError) as again:
+            await agent.resume("s")
+        assert describe_error(again.value) == describe_error(first.value)
+
+
+def test_another_error_is_not_a_failure_of_a_hook() -> None:
+    info = ErrorInfo(category=ErrorCategory.PROGRAMMING, safe="Bad luck", code="middleware")
+    assert not isinstance(exception_for(info), MiddlewareError)

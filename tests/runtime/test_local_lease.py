@@ -13,7 +13,7 @@ from holdfast import Agent, MemoryJournal, tool
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, ToolCall
 from holdfast.errors import SessionBusyError
-from holdfast.runtime.sessions.local_lease import LocalLease
+from holdfast.runtime.sessions.session_pool import LocalLease
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Agent, MemoryJournal, RetryOptions, RetryScheduled, ToolStarted, tool
+from holdfast import (
+    Agent,
+    MemoryJournal,
+    RetryOptions,
+    RetryScheduled,
+    SqliteJournal,
+    ToolStarted,
+    tool,
+)
 from holdfast.core.deltas import TextDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, ProviderError
-from holdfast.core.events import ToolFinished, TurnClosed, TurnOpened
+from holdfast.core.events import ModelReplied, ToolFinished, TurnClosed, TurnOpened
 from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.events import FromAgent, Observation
@@ -172,3 +182,48 @@ class SlowObject:
 def test_what_is_no_observer_is_named(given: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         Agent(ScriptedModel(), observers=given)
+
+
+class Exit(BaseException):
+    """As pytest's own outcomes are."""
+
+
+def observer(seen: Observation) -> None:
+    if isinstance(seen.item, ModelReplied) and seen.run_id == "s":
+        raise Exit
+
+
+async def test_an_observer_that_raises_a_base_exception_ends_no_other_turn(tmp_path: Path) -> None:
+    model = ScriptedModel(*["Done."] * 9)
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        agent = Agent(model, journal=journal, observers=[observer])
+        runs = [agent.run("Go.", session=name) for name in "rstuvwxyz"]
+        async with asyncio.timeout(20):
+            outcomes = await asyncio.gather(*runs, return_exceptions=True)
+    texts = [outcome.text for outcome in outcomes if not isinstance(outcome, BaseException)]
+    assert texts == ["Done."] * 8
+    assert isinstance(outcomes[1], Exit)
+
+
+request = ContextVar("request", default="none")
+
+
+@tool(effect="write")
+async def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+async def test_each_item_is_shown_in_the_context_of_whoever_runs_the_agent(tmp_path: Path) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def observer(one: Observation) -> None:
+        seen.append((type(one.item).__name__, request.get()))
+
+    request.set("7")
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        model = ScriptedModel(ToolCall("c", "pay", "{}"), "Done.")
+        agent = Agent(model, tools=[pay], journal=journal, observers=[observer])
+        await agent.run("Pay.")
+    assert ("ToolFinished", "7") in seen
+    assert [name for name, of in seen if of != "7"] == []

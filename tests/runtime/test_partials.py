@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from holdfast import Agent, StructuredOutput
+from holdfast import Agent, StructuredOutput, tool
 from holdfast.core.deltas import TextDelta, ToolCallDelta
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
-from holdfast.core.model_request import OutputSchema, ToolSpec
+from holdfast.core.messages import Reply, Text, ToolCall
+from holdfast.core.model_request import ModelRequest, OutputSchema, ToolSpec
 from holdfast.core.notices import AttemptAbandoned, AttemptStarted
-from holdfast.runtime.streams.partials import Partials
+from holdfast.core.partial_json import Partials
+from holdfast.journal.memory import MemoryJournal
+from holdfast.resilience.pipeline import CallContext, Outcome
 from holdfast.testing import ScriptedModel
 
 WANTED = OutputSchema("Trip", {"type": "object"}, tools=(ToolSpec("final_answer", "", {}),))
@@ -94,3 +98,37 @@ async def test_an_answer_that_is_text_has_no_parts() -> None:
         with pytest.raises(ConfigurationError, match="output"):
             async for _ in run.partials():
                 pass
+
+
+class LeavesAPartial(ScriptedModel):
+    """Its first attempt leaves a partial reply behind, as an attempt cut by a timeout does."""
+
+    async def attempt(self, call: CallContext[ModelRequest]) -> Outcome[Reply]:
+        """As scripted; the first one says first that it was cut."""
+        if not self.requests and call.execution.keep_partial is not None:
+            call.execution.keep_partial(Reply((Text("stale words"),)))
+        return await super().attempt(call)
+
+
+async def test_an_interruption_saves_no_partial_reply_of_an_earlier_iteration() -> None:
+    waiting = asyncio.Event()
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "ok"
+
+    async def hang(_request: ModelRequest) -> str:
+        waiting.set()
+        await asyncio.Event().wait()
+        return ""
+
+    journal = MemoryJournal()
+    agent = Agent(LeavesAPartial(ToolCall("c", "look"), hang, "on"), tools=[look], journal=journal)
+    run = asyncio.create_task(agent.run("go", session="s"))
+    await waiting.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    result = await agent.run("and?", session="s")
+    assert "stale words" not in "".join(message.text for message in result.messages)

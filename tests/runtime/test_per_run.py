@@ -276,7 +276,7 @@ async def test_a_model_by_name_is_found_again() -> None:
 
 
 def _changes() -> Any:
-    from holdfast.runtime.turn_state.plan_changes import NO_CHANGES
+    from holdfast.runtime.turn_state.turn_input import NO_CHANGES
 
     return NO_CHANGES
 

@@ -22,6 +22,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import ToolCall
+from holdfast.core.question_log import restore_question
 from holdfast.core.questions import (
     Answer,
     Approved,
@@ -31,7 +32,6 @@ from holdfast.core.questions import (
     PermissionQuestion,
     Question,
 )
-from holdfast.core.recorded_questions import restore_question
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.chain import NO_HOOKS
 from holdfast.middleware.tool_permission import ToolPermission

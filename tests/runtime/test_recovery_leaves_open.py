@@ -32,7 +32,7 @@ from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.journal.journal_errors import JournalUnreachableError
 from holdfast.journal.port import Journal
-from holdfast.middleware.hook_contexts import AfterIteration, BeforeTools
+from holdfast.middleware.hook_contexts import AfterIteration, BeforeTools, ToolUse
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
@@ -385,21 +385,21 @@ class TestWithin:
             failed.set()
             return failing(ErrorCategory.SERVER_ERROR)(_)
 
-        @tool(name="look", effect="read")
-        async def stray(task: str) -> str:
-            """Look."""
-            await failed.wait()
-            for _ in range(20):
-                await asyncio.sleep(0)
-            asyncio.current_task().cancel()  # type: ignore[union-attr]
-            return await asyncio.Event().wait()  # type: ignore[return-value]
+        class Stray(Middleware):
+            tools = ("look",)
+
+            async def before_tool(self, context: ToolUse) -> None:
+                await failed.wait()
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                asyncio.current_task().cancel()  # type: ignore[union-attr]
+                await asyncio.Event().wait()
 
         journal, clerk = MemoryJournal(), self.clerk(down)
-        tools = [clerk.as_tool(name="clerk"), stray]
-        dying = self.boss(CrashAt(journal, CALLED), clerk, calls("clerk", "look"), tools=tools)
+        dying = self.boss(CrashAt(journal, CALLED), clerk, calls("clerk", "look"))
         with pytest.raises(SimulatedCrash):
             await dying.run("go", session="s")
-        (found,) = await self.boss(journal, clerk, tools=tools).recover()
+        (found,) = await self.boss(journal, clerk, middleware=[Stray()]).recover()
         assert found.status is FAILED
         assert found.reason is not None
         assert found.reason.category is ErrorCategory.CANCELLED

@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Agent, Middleware, ToolError, ToolFinished, ToolStarted, tool
+from holdfast import (
+    Agent,
+    Middleware,
+    ToolError,
+    ToolFinished,
+    ToolStarted,
+    tool,
+)
 from holdfast.core.errors import ErrorInfo, Landed, ToolNotFoundError
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.middleware import AfterTool, Deny, Replace
@@ -115,3 +122,9 @@ async def test_a_tool_that_a_hook_provides_is_not_missing(caplog: pytest.LogCapt
 
     assert await seen(ToolCall("1", "play", "{}"), Provide()) == ([], None)
     assert caplog.records == []
+
+
+async def test_a_call_without_a_name_is_unknown() -> None:
+    result = await Agent(ScriptedModel(ToolCall("1", "", "{}"), "done")).run("go")
+    part: Any = result.messages[2].parts[0]
+    assert part.text.startswith("Error: Function 'Unknown' was not run: there is no such function")

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from tests.server.processes import free_port
 from tests.tool_results import texts_of_results
 
-from holdfast import Agent, tool
-from holdfast.core.errors import ConfigurationError, ReplayMismatchError
+from adh.transcript.outcome import OutcomeKind, describe_failure
+from holdfast import Agent, SqliteJournal, assistant, tool, user
+from holdfast.core.errors import (
+    ConfigurationError,
+    RefusedError,
+    ReplayMismatchError,
+    TransportError,
+    exception_for,
+)
 from holdfast.core.events import ModelReplied
-from holdfast.core.messages import Reply, ToolCall
+from holdfast.core.messages import Message, Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.journal.memory import MemoryJournal
-from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
+from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 EVENTS = 8
 """Of the run below: opened, replied, begun, three tools, replied, closed."""
@@ -115,3 +124,51 @@ async def test_a_journal_whose_plan_differs_is_refused_loudly() -> None:
     kept["t1.i0.tool.1"] = (event, type(effect)(effect.key, other, 1))
     with pytest.raises(ReplayMismatchError, match=r"t1\.i0\.tool\.1"):
         await world.agent(journal).resume("s")
+
+
+# The history that a run was given.
+
+HISTORY = [user("My name is Ada."), assistant("Hello, Ada.")]
+
+
+@pytest.mark.parametrize("append", [1, 2, 3])
+async def test_a_run_with_a_history_is_resumed_with_its_history(
+    tmp_path: Path, append: int
+) -> None:
+    with SqliteJournal(tmp_path / "runs.db") as journal:
+        first = ScriptedModel("You are Ada.")
+        with pytest.raises(SimulatedCrash):
+            await Agent(first, journal=CrashAt(journal, append)).run("Who am I?", history=HISTORY)
+        [entry] = await journal.runs()
+        second = ScriptedModel("You are Ada.")
+        agent = Agent(second, journal=journal)
+        asked: list[Message] = [*HISTORY, user("Who am I?")]
+        if append < 3:
+            result = await agent.resume(entry.run)
+            assert list(result.history) == [*asked, assistant("You are Ada.")]
+        seen = [list(request.messages)[:3] for request in (*first.requests, *second.requests)]
+        assert seen == [asked]
+
+
+async def test_a_run_in_memory_keeps_no_second_copy_of_its_history() -> None:
+    seen = []
+    agent = Agent(ScriptedModel("Hi"))
+    async with agent.stream("Hello", history=HISTORY) as run:
+        seen = [item async for item in run]
+    assert seen[0].history == ()  # type: ignore[union-attr]  # the first event opens the turn
+
+
+async def test_a_saved_refused_connection_is_not_a_refusal_of_the_model(tmp_path: Path) -> None:
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        address = f"http://127.0.0.1:{free_port()}/v1"
+        agent = Agent("openai:x", base_url=address, api_key="k", journal=journal, clock=FakeClock())
+        with pytest.raises(TransportError) as caught:
+            await agent.run("Hi.", session="s")
+    saved = caught.value.info
+    assert saved.code == "connection_refused"
+    again = exception_for(saved)
+    assert isinstance(again, TransportError)
+    assert not isinstance(again, RefusedError)
+    outcome = describe_failure(saved)
+    assert outcome.kind is OutcomeKind.FAILED
+    assert "declined" not in outcome.text

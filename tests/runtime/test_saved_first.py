@@ -6,15 +6,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.runtime.slow_journal import CALL, Bench
+from tests.runtime.slow_journal import CALL, Bench, SlowJournal
 
 from holdfast import Agent, Middleware, SqliteJournal, tool
-from holdfast.core.events import ModelReplied
+from holdfast.core.deltas import TextDelta
+from holdfast.core.events import ModelReplied, ToolFinished
 from holdfast.core.messages import Reply, ReplyKind, Text, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.port import Journal
-from holdfast.journal.writer import WriterJob
+from holdfast.journal.sqlite.writer import WriterJob
 from holdfast.middleware.decisions import Stop
 from holdfast.middleware.hook_contexts import (
     AfterIteration,
@@ -240,3 +241,32 @@ async def test_a_turn_with_a_tool_is_four_commits(tmp_path: Path) -> None:
         assert (await agent.run("Pay.", session="s")).text == "Done."
         assert len(await journal.read("s")) == 6
     assert statements.count("COMMIT") == 4  # opened, replied and begun, tool, replied and closed
+
+
+@pytest.mark.parametrize("error", [JournalStorageError("talk.db", "is full"), OSError("is gone")])
+async def test_a_turn_ends_at_a_record_that_cannot_be_saved(error: Exception) -> None:
+    journal, paid, seen = SlowJournal(), list[str](), list[object]()
+    journal.slow = False
+
+    @tool(effect="write")
+    async def pay() -> str:
+        """Pay."""
+        paid.append("once")
+        journal.slow = True
+        return "paid"
+
+    agent = Agent(
+        ScriptedModel(CALL, "To nothing."),
+        tools=[pay],
+        journal=journal,
+        observers=[lambda one: seen.append(one.item)],
+    )
+    async with asyncio.timeout(20), agent.stream("Pay.", session="s") as stream:
+        await journal.until("t1.i0.tool.0")
+        journal.fail(error)
+        with pytest.raises(type(error), match="is"):
+            await stream.wait()
+    assert paid == ["once"]
+    assert [item for item in seen if isinstance(item, TextDelta | ToolFinished)] == []
+    kept = [record.event.key for record in await journal.read("s")]
+    assert kept == ["t1", "t1.i0.model", "t1.i0.begun"]

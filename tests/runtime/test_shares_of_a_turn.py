@@ -14,8 +14,10 @@ from holdfast import Agent, LimitError, Limits, Middleware, Result, RetryOptions
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.resilience.timeout.pausable_timeout import find_share
+from holdfast.runtime.subagent import _cap_limits
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
+from holdfast.tools.tool_failures import ToolError
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +124,65 @@ async def test_tools_of_one_reply_each_have_a_share(time: Time) -> None:
     result = await ended(running)
     assert [one.is_error for one in results(result)] == [True] * 3
     assert result.output == "Done."
+
+
+async def test_a_tool_that_never_waits_sets_no_timer(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, timers = asyncio.get_running_loop(), 0
+    call_at = loop.call_at
+
+    def count_timers(*arguments: Any, **options: Any) -> asyncio.TimerHandle:
+        nonlocal timers
+        timers += 1
+        return call_at(*arguments, **options)
+
+    async def look() -> str:
+        """Look."""
+        return "Found."
+
+    async def wait() -> str:
+        """Wait a moment."""
+        await asyncio.sleep(0)
+        return "Waited."
+
+    monkeypatch.setattr(loop, "call_at", count_timers)
+    found = []
+    for function in (look, wait):
+        before = timers
+        result = await make_agent(time, tool(effect="read")(function)).run("Go.")
+        found.append((results(result)[0].text, timers - before))
+    assert found == [("Found.", 1), ("Waited.", 2)]  # one timer is the turn's
+
+
+async def test_a_share_begins_when_the_tool_begins_to_wait(time: Time) -> None:
+    async def block() -> str:
+        """Block the event loop, and then hang."""
+        time.clock.advance(200)
+        await asyncio.Event().wait()
+        return ""
+
+    running = asyncio.ensure_future(make_agent(time, tool(effect="read")(block)).run("Go."))
+    await time.pass_by(79.9)
+    assert not running.done()
+    await time.pass_by(0.2)
+    assert (await ended(running)).output == "Done."
+
+
+async def test_a_tool_may_go_on_after_its_first_wait_was_cut(time: Time) -> None:
+    async def look() -> str:
+        """Wait for something for ten seconds, and then for a moment."""
+        try:
+            async with asyncio.timeout(10):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            await asyncio.sleep(0)
+        return "Not there."
+
+    running = asyncio.ensure_future(make_agent(time, tool(effect="read")(look)).run("Go."))
+    await time.pass_by(10.1)
+    [found] = results(await ended(running))
+    assert found.text == "Not there."
 
 
 async def test_a_tool_with_a_limit_keeps_it(time: Time) -> None:
@@ -294,3 +355,19 @@ def test_describe_tells() -> None:
     )
     for options in own_limits:
         assert "may use what" not in Agent(ScriptedModel(), **options).describe()
+
+
+def test_a_subagent_does_not_begin_without_time() -> None:
+    with pytest.raises(ToolError, match="no time left"):
+        _cap_limits(Limits(), 0.0)
+    assert _cap_limits(Limits(), 10.0).seconds == pytest.approx(8)
+    assert _cap_limits(Limits(seconds=2), 10.0).seconds == 2
+
+
+def test_the_description_lists_the_hooks_in_call_order_if_there_are_any() -> None:
+    class Watch(Middleware):
+        async def after_turn(self, context: object) -> None:
+            """Do nothing."""
+
+    assert "middleware, in the order" not in Agent(ScriptedModel()).describe()
+    assert "middleware, in the order" in Agent(ScriptedModel(), middleware=[Watch()]).describe()

@@ -13,7 +13,7 @@ from holdfast.core.messages import Reply, Text, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.port import Record
-from holdfast.runtime.sessions import session_snapshots
+from holdfast.runtime.sessions import session_pool
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ class Watched(SqliteJournal):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_snapshots, "LEAST_RECORDS", 4)
+    monkeypatch.setattr(session_pool, "LEAST_RECORDS", 4)
 
 
 @pytest.fixture

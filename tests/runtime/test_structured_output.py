@@ -23,10 +23,12 @@ from holdfast import (
     OutputRejected,
     StructuredOutput,
     tool,
+    user,
 )
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, Usage
-from holdfast.errors import TruncatedError, TruncatedOutputError
+from holdfast.errors import TruncatedError, TruncatedOutputError, explain
+from holdfast.models import ModelAt
 from holdfast.testing import FakeClock, ScriptedModel
 
 
@@ -209,11 +211,9 @@ def test_the_model_reads_every_problem() -> None:
     assert result.output == Tour(stops=[])
     said = model.requests[1].messages[-1].text
     for problem in (
-        "stops.0.city",
-        "stops.0.nights",
-        "(you wrote 0)",
-        "by: ",
-        "(you wrote 'boat')",
+        "- stops[0].city: must be a string; got 1\n",
+        "- stops[0].nights: must be at least 1; got 0\n",
+        '- by: must be "train"; got "boat"\n',
     ):
         assert problem in said
 
@@ -222,7 +222,7 @@ def test_a_failure_holds_the_text_the_best_part_and_every_problem() -> None:
     error = failure(StructuredOutput(Trip, attempts=2), "no", '{"city": 7, "days": "many"} ')
     assert error.raw == '{"city": 7, "days": "many"} '
     assert error.best == {"city": 7, "days": "many"}
-    assert [(p.path, p.got) for p in error.problems] == [("city", "7"), ("days", "'many'")]
+    assert [(p.path, p.got) for p in error.problems] == [("city", "7"), ("days", '"many"')]
     assert error.partial is not None
     assert error.result.usage == Usage(20, 10)
     assert error.info.code == "output"
@@ -452,6 +452,14 @@ def test_the_description_of_an_agent_says_how_it_asks() -> None:
     told = Agent(ScriptedModel(), output=output).describe()
     assert "  output: Trip, mode=tool, lenient=True, attempts=3, validators=1\n" in told
     assert "output:" not in Agent(ScriptedModel()).describe()
+    agent = Agent(
+        "openai:gpt-5.2", api_key="k", output=Trip, fallback=[ModelAt("groq:m", api_key="k")]
+    )
+    assert agent.describe().partition("  output: ")[2].splitlines()[:3] == [
+        "Trip, mode=auto",
+        "    openai:gpt-5.2: mode=native (OpenAI (strict) enforces the schema)",
+        "    groq:m: mode=tool (the best mode of this provider)",
+    ]
 
 
 async def test_a_validator_that_hangs_ends_with_the_time_of_the_turn() -> None:
@@ -481,3 +489,31 @@ async def test_a_sync_validator_blocks_no_other_run() -> None:
     assert (await Agent(ScriptedModel("Hi")).run("go")).output == "Hi"
     free.set()
     assert (await task).output == Trip("Rome", 9)
+
+
+def test_the_advice_for_an_output_is_not_about_the_address() -> None:
+    agent = Agent(ScriptedModel("a", "b", "c"), output=int)
+    with pytest.raises(OutputError) as raised:
+        agent.run_sync("How many?")
+    assert explain(raised.value.info).endswith("what the answer must look like.")
+
+
+@dataclass
+class DatedTrip:
+    """An answer."""
+
+    city: str
+    days: int
+
+
+async def test_the_error_of_an_output_holds_its_last_text_and_every_problem() -> None:
+    wrong = '{"city": 7, "days": "many"}'
+    agent = Agent(ScriptedModel(wrong, wrong), output=DatedTrip, limits=Limits(output_repairs=1))
+    with pytest.raises(OutputError) as caught:
+        await agent.run("Where to?")
+    error = caught.value
+    assert error.raw == wrong
+    assert len(error.problems) == 2
+    assert error.result.text == wrong
+    assert error.partial is not None
+    assert error.result.messages == (user("Where to?"),)

@@ -14,6 +14,7 @@ from holdfast.core.batch import IN_DOUBT_TEXT, NOT_RUN_TEXT
 from holdfast.core.errors import AnswerTypeError, ConfigurationError, WaitingError
 from holdfast.core.events import Status
 from holdfast.core.messages import ToolCall
+from holdfast.core.question_log import UnknownQuestion, compute_binding
 from holdfast.core.questions import (
     Answer,
     AnyQuestion,
@@ -23,8 +24,8 @@ from holdfast.core.questions import (
     Continued,
     PermissionQuestion,
     Question,
+    question_content,
 )
-from holdfast.core.recorded_questions import UnknownQuestion, compute_binding
 from holdfast.journal.memory import MemoryJournal
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.decisions import Deny, Patch, Stop
@@ -38,6 +39,7 @@ from holdfast.middleware.hook_contexts import (
 from holdfast.middleware.hooks import Middleware
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.questions.open_question import Receipt
+from holdfast.runtime.questions.question_checks import _shows_the_same
 from holdfast.runtime.result import Result
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools.context import ToolContext
@@ -943,3 +945,42 @@ async def test_a_no_that_comes_while_the_hook_that_asked_cleans_up_is_heard_by_i
     assert result.status is Status.COMPLETED
     assert results_in_history(result) == ["Not these."] * 2
     assert world.did == []
+
+
+class AskedFirst(Middleware[None]):
+    """Asks before a turn, and keeps the texts of the messages that it sees, the new one last."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[str]] = []
+
+    async def before_turn(self, context: BeforeTurn) -> None:
+        messages = [*context.messages, context.message]
+        self.seen.append([message.text for message in messages])
+        if len(context.messages) > 0:
+            await context.ask(ClarificationQuestion(question="Which one?"))
+
+
+async def test_a_hook_that_asked_before_a_turn_sees_the_same_history_after_the_answer() -> None:
+    journal, hook = MemoryJournal(), AskedFirst()
+    model = ScriptedModel("Hello.", "Done.")
+    agent = Agent(model, journal=journal, middleware=[hook], on_wait="suspend")
+    await agent.run("Hi", session="s")
+    waiting = await agent.run("Book it", session="s")
+    await agent.answer("s", waiting.questions[0], "the first")
+    result = await agent.resume("s")
+    assert result.text == "Done."
+    assert len(hook.seen) > 2
+    assert {tuple(texts) for texts in hook.seen[1:]} == {("Hi", "Hello.", "Book it")}
+
+
+@pytest.mark.parametrize(
+    ("may_remember", "is_the_same"),
+    [pytest.param(True, True, id="its default"), pytest.param(False, False, id="another value")],
+)
+def test_a_field_that_a_question_got_later_makes_no_other_question(
+    may_remember: bool, is_the_same: bool
+) -> None:
+    content = question_content(PermissionQuestion(tool="pay", may_remember=may_remember))
+    saved = {name: value for name, value in content.items() if name != "may_remember"}
+    before = ev.QuestionAsked("t1.i0.tool.0.ask.0.asked", 0.0, "PermissionQuestion", saved)
+    assert _shows_the_same(before, (before.kind, content, "")) is is_the_same

@@ -102,8 +102,16 @@ async def test_specifications_that_do_not_change_stay_the_same_objects() -> None
 
 BAD: list[tuple[Any, type[Exception], str]] = [
     (FILES.filtered(lambda _, __: 1 / 0 > 1), MiddlewareError, "toolset.files raised ZeroDivision"),
-    (FILES.filtered(lambda _, __: None), ConfigurationError, "`filtered` returned: must be True"),  # type: ignore[arg-type, return-value]
-    (FILES.prepared(lambda _, __: None), ConfigurationError, "`prepared` returned: must be a list"),  # type: ignore[arg-type, return-value]
+    (
+        FILES.filtered(lambda _, __: None),
+        ConfigurationError,
+        "the result of `filtered`: must be True",
+    ),  # type: ignore[arg-type, return-value]
+    (
+        FILES.prepared(lambda _, __: None),
+        ConfigurationError,
+        "the result of `prepared`: must be a list",
+    ),  # type: ignore[arg-type, return-value]
     (FILES.prepared(lambda _, tools: tools * 2), ConfigurationError, "two tools are named 'read'"),
     (Toolset("web", lambda _: [write]), ConfigurationError, "in the tools of the agent and in"),
 ]

@@ -12,8 +12,9 @@ import pytest
 from holdfast import Agent, Limits, MemoryJournal, TextDelta, ToolCall
 from holdfast.client import TextItem
 from holdfast.core.deltas import Delta, ReasoningDelta
-from holdfast.core.errors import LimitError
+from holdfast.core.errors import ConfigurationError, LimitError
 from holdfast.core.events import TurnInterrupted
+from holdfast.events import Observation
 from holdfast.models.http_model import join_texts
 from holdfast.server import Service
 from holdfast.testing import ScriptedModel
@@ -117,6 +118,51 @@ async def test_a_run_with_an_observer_is_live(streamed: bool) -> None:
         await clerk.run("go")
     assert texts == list(WORDS)
     assert not any(transport.gathered)
+
+
+class Tracer:
+    """An observer of the ends of operations."""
+
+    reads_deltas = False
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_event(self, seen: Observation) -> None:
+        self.seen.append(type(seen.item).__name__)
+
+
+async def test_a_run_with_an_observer_that_reads_no_deltas_gathers() -> None:
+    transport, tracer = RecordedTransport(), Tracer()
+    assert (await agent(transport, observers=[tracer]).run("go")).output == "".join(WORDS)
+    assert all(transport.gathered[: len(PIECES)])
+    assert tracer.seen == ["TurnOpened", "AttemptStarted", "ModelReplied", "TurnClosed"]
+
+
+async def test_a_stream_beside_an_observer_that_reads_no_deltas_is_live() -> None:
+    transport, tracer = RecordedTransport(), Tracer()
+    async with agent(transport, observers=[tracer]).stream("go") as run:
+        texts = [item.text async for item in run if isinstance(item, TextDelta)]
+    assert texts == list(WORDS)
+    assert not any(transport.gathered)
+    assert "TextDelta" not in tracer.seen
+
+
+async def test_pieces_of_a_subagent_are_not_for_an_observer_that_reads_none() -> None:
+    transport, tracer = RecordedTransport(), Tracer()
+    asks = ToolCall("1", "clerk", '{"task": "go"}')
+    tools = [agent(transport).as_tool()]
+    await Agent(ScriptedModel(asks, "done"), tools=tools, observers=[tracer]).run("go")
+    assert all(transport.gathered[: len(PIECES)])
+    # Of the subagent: its turn, its attempt, its reply, and the end.
+    assert tracer.seen.count("FromAgent") == 4
+
+
+def test_whether_an_observer_reads_deltas_is_true_or_false() -> None:
+    tracer = Tracer()
+    tracer.reads_deltas = "no"  # type: ignore[assignment]
+    with pytest.raises(ConfigurationError, match=r"observers\[0\].reads_deltas"):
+        Agent("openai:m", api_key="k", observers=[tracer])
 
 
 async def test_a_stream_whose_reader_only_waits_for_the_result_gathers() -> None:

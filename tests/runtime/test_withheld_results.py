@@ -65,7 +65,7 @@ from holdfast.middleware.hook_contexts import (
 )
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash, replay
-from holdfast.testing.emulator.wires.wire_registry import WIRES
+from holdfast.testing.emulator.wires.emulator_wire import WIRES
 
 REFUSED = ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="refused", status=400)
 DOWN = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down", status=503)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import os
+import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +18,9 @@ from hypothesis import strategies as st
 from tests.sessions.conversations import look, sent, talk
 
 from holdfast import Agent, MemoryJournal, SqliteJournal
+from holdfast.cli import sessions_command
+from holdfast.cli.run_printer import make_printable
+from holdfast.cli.sessions_command import _write_new
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import TurnOpened
 from holdfast.core.messages import Reply, Text, ToolCall, user
@@ -22,6 +31,7 @@ from holdfast.sessions import session_export
 from holdfast.sessions.session_export import export_lines, import_lines
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import FakeClock, ScriptedModel
+from holdfast.testing.recording import load_recording
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "journals"
 ODD = 'héllo \U0001f9ff \x00 \u2028 \ud800 \x9b2J "quoted" \\ \n'
@@ -197,3 +207,117 @@ async def test_a_line_with_a_wrong_number_is_detected_despite_valid_checksums() 
     chain = session_export._ChecksumChain()
     with pytest.raises(JournalCorruptError, match=r"line 2: is record 3 of 'ada' and not 2"):
         import_lines([session_export._add_checksum(chain, text) for text in given], "it")
+
+
+# An export is complete in any encoding of the terminal.
+
+ODD_ODD = "Olá \u2028 \x85 \u202e ☃ \U0001f9ff"
+PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    async def talk() -> None:
+        with SqliteJournal(tmp_path / "talk.db") as journal:
+            agent = Agent(ScriptedModel(ODD_ODD), journal=journal)
+            await agent.run(ODD_ODD, session="ada")
+            await agent.sessions.rename("ada", "A title beside it")
+
+    asyncio.run(talk())
+    return tmp_path / "talk.db"
+
+
+def holdfast(*words: object, encoding: str = "utf-8") -> bytes:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, words)],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_printed_export_can_be_imported(path: Path, tmp_path: Path, encoding: str) -> None:
+    lines, other = tmp_path / "ada.jsonl", tmp_path / "other.db"
+    lines.write_bytes(holdfast("sessions", "export", path, "ada", encoding=encoding))
+    assert holdfast("sessions", "import", other, lines, encoding=encoding).split() == [b"ada"]
+    assert ODD_ODD in str(asyncio.run(load_recording(other)).records[0].event.message.text)  # type: ignore[union-attr]
+    for words in (("journal", "export", path, "ada"), ("replay", "--json", path)):
+        found = holdfast(*words, encoding=encoding).decode()
+        assert "Olá" in found
+        assert "☃" in found
+
+
+@pytest.mark.parametrize("word", ["sessions", "journal"])
+def test_a_recording_may_hold_what_ends_lines_elsewhere(
+    path: Path, tmp_path: Path, word: str
+) -> None:
+    lines = tmp_path / "ada.jsonl"
+    text = holdfast(word, "export", path, "ada").decode()
+    assert len(text.splitlines()) == text.count("\n")
+    for escaped in (True, False):
+        if not escaped and word == "journal":  # as it was written before it was escaped
+            text = text.replace("\\u2028", "\u2028")
+        lines.write_text(text, "utf-8")
+        (opened, *_) = asyncio.run(load_recording(lines)).records
+        assert isinstance(opened.event, TurnOpened)
+        assert opened.event.message.text == ODD_ODD
+    assert decode(text.split("\n")[0]).run == "ada"
+
+
+def test_the_only_session_is_played_whatever_stands_beside_it(path: Path) -> None:
+    assert asyncio.run(load_recording(path)).run == "ada"
+
+
+def test_a_name_in_an_export_is_no_command_to_a_terminal(tmp_path: Path) -> None:
+    name = "ada\x1b]0;mine\x07\u202e"
+    db, lines = tmp_path / "talk.db", tmp_path / "ada.jsonl"
+    with SqliteJournal(db) as journal:
+        asyncio.run(Agent(ScriptedModel("Hi"), journal=journal).run("Hi", session=name))
+    lines.write_bytes(holdfast("sessions", "export", db, name))
+    out = holdfast("sessions", "import", tmp_path / "other.db", lines)
+    assert out.decode() == "ada\\x1b]0;mine\\x07\\u202e\n"
+    out = holdfast("sessions", "fork", db, name, "--to", "b\x1bob")
+    assert out.decode() == "b\\x1bob\n"
+
+
+def test_what_turns_the_direction_of_a_text_is_shown_and_not_obeyed() -> None:
+    assert make_printable("pay \u202e01\u2066x\u2069") == "pay \\u202e01\\u2066x\\u2069"
+    assert make_printable("שלום \u200f") == "שלום \\u200f"
+
+
+def test_half_a_file_is_not_left_when_the_disk_is_full(tmp_path: Path) -> None:
+    file = tmp_path / "ada.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            _write_new(file, "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not file.exists()
+    _write_new(file, "x")
+    assert file.read_text() == "x"
+
+
+class Interrupted(io.StringIO):
+    def write(self, _: str) -> int:
+        raise KeyboardInterrupt
+
+
+def test_half_a_file_is_not_left_after_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ada.jsonl"
+
+    def opened(path: Path, *_: str, **__: str) -> Interrupted:
+        path.touch()
+        return Interrupted()
+
+    monkeypatch.setattr(Path, "open", opened)
+    with pytest.raises(KeyboardInterrupt):
+        sessions_command._write_new(file, "x")
+    assert not file.exists()

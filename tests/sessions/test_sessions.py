@@ -26,11 +26,11 @@ from holdfast.core.events import (
     Status,
     TurnOpened,
 )
-from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.messages import user
 from holdfast.core.question_log import ask_key, asked_key
+from holdfast.core.turn_history import ASK_SUMMARY
 from holdfast.journal.port import Journal
-from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import FakeClock, ScriptedModel
 

@@ -11,8 +11,7 @@ import pytest
 from tests.skills.folders import write
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.skills.collection import Skills
-from holdfast.skills.find import find_skills
+from holdfast.skills.collection import Skills, find_skills
 from holdfast.skills.skill_limits import SkillLimits
 
 

@@ -10,16 +10,16 @@ import pytest
 from pydantic import BaseModel
 from tests.skills.folders import HEAD, write
 
-from holdfast import Agent, MemoryJournal, Middleware, Skills, tool
+from holdfast import Agent, MemoryJournal, Middleware, Skills, ToolContext, tool
 from holdfast.core.errors import ConfigurationError, StoppedError
 from holdfast.core.events import Status, ToolFinished, TurnClosed
 from holdfast.core.messages import Media, Text, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
-from holdfast.middleware import Deny
+from holdfast.middleware import AfterTool, BeforeIteration, Deny
 from holdfast.middleware.decisions import Patch, Stop
 from holdfast.middleware.folds import Folds, FoldTable
 from holdfast.skills.middleware import SkillInstructions
-from holdfast.skills.wording import INDEX_HEAD, PROTOCOLS_HEAD
+from holdfast.skills.wording import CLOSED_TEXT, INDEX_HEAD, PROTOCOLS_HEAD
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
 from holdfast.tools import Toolset
 
@@ -356,3 +356,155 @@ async def test_skills_for_one_run_are_open_after_a_crash(skills: Skills, append:
 def test_skills_are_not_renamed(skills: Skills) -> None:
     with pytest.raises(ConfigurationError, match="cannot be renamed: SkillInstructions reads"):
         skills.prefixed("x_")
+
+
+# The model, a hook or a tool ends an open skill within the turn.
+
+
+@pytest.fixture
+def skills_closing(tmp_path: Path) -> Skills:
+    write(tmp_path, "trading", body="Check the price first.")
+    write(tmp_path, "audit", body="Write it down.")
+    return Skills(tmp_path)
+
+
+def opens_closing(name: str) -> ToolCall:
+    return ToolCall("c", "open_skill", f'{{"name": "{name}"}}')
+
+
+def closes(name: str) -> ToolCall:
+    return ToolCall("c", "close_skill", f'{{"name": "{name}"}}')
+
+
+SELL = ToolCall("s", "sell")
+
+
+@tool(effect="read")
+def sell() -> str:
+    """Sell."""
+    return "sold"
+
+
+def open_skills(model: ScriptedModel) -> list[list[str]]:
+    """The skills whose instructions each request has."""
+    blocks = [request.instructions.partition(PROTOCOLS_HEAD)[2] for request in model.requests]
+    return [[name for name in ("audit", "trading") if f"## {name}:" in block] for block in blocks]
+
+
+async def test_the_model_closes_one_of_two(skills_closing: Skills) -> None:
+    model = ScriptedModel(
+        [opens_closing("trading"), opens_closing("audit")], closes("trading"), "done"
+    )
+    tools = [*skills_closing.tools, skills_closing.close_skill]
+    result = await Agent(model, tools=tools, middleware=[skills_closing.middleware]).run("go")
+    assert open_skills(model) == [[], ["audit", "trading"], ["audit"]]
+    assert CLOSED_TEXT.format(name="trading") in repr(result.messages)
+
+
+async def test_what_the_model_closed_stays_closed_after_a_crash(skills_closing: Skills) -> None:
+    journal = MemoryJournal()
+    tools = [*skills_closing.tools, skills_closing.close_skill]
+    model = ScriptedModel(opens_closing("trading"), closes("trading"))
+    agent = Agent(
+        model, tools=tools, middleware=[skills_closing.middleware], journal=CrashAt(journal, 7)
+    )
+    with pytest.raises(SimulatedCrash):
+        await agent.run("go", session="s")
+    again = ScriptedModel("done")
+    await Agent(again, tools=tools, middleware=[skills_closing.middleware], journal=journal).resume(
+        "s"
+    )
+    assert open_skills(again) == [[]]
+
+
+async def test_a_skill_that_does_not_exist_closes_nothing(skills_closing: Skills) -> None:
+    model = ScriptedModel(opens_closing("trading"), closes("tradin"), "done")
+    tools = [*skills_closing.tools, skills_closing.close_skill]
+    result = await Agent(model, tools=tools, middleware=[skills_closing.middleware]).run("go")
+    assert open_skills(model) == [[], ["trading"], ["trading"]]
+    assert "Did you mean 'trading'?" in repr(result.messages)
+
+
+@pytest.mark.parametrize("names", [("trading",), ()])
+async def test_a_hook_closes_skills_and_the_model_opens_one_again(
+    skills_closing: Skills, names: tuple[str, ...]
+) -> None:
+    class Close(Middleware):
+        tools = ("sell",)
+
+        async def after_tool(self, context: AfterTool) -> None:
+            skills_closing.close(context, *names)
+
+    model = ScriptedModel(
+        [opens_closing("trading"), opens_closing("audit")],
+        SELL,
+        SELL,
+        opens_closing("trading"),
+        "done",
+        "more",
+    )
+    agent = Agent(
+        model, tools=[sell, *skills_closing.tools], middleware=[Close(), skills_closing.middleware]
+    )
+    await agent.run("go", session="s")
+    left = ["audit"] if names else []
+    assert open_skills(model) == [[], ["audit", "trading"], left, left, [*left, "trading"]]
+    await agent.run("more", session="s")
+    assert open_skills(model)[-1] == []
+
+
+async def test_a_hook_before_the_model_call_closes_at_once(skills_closing: Skills) -> None:
+    class Close(Middleware):
+        async def before_iteration(self, context: BeforeIteration) -> None:
+            if context.iteration == 2:
+                skills_closing.close(context)
+
+    model = ScriptedModel(opens_closing("trading"), SELL, "done")
+    await Agent(
+        model, tools=[sell, *skills_closing.tools], middleware=[Close(), skills_closing.middleware]
+    ).run("go")
+    assert open_skills(model) == [[], ["trading"], []]
+
+
+async def test_a_tool_of_the_skill_closes_it(skills_closing: Skills) -> None:
+    @tool(effect="read")
+    def finish(context: ToolContext) -> str:
+        """Finish the task."""
+        skills_closing.close(context, "trading")
+        return "finished"
+
+    model = ScriptedModel(opens_closing("trading"), ToolCall("f", "finish"), "done")
+    await Agent(
+        model, tools=[finish, *skills_closing.tools], middleware=[skills_closing.middleware]
+    ).run("go")
+    assert open_skills(model) == [[], ["trading"], []]
+
+
+async def test_what_a_hook_closed_is_open_again_after_a_crash(skills_closing: Skills) -> None:
+    class Close(Middleware):
+        async def before_iteration(self, context: BeforeIteration) -> None:
+            if context.iteration == 1:
+                skills_closing.close(context)
+
+    journal, middleware = MemoryJournal(), [Close(), skills_closing.middleware]
+    model = ScriptedModel(opens_closing("trading"), SELL)
+    agent = Agent(
+        model,
+        tools=[sell, *skills_closing.tools],
+        middleware=middleware,
+        journal=CrashAt(journal, 6),
+    )
+    with pytest.raises(SimulatedCrash):
+        await agent.run("go", session="s")
+    again = ScriptedModel("done")
+    await Agent(
+        again, tools=[sell, *skills_closing.tools], middleware=middleware, journal=journal
+    ).resume("s")
+    assert open_skills(model) == [[], []]
+    assert open_skills(again) == [["trading"]]
+
+
+def test_a_wrong_name_is_refused(skills_closing: Skills) -> None:
+    context = ToolContext(run_id="r", key="t1.i0.tool.0")
+    with pytest.raises(ConfigurationError, match="names: there is no skill 'art'"):
+        skills_closing.close(context, "trading", "art")

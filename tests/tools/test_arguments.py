@@ -1,9 +1,12 @@
 """Valid and invalid arguments of a model, and the messages for invalid ones."""
 
+from __future__ import annotations
+
 import datetime as dt
 import json
 from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +14,9 @@ from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
-from holdfast import tool
-from holdfast.tools.argument_wording import RefusedCall, refuse_unfinished
+from holdfast import Agent, OutputError, ToolCall, tool
+from holdfast.testing import ScriptedModel
+from holdfast.tools.tool_failures import RefusedCall, refuse_unfinished
 
 
 class Cat(BaseModel):
@@ -30,15 +34,15 @@ NESTED = TypeAliasType("NESTED", "list[NESTED]")
 
 class Tree(BaseModel):
     value: int
-    children: list["Tree"] = []
+    children: list[Tree] = []
 
 
 class Leaf(BaseModel):
-    child: "Leaf | Branch | None" = None
+    child: Leaf | Branch | None = None
 
 
 class Branch(BaseModel):
-    child: "Leaf | Branch | None" = None
+    child: Leaf | Branch | None = None
     n: int = 0
 
 
@@ -152,31 +156,33 @@ def test_text_that_is_not_one_json_object_is_refused(text: str, said: str) -> No
 
 def test_a_number_that_is_not_finite_is_refused_for_a_float() -> None:
     assert parse('{"city":"a","rate":1e400}') == (
-        "its arguments are invalid:\n- rate: expected number; got Infinity\n"
+        "its arguments are invalid:\n- rate: must be a finite number; got Infinity\n"
         "Correct them and call it again."
     )
 
 
 def test_every_problem_is_named() -> None:
     assert problems(days=99, unit="K", foo=1) == [
-        "city: is required (string)",
-        "days: expected integer, at least 1, at most 14; got 99",
-        'unit: expected one of "C", "F"; got "K"',
-        f"foo: is not an argument; the arguments are: {', '.join(book.spec.schema['properties'])}",
+        "city: is required (a string)",
+        "days: must be at most 14; got 99",
+        'unit: must be one of "C", "F"; got "K"',
+        f"foo: is not a known name; the names are: {', '.join(book.spec.schema['properties'])}",
     ]
 
 
 def test_nested_places_are_paths() -> None:
     assert problems(city="a", tree={"value": 1, "children": [{"value": "x"}]}) == [
-        'tree.children[0].value: expected integer; got "x"'
+        'tree.children[0].value: must be an integer; got "x"'
     ]
 
 
 def test_a_union_is_one_line_by_its_likeliest_member() -> None:
-    assert problems(city="a", pet=3) == ["pet: expected object or null; got 3"]
-    assert problems(city="a", pet={"kind": "cat"}) == ["pet.claws: is required (integer)"]
+    assert problems(city="a", pet=3) == [
+        "pet: must be an object with kind, claws, or an object with kind, bark, or null; got 3"
+    ]
+    assert problems(city="a", pet={"kind": "cat"}) == ["pet.claws: is required (an integer)"]
     assert problems(city="a", ids=[1, None, "x"]) == [
-        "ids[1]: expected integer or string; got null"
+        "ids[1]: must be an integer or a string; got null"
     ]
 
 
@@ -188,17 +194,13 @@ def test_what_the_model_wrote_is_cut() -> None:
 
 def test_a_date_says_why_it_is_none() -> None:
     assert problems(city="a", when="2024-02-31") == [
-        'when: expected string (date) or null; got "2024-02-31" (day value is outside expected range)'
+        'when: must be a date (YYYY-MM-DD) or null; got "2024-02-31", day value is outside expected range'
     ]
 
 
 def test_a_validator_is_heard_redacted() -> None:
-    assert problems(city="a", day=6) == [
-        "day: expected integer; got 6 (6 is no weekday, password=[redacted])"
-    ]
-    assert problems(city="a", user="bob") == [
-        'user: expected string; got "bob" (there is no user of that name)'
-    ]
+    assert problems(city="a", day=6) == ["day: 6 is no weekday, password=[redacted]; got 6"]
+    assert problems(city="a", user="bob") == ['user: there is no user of that name; got "bob"']
 
 
 def test_many_problems_are_counted() -> None:
@@ -209,7 +211,7 @@ def test_many_problems_are_counted() -> None:
 
 def test_a_tool_without_arguments_says_so() -> None:
     assert parse('{"a": 1}', nothing) == (
-        "its arguments are invalid:\n- a: is not an argument; there are none\n"
+        "its arguments are invalid:\n- a: is not a known name; there are none\n"
         "Correct them and call it again."
     )
 
@@ -236,7 +238,7 @@ def test_an_array_of_arrays_without_end_is_described() -> None:
     def nest(lists: NESTED) -> None: ...
 
     assert parse('{"lists": 1}', nest) == (
-        "its arguments are invalid:\n- lists: expected array of array of arrays; got 1\n"
+        "its arguments are invalid:\n- lists: must be an array of arrays of arrays; got 1\n"
         "Correct them and call it again."
     )
 
@@ -304,3 +306,30 @@ def test_any_json_is_accepted_or_rejected_with_a_reason(value: Any) -> None:
 def test_any_text_is_accepted_or_rejected_with_a_reason(text: str) -> None:
     found = parse(text)
     assert isinstance(found, dict) or found.startswith("its arguments ")
+
+
+# Constraints of msgspec, which pydantic does not know.
+
+Nights = Annotated[int, msgspec.Meta(ge=1, description="how many nights")]
+
+
+async def test_an_output_outside_of_a_constraint_of_msgspec_is_refused() -> None:
+    agent = Agent(ScriptedModel("0", "0", "0"), output=Nights)
+    with pytest.raises(OutputError, match="must be at least 1; got 0"):
+        await agent.run("Go")
+
+
+async def test_an_argument_outside_of_a_constraint_of_msgspec_does_not_reach_the_tool() -> None:
+    booked: list[int] = []
+
+    def book(nights: Nights) -> str:
+        booked.append(nights)
+        return "booked"
+
+    model = ScriptedModel(ToolCall("1", "book", '{"nights": 0}'), "done")
+    await Agent(model, tools=[book]).run("Go")
+    assert booked == []
+    (spec,) = model.requests[0].tools
+    assert spec.schema["properties"] == {
+        "nights": {"type": "integer", "minimum": 1, "description": "how many nights"}
+    }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.docstrings import parse_docstring
+from holdfast.tools.tool_schema import parse_docstring
 
 
 def google(city: str, days: int) -> None:

@@ -15,8 +15,11 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, Field
 
-from holdfast import ToolContext, tool
+from holdfast import Agent, ToolContext, tool
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.messages import ToolResult
+from holdfast.testing import ScriptedModel
+from holdfast.testing.emulator import call
 
 
 class Unit(enum.Enum):
@@ -239,9 +242,32 @@ def with_class_variable(n: ClassVar[int]) -> None: ...  # type: ignore[valid-typ
 def with_context_inside(contexts: list[ToolContext]) -> None: ...
 
 
+def with_class(kind: type[int]) -> None: ...
+
+
+def with_hashable(key: collections.abc.Hashable) -> None: ...
+
+
+def with_hashables_inside(keys: list[dict[str, collections.abc.Hashable]]) -> None: ...
+
+
+class OldOptions(typing.TypedDict):
+    city: str
+
+
+def unpacked_twice(city: int, **options: typing_extensions.Unpack[OldOptions]) -> None: ...  # type: ignore[misc]
+
+
+def unpacked_unknown(**options: typing_extensions.Unpack["Later"]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("function", "argument", "fix"),
     [
+        (with_class, "kind", "ToolContext.deps"),
+        (with_hashable, "key", "ToolContext.deps"),
+        (with_hashables_inside, "keys", "ToolContext.deps"),
+        (unpacked_twice, "options", "Rename"),
         (unannotated, "city", "city: str"),
         (variadic, "cities", "list"),
         (keywords, "options", "dict"),
@@ -259,6 +285,54 @@ def test_what_cannot_be_expressed_is_refused_by_name(
         tool(function)
     assert caught.value.argument == f"tool {function.__name__!r}, argument {argument!r}"
     assert fix in caught.value.fix
+
+
+class Page(OldOptions, total=False):
+    days: "Annotated[int, Field(ge=1)]"
+    class_: typing_extensions.Required[str]
+
+
+async def test_unpacked_options_are_arguments_and_a_call_gives_those_that_it_has() -> None:
+    @tool(effect="read")
+    def plan(first: bool, **options: typing_extensions.Unpack[Page]) -> str:
+        """Plan a trip.
+
+        Args:
+            first: whether it is the first one.
+            days: how long.
+        """
+        return str(sorted(options.items()))
+
+    assert plan.spec.schema == {
+        "type": "object",
+        "properties": {
+            "first": {"type": "boolean", "description": "whether it is the first one."},
+            "city": {"type": "string"},
+            "days": {"type": "integer", "minimum": 1, "description": "how long."},
+            "class_": {"type": "string"},
+        },
+        "required": ["first", "city", "class_"],
+        "additionalProperties": False,
+    }
+    given = {"first": True, "city": "Porto", "class_": "a"}
+    calls = [
+        call("plan", given),
+        call("plan", {**given, "days": 2}),
+        call("plan", {**given, "days": 0}),
+    ]
+    model = ScriptedModel(*calls, "Done.")
+    messages = (await Agent(model, tools=[plan]).run("Plan.")).messages
+    texts = [
+        part.text for message in messages for part in message.parts if isinstance(part, ToolResult)
+    ]
+    assert texts[0] == "[('city', 'Porto'), ('class_', 'a')]"
+    assert texts[1] == "[('city', 'Porto'), ('class_', 'a'), ('days', 2)]"
+    assert "days: must be at least 1; got 0" in texts[2]
+
+
+def test_unpacked_options_of_a_type_that_is_not_there_are_compiled_later() -> None:
+    with pytest.raises(ConfigurationError, match="'Later', which cannot be found"):
+        _ = tool(unpacked_unknown).signature
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python reads it from 3.12 on")

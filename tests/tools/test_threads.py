@@ -132,6 +132,27 @@ async def test_stuck_tools_without_a_timeout_do_not_block_others() -> None:
     await blocked
 
 
+async def test_work_that_a_thread_waits_for_needs_no_patience() -> None:
+    pool = ToolThreads(2, queue_timeout=600.0)
+    began = threading.Barrier(2, timeout=SOON)
+
+    def nest(depth: int) -> int:
+        if depth == 3:
+            return depth
+        if depth == 0:
+            began.wait()
+        return asyncio.run(nested(depth + 1)) + 1
+
+    async def nested(depth: int) -> int:
+        found: int = await run(pool, lambda: nest(depth))
+        return found
+
+    # Both threads are taken by work that waits for more work, and so is each one after them.
+    async with asyncio.timeout(SOON):
+        found = await asyncio.gather(*(run(pool, lambda: nest(0)) for _ in range(4)))
+    assert found == [6] * 4
+
+
 async def test_when_every_thread_is_stuck_a_call_is_refused_and_not_run() -> None:
     pool = ToolThreads(1, max_threads=2, queue_timeout=0.01)
     gates = [Gate(), Gate()]

@@ -48,7 +48,7 @@ class Client:
 
 
 class RawServer:
-    """Calls `serve` for each connection, and waits for all of them at the end."""
+    """Calls `serve` for each connection, and cancels those that have not ended when it stops."""
 
     def __init__(self, serve: Serve) -> None:
         self._serve = serve
@@ -62,6 +62,10 @@ class RawServer:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)  # asyncio does not keep a task that waits for nothing
+        task.add_done_callback(self._tasks.discard)
         try:
             await self._serve(Client(reader, writer))
         except ConnectionError:
@@ -71,6 +75,10 @@ class RawServer:
 
     async def stop(self) -> None:
         self._server.close()
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def fetch(

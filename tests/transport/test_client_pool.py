@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 from tests.transport.raw import fetch
 
 from holdfast.testing.emulator import Emulator
@@ -57,6 +58,30 @@ def test_the_session_of_a_loop_that_ended_is_forgotten() -> None:
             asyncio.run(fetch(transport, emulator.base_url + "/chat/completions", body=BODY))
     assert transport._client is not None
     assert not transport._client.pool._by_loop
+
+
+def test_a_transport_that_is_dropped_closes_its_session_without_the_garbage_collector() -> None:
+    sessions: list[ClientSession] = []
+
+    async def use_and_drop(url: str) -> None:
+        transport = HttpTransport()
+        await fetch(transport, url, body=BODY)
+        assert transport._client is not None
+        sessions.extend(one.session for one in transport._client.pool._by_loop.values())
+
+    async def run_on(url: str) -> None:
+        await use_and_drop(url)
+        async with asyncio.timeout(5):
+            while not sessions[0].closed:
+                await asyncio.sleep(0)
+
+    gc.disable()
+    try:
+        with Emulator() as emulator:
+            asyncio.run(run_on(emulator.base_url + "/chat/completions"))
+    finally:
+        gc.enable()
+    assert len(sessions) == 1
 
 
 def test_closing_reaches_the_loop_of_another_thread() -> None:

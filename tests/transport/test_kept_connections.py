@@ -9,13 +9,13 @@ import struct
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.transport.raw import Client, RawServer, Serve, fails, fetch
+from tests.transport.raw import Client, RawServer, Serve, fails, fetch, read_all
 
 from holdfast import Agent
 from holdfast.core.errors import Landed
 from holdfast.core.notices import BreakerChanged, RetryScheduled
 from holdfast.transport.http import HttpTransport
-from holdfast.transport.port import Timeouts
+from holdfast.transport.port import HttpRequest, Timeouts
 
 Start = Callable[[Serve], Awaitable[RawServer]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -70,6 +70,32 @@ async def test_a_request_is_sent_again_if_its_kept_connection_ends_without_a_byt
     assert await fetch(transport, server.url, method=method, body=b"") == b"ok"
     assert serve.connections == 2
     assert serve.requests[1] == serve.requests[2], "the same bytes"
+
+
+async def test_a_request_that_must_be_sent_once_takes_no_kept_connection(
+    transport: HttpTransport, raw: Start
+) -> None:
+    serve = Closing(None)
+    server = await raw(serve)
+    assert await fetch(transport, server.url) == b"ok"
+    request = HttpRequest("POST", server.url, (), b"{}", is_once=True)
+    async with transport.send(request, Timeouts()) as response:
+        assert await read_all(response) == b"ok"
+    assert (serve.connections, len(serve.requests)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/a%2Cb%3Bc%26d", "/%7Ea?q=%2C%3B%2F%26", "/?a=%41", "/a b%2C", "/é%2C?é%2C", "/%2C%zz"],
+)
+async def test_escapes_of_an_address_are_sent_as_they_are(
+    transport: HttpTransport, raw: Start, path: str
+) -> None:
+    serve = Closing(None)
+    server = await raw(serve)
+    assert await fetch(transport, server.url.rstrip("/") + path) == b"ok"
+    sent = {"/a b%2C": "/a%20b%2C", "/é%2C?é%2C": "/%C3%A9%2C?%C3%A9%2C", "/%2C%zz": "/%2C%25zz"}
+    assert serve.requests[0].split()[1].decode().endswith(sent.get(path, path))
 
 
 async def test_a_server_that_had_time_to_begin_gets_no_second_request(
@@ -365,3 +391,73 @@ async def test_nobody_is_told_and_no_turn_waits(raw: Start) -> None:
         assert run.result.text == "Fine."
     assert notices == []
     assert server.connections == 20
+
+
+# Bytes that wait on a kept connection before a request is sent are never read as its response.
+
+
+async def make_pair(serve: Serve) -> tuple[RawServer, HttpTransport]:
+    server = RawServer(serve)
+    await server.start()
+    return server, HttpTransport()
+
+
+def response(text: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(text), text)
+
+
+@pytest.mark.parametrize("read_before", [True, False])
+async def test_a_second_response_is_not_the_reply_to_the_next_request(read_before: bool) -> None:
+    first_is_read, stray_is_sent = asyncio.Event(), asyncio.Event()
+
+    async def serve(client: Client) -> None:
+        while await client.request():
+            await client.send(response(b"asked %d" % server.connections))
+            if server.connections == 1:
+                await first_is_read.wait()
+                await client.send(response(b"stray"))
+                stray_is_sent.set()
+
+    server, transport = await make_pair(serve)
+    assert await fetch(transport, server.url) == b"asked 1"
+    first_is_read.set()
+    await stray_is_sent.wait()
+    for _ in range(10 if read_before else 0):
+        await asyncio.sleep(0)
+    assert await fetch(transport, server.url) == b"asked 2"
+    assert await fetch(transport, server.url) == b"asked 2"
+    assert server.connections == 2
+    await transport.aclose()
+    await server.stop()
+
+
+async def test_a_connection_that_the_server_closed_is_not_used() -> None:
+    closed = asyncio.Event()
+
+    async def serve(client: Client) -> None:
+        if await client.request():
+            await client.send(response(b"fine"))
+            client.writer.close()
+            await client.writer.wait_closed()
+            closed.set()
+
+    server, transport = await make_pair(serve)
+    for _ in range(3):
+        assert await fetch(transport, server.url) == b"fine"
+        await closed.wait()
+        closed.clear()
+    await transport.aclose()
+    await server.stop()
+
+
+async def test_a_server_that_speaks_first_is_told_from_a_kept_connection() -> None:
+    async def serve(client: Client) -> None:
+        await client.send(b"220 mail.example ESMTP\r\n")
+        await client.request()
+
+    server, transport = await make_pair(serve)
+    error = await fails(transport, server.url)
+    assert error.info.code == "not_http"
+    assert server.connections == 1
+    await transport.aclose()
+    await server.stop()

@@ -10,8 +10,8 @@ import pytest
 from tests.transport.raw import Client, RawServer, Serve, fetch
 
 from holdfast.core.errors import TransportError
+from holdfast.transport.exchange import LARGE, LargeBody
 from holdfast.transport.http import HttpTransport
-from holdfast.transport.large_body import LARGE, LargeBody
 from holdfast.transport.port import Timeouts
 
 Start = Callable[[Serve], Awaitable[RawServer]]

@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.transport.raw import fails, fetch
 
+from holdfast import Agent
 from holdfast.core.errors import ConfigurationError, Landed
-from holdfast.testing.emulator import Emulator, Listen
+from holdfast.errors import ErrorCategory, TransportError
+from holdfast.testing import FakeClock
+from holdfast.testing.emulator import Emulator, HttpStatus, Listen
+from holdfast.transport.client_pool import find_proxy
 from holdfast.transport.http import HttpTransport
-from holdfast.transport.proxies import find_proxy
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'
 
@@ -167,3 +170,33 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(
     with pytest.raises(ConfigurationError, match="ALL_PROXY") as caught:
         find_proxy("https", "provider.test")
     assert "hunter2" not in str(caught.value)
+
+
+# Status 407 names the proxy and not the key of the provider.
+
+
+@pytest.mark.parametrize("configured", [True, False])
+async def test_a_plain_request_that_a_proxy_refuses_names_the_proxy(
+    monkeypatch: pytest.MonkeyPatch, configured: bool
+) -> None:
+    page = HttpStatus(407, body="<html>Proxy Authentication Required</html>")
+    async with Emulator(faults=lambda _: page) as proxy:
+        if configured:
+            monkeypatch.setenv("http_proxy", proxy.origin)
+        base_url = "http://provider.test/v1" if configured else proxy.base_url
+        agent = Agent("openai:m", base_url=base_url, api_key="k", clock=FakeClock())
+        with pytest.raises(TransportError) as caught:
+            await agent.run("go")
+        assert len(proxy.requests) == 1
+        named = f"the proxy {proxy.origin.removeprefix('http://')}"
+    assert (named if configured else "a proxy on the way") in caught.value.info.safe
+    assert "user and a password" in caught.value.info.safe
+    assert caught.value.info.category is ErrorCategory.CLIENT_ERROR
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+def test_a_blank_proxy_variable_is_none(monkeypatch: pytest.MonkeyPatch, blank: str) -> None:
+    monkeypatch.setenv("https_proxy", blank)
+    assert find_proxy("https", "provider.test") is None
+    monkeypatch.setenv("all_proxy", " http://proxy:1 ")
+    assert str(find_proxy("https", "provider.test")) == "http://proxy:1"

@@ -325,3 +325,23 @@ async def test_a_connection_that_cannot_be_cut_leaves_the_others_watched() -> No
         loop.pass_time(60.01)
     loop.pass_time(0.01)
     assert good.expired_limit == "first_byte_timeout"
+
+
+async def test_a_stream_of_white_space_on_a_busy_loop_is_cut_after_one_more_read() -> None:
+    # A limit that passes while the loop is held up lets the response be read once more before it is cut.
+    loop = CountingLoop()
+    watch = Watchdog(TimerWheel(loop), Timeouts(between_chunks=10))  # type: ignore[arg-type]
+    watch.start(lambda: True)
+    watch.note_body_start()
+    for _ in range(18):
+        loop.pass_time(0.5)
+        watch.end_wait()
+        loop.now += 0.001  # white space is looked at, and is no content
+        watch.begin_wait()
+    loop.pass_time(2)  # held up, beyond the limit
+    assert not watch.expired_limit
+    watch.end_wait()
+    loop.now += 0.001
+    watch.begin_wait()
+    loop.pass_time(1)  # and again
+    assert watch.expired_limit == "stalled"

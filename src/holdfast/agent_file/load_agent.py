@@ -1,6 +1,7 @@
 """Converts the content of a file to the keywords of `Agent`.
 
-This module must not parse TOML, and must never repeat a value that may be a secret.
+The declared type of a keyword decides how a file writes it. This module must not parse TOML, and must never
+repeat a value that may be a secret.
 """
 
 from __future__ import annotations
@@ -8,22 +9,25 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar, cast, get_type_hints
+from types import NoneType, UnionType
+from typing import Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.agent_file.file_forms import FileForm, find_forms, find_keyword_forms
 from holdfast.agent_file.toml_source import AgentFile, KeyPath, read_agent_file
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.tool_permission import ToolPermission
+from holdfast.output.structured_output import OutputKind, StructuredOutput
+from holdfast.runtime.compile import AgentKeywords
 
 A = TypeVar("A")
 
@@ -261,14 +265,90 @@ def _import_beside(file: AgentFile, module: str) -> object:
 
 def _find_key(argument: str, file: AgentFile) -> KeyPath:
     """Return the key that an error of `Agent` is about; `model` when the file has no such key."""
-    name = re.split(r"[.\[ ]", argument, maxsplit=1)[0]
+    name, *inner = re.split(r"[.\[ ]", argument)
     if name == "api_key":
         return ("api_key_env",)
     if name in file.content:
-        return (name,)
+        table = file.content[name]
+        is_key = isinstance(table, Mapping) and inner[:1] and inner[0] in table
+        return (name, inner[0]) if is_key else (name,)
     return ("tools",) if name == "tool" else ("model",)
 
 
 def _describe_type(value: object) -> str:
     names = {"str": "text", "list": "a list", "bool": "true or false", "int": "a number"}
     return names.get(type(value).__name__, type(value).__name__)
+
+
+_NOT_IN_FILES = frozenset({"api_key", "transport", "clock", "rng", "metrics"})
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """How a file writes a setting; `plain` is the type of a value, and `record` that of a table."""
+
+    written_as: Literal["value", "table", "name", "list of names"]
+    plain: object = None
+    record: type[Struct] | None = None
+
+
+def find_keyword_forms() -> dict[str, FileForm]:
+    """Return how a file writes each keyword of `Agent` that it may have."""
+    names = {"OutputKind": OutputKind, "StructuredOutput": StructuredOutput}
+    return find_forms(get_type_hints(AgentKeywords, localns=names))
+
+
+def find_forms(declared: Mapping[str, object]) -> dict[str, FileForm]:
+    """Return how a file writes settings, by their names and declared types."""
+    return {
+        name: find_file_form(kind) for name, kind in declared.items() if name not in _NOT_IN_FILES
+    }
+
+
+def find_file_form(declared: object) -> FileForm:
+    """Return how a file writes a setting that has this declared type.
+
+    A type that TOML can express is written as it is, a record of settings as a table, and any other
+    object as "module:name".
+
+    >>> find_file_form(Sequence[str]).plain
+    list[str]
+    """
+    plain, record = _find_plain_type(declared), _find_record(declared)
+    if plain not in (None, NoneType):
+        return FileForm("value", plain=plain)
+    if record is not None:
+        return FileForm("table", record=record)
+    return FileForm("name" if _find_item_type(declared) is None else "list of names")
+
+
+def _find_plain_type(kind: object) -> object | None:
+    """Return the part of a declared type that TOML can express, or None."""
+    if get_origin(kind) in (Union, UnionType):
+        parts = [_find_plain_type(part) for part in get_args(kind)]
+        known = tuple(part for part in parts if part is not None)
+        return Union[known] if known else None  # noqa: UP007  # REASON: the parts are in a tuple
+    if get_origin(kind) is Literal:
+        return str  # the record or `Agent` checks the text, and its error names the choices
+    item = _find_item_type(kind)
+    if item is not None:
+        plain = _find_plain_type(item)
+        return None if plain is None else list[plain]  # type: ignore[valid-type]  # made at run time
+    if is_typeddict(kind):
+        return Mapping[str, object]  # whoever reads the table checks its keys
+    is_plain = kind in (str, int, float, bool, NoneType) or get_origin(kind) in (Mapping, tuple)
+    return kind if is_plain else None
+
+
+def _find_item_type(kind: object) -> object | None:
+    """Return the type of the items of a list type, or None for another type."""
+    is_list = get_origin(kind) in (Iterable, Sequence)
+    return get_args(kind)[0] if is_list else None
+
+
+def _find_record(kind: object) -> type[Struct] | None:
+    """Return the record of settings in a declared type, or None."""
+    for part in (kind, *get_args(kind)):
+        if isinstance(part, type) and issubclass(part, Struct):
+            return part
+    return None

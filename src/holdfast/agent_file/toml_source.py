@@ -1,6 +1,6 @@
 """A TOML file as text: its content, and the line of each key.
 
-This module must not know what a key means.
+This module must not know the meaning of a key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Acts: what a person or a program did to a session, and who it was.
+"""Acts: a person or a program did something to a session; who it was.
 
-A journal saves an act in the transaction of what the act writes. This module must never know a clock
+A journal saves an act in the transaction of the records that the act writes. This module must never know a clock
 or a journal.
 """
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class Act(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What somebody did to a session.
+    """An act of somebody on a session.
 
     Args:
         id: names the act in its tenant; a second act with the same id is refused.
@@ -21,7 +21,7 @@ class Act(Struct, frozen=True, kw_only=True, omit_defaults=True):
         session: the session.
         by: who did it.
         at: when, in seconds since the epoch.
-        details: what was done, and what came of it, as JSON.
+        details: the act and its result, as JSON.
         digest: the digest of the request for it; "" without an idempotency key.
 
     >>> act = Act(id="a1", act="rewind", session="ada", by="ann", at=1.0)

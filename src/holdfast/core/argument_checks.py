@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 from msgspec import Struct
 
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.type_checks import TypeCheck, compile_check
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,6 +33,43 @@ def check_value(argument: str, value: object, expected: object) -> None:
     holdfast.core.errors.ConfigurationError: seed: must be a whole number or None, got str
     """
     _cached_check(expected).check(argument, value)
+
+
+def check_not_async(argument: str, function: object) -> None:
+    """Check that a function of the user is not async, since its caller does not await it.
+
+    Raises:
+        ConfigurationError: it is async; without this check it would never run.
+
+    >>> async def judge(value): ...
+    >>> check_not_async("judge", judge)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: judge: is async, and would never be awaited. Write `def`
+    """
+    if is_async(function):
+        raise ConfigurationError(
+            argument, "is async, and would never be awaited", fix="Write `def`"
+        )
+
+
+def is_async(function: object) -> bool:
+    """Whether a call returns a coroutine: of a coroutine function, or of an object with an async `__call__`.
+
+    >>> async def wait(): ...
+    >>> is_async(functools.partial(wait)), is_async(print)
+    (True, False)
+    """
+    function = unwrap_partial(function)
+    called = getattr(type(function), "__call__", None)  # noqa: B004  # REASON: its kind matters
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def unwrap_partial(function: object) -> object:
+    """Return the function inside of any number of `functools.partial`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def check_fields(record: object, prefix: str = "") -> None:

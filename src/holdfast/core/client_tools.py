@@ -1,6 +1,6 @@
 """Tools that the caller of a turn runs: their descriptions, the question for a result, the result.
 
-A call of such a tool is a question of the run, and its answer is what the caller's tool returned. So
+A call of such a tool is a question of the run, and its answer is the result of the caller's tool. So
 the call is saved, waits as long as it takes and continues in any process. This module must never run
 a tool.
 """
@@ -14,10 +14,11 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from holdfast.core.argument_checks import check_fields
+from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.questions import Answer, Question
-from holdfast.core.schema_checks.schema_limits import TOOL_LIMITS, check_schema_size
+from holdfast.core.schema_checks.schema_limits import TOOL_LIMITS
+from holdfast.core.schema_checks.schema_sense import read_schema
 
 CLIENT_TIMEOUT = 3600.0
 """Seconds that a call waits for its result."""
@@ -28,18 +29,20 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class ClientTool(Struct, frozen=True, omit_defaults=True):
     """A tool that the caller of a turn runs, such as a function of a browser page.
 
-    The model calls it like any other tool. The call asks a `ClientToolQuestion`, and the answer is its
-    result. Pass it in `tools=`; it is saved with the turn, so `resume` does not need it again.
+    The model calls it like any other tool. A call whose arguments do not fit the schema goes back to the
+    model. Any other asks a `ClientToolQuestion`, and the answer is its result. Pass it in `tools=`; it is saved with the turn, so `resume` does not need it again.
 
     Args:
         name: the name that the model sees.
-        description: what it does, for the model.
+        description: its description, for the model.
         parameters: the JSON Schema of its arguments, an object; by default there are none. It has at
-            most 64 KiB of JSON, 2,000 values, 64 levels of nesting and 500 references.
+            most 64 KiB of JSON, 2,000 values, 64 levels of nesting and 500 references. Formats, and
+            patterns with look-around or back-references, are left to your tool.
+        strict: whether the provider enforces the schema; see `tool`.
 
     Raises:
-        ConfigurationError: providers do not accept the name, or the schema is not that of an object or
-            is too large.
+        ConfigurationError: providers do not accept the name, or the schema is not that of an object, is
+            not a JSON Schema or is too large; the error names the place.
 
     >>> ClientTool("get_location", "Where the user is.").parameters["type"]
     'object'
@@ -48,41 +51,30 @@ class ClientTool(Struct, frozen=True, omit_defaults=True):
     name: str
     description: str = ""
     parameters: Mapping[str, object] = {}
+    strict: bool | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, "ClientTool.")
-        if not self.parameters:
-            force_setattr(self, "parameters", {"type": "object", "properties": {}})
+        check_value("ClientTool.parameters", self.parameters, Mapping)
+        given = self.parameters or {"type": "object", "properties": {}}
+        plain = read_schema("ClientTool.parameters", given, TOOL_LIMITS)
+        check_fields(self, "ClientTool.")  # after the size, which bounds its time
+        force_setattr(self, "parameters", plain)
         if not _NAME.fullmatch(self.name):
             raise ConfigurationError(
                 "ClientTool.name",
                 f"providers reject {self.name!r}: 1 to 64 letters, digits, '_' and '-' are allowed",
                 fix="Rename it",
             )
-        if self.parameters.get("type") != "object":
+        if plain.get("type") != "object":
             raise ConfigurationError(
                 "ClientTool.parameters",
                 "is not the JSON Schema of an object",
                 fix='Write {"type": "object", "properties": {...}}',
             )
-        plain = check_schema_size("ClientTool.parameters", self.parameters, TOOL_LIMITS)
-        _check_names(plain)
-        force_setattr(self, "parameters", plain)
-
-
-def _check_names(schema: Mapping[str, object]) -> None:
-    """Raise ConfigurationError if the names of the arguments cannot be read."""
-    required = schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        raise ConfigurationError(
-            "ClientTool.parameters", "has a 'required' that is not a list of names"
-        )
-    if not isinstance(schema.get("properties", {}), dict):
-        raise ConfigurationError("ClientTool.parameters", "has 'properties' that are not an object")
 
 
 class ClientToolResult(Struct, frozen=True, omit_defaults=True):
-    """What the caller's tool returned.
+    """The result of the caller's tool.
 
     Args:
         text: the result as the model reads it.

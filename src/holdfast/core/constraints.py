@@ -45,6 +45,14 @@ def between(least: float, most: float) -> Constraint:
     return Constraint(f"from {least:g} to {most:g}", lambda number: least <= number <= most)
 
 
+def name_of(longest: int) -> Constraint:
+    """Return the constraint of a name, which every database can store."""
+    return Constraint(
+        f"a text of at most {longest} characters without a NUL character",
+        lambda text: len(text) <= longest and "\x00" not in text,
+    )
+
+
 def template(*names: str) -> Constraint:
     """Return the constraint of a text in which `{name}` stands for a value of that name."""
     listed = " and ".join(f"{{{name}}}" for name in names)

@@ -9,7 +9,7 @@ through `PartReceived`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -59,7 +59,7 @@ class HostedToolStarted(Struct, frozen=True, gc=False):
     Args:
         id: the provider's id of the call, or "".
         name: the tool; see `HostedCall`.
-        arguments: what the model asked for, as JSON text; "" if it is not known yet.
+        arguments: the arguments of the model, as JSON text; "" if they are not known yet.
     """
 
     id: str
@@ -73,8 +73,8 @@ class HostedToolFinished(Struct, frozen=True, gc=False):
     Args:
         id: the provider's id of the call, or "".
         name: the tool.
-        arguments: what the model asked for, if the provider tells it only now.
-        result: what came out, as text.
+        arguments: the arguments of the model, if the provider sends them only now.
+        result: the result, as text.
         is_error: the tool failed; `result` says why.
     """
 
@@ -177,6 +177,19 @@ Delta: TypeAlias = (
     | EndMissing
 )
 """One piece of a response, in the neutral form of all wires."""
+
+
+class Decoder(Protocol):
+    """Decodes one response body, in any pieces, into deltas. One object per response."""
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """Return the deltas that these bytes complete; never raises on any bytes."""
+        ...
+
+    def close(self) -> list[Delta]:
+        """End the body, and return the remaining deltas."""
+        ...
+
 
 _CONTENT = frozenset({TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta, PartReceived})
 

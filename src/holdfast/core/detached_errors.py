@@ -1,7 +1,7 @@
 """Removes known secrets from errors: from their texts, their details, and the chain of their causes.
 
 An exception of a library may hold a whole request: its headers, its address, its connection. Such an
-exception is replaced by one of the same name that holds only text. What a model wrote (`partial`,
+exception is replaced by one of the same name that holds only text. The text of a model (`partial`,
 `raw`) is never changed.
 """
 
@@ -12,9 +12,8 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from holdfast.core.error_arguments import read_error_info
 from holdfast.core.error_info import ErrorInfo
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, read_error_info
 from holdfast.core.messages import Reply
 from holdfast.core.redaction import redact, shorten
 from holdfast.core.secret_values import SecretValues
@@ -45,9 +44,9 @@ def clean_info(info: ErrorInfo, secrets: SecretValues) -> ErrorInfo:
 
 
 def clean_reply(reply: Reply, secrets: SecretValues) -> Reply:
-    """Return a partial reply without the secrets in what the provider says about it.
+    """Return a partial reply without the secrets in the provider's notes about it.
 
-    What the model wrote is not changed.
+    The text of the model is not changed.
     """
     names = ("id", "model", "raw_finish")
     changes = {name: secrets.remove_from(getattr(reply, name)) for name in names}
@@ -75,7 +74,7 @@ def detach_error(error: BaseException, secrets: SecretValues) -> DetachedError:
 def detach_for_log(error: BaseException, secrets: SecretValues = _NO_SECRETS) -> DetachedError:
     """Return an exception of the user's own code as a log may show it: redacted, with its traceback.
 
-    The code of a hook may raise what it was called with, such as the error of a provider that
+    The code of a hook may raise its argument, such as the error of a provider that
     repeats a key.
 
     Args:

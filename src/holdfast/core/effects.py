@@ -1,4 +1,4 @@
-"""Effects: what a run asks the outside world to do, as values. The runtime performs them.
+"""Effects: requests of a run to the outside world, as values. The runtime performs them.
 
 An effect is named by its key. The key is made of numbers that the run itself counts, never of an
 order of events and never of a provider's id. So a finished effect is found again after a crash,
@@ -77,7 +77,7 @@ class CheckOutput(Struct, frozen=True, tag="check_output"):
 
 
 Effect: TypeAlias = AcceptTurn | CallModel | RunTool | CopyResult | CheckOutput | CloseTurn
-"""What a run asks its surroundings to do next."""
+"""A request of a run to its surroundings."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

@@ -39,7 +39,7 @@ class ErrorCategory(StrEnum):
     def is_retryable(self) -> bool:
         """Whether the same call may succeed later.
 
-        UNKNOWN counts as retryable for a tool, and it is what an unclassified exception of a tool
+        UNKNOWN counts as retryable for a tool, and it is the category that an unclassified exception of a tool
         gets; the wires never answer UNKNOWN for a refusal.
         """
         return self in _RETRYABLE
@@ -74,7 +74,7 @@ ADVICE: dict[ErrorCategory, str] = {
     ErrorCategory.CLIENT_ERROR: "The request itself must change before it can succeed.",
     ErrorCategory.LIMIT: "Raise the limit if the work needs it.",
 }
-"""What a user can do about a failure of each category."""
+"""The advice to a user for a failure of each category."""
 
 
 class Landed(StrEnum):

@@ -46,7 +46,6 @@ from __future__ import annotations
 import re
 from typing import Literal, NewType
 
-from holdfast.core.error_arguments import find_wrong_argument
 from holdfast.core.error_info import ADVICE
 from holdfast.core.error_info import ErrorCategory as ErrorCategory
 from holdfast.core.error_info import ErrorInfo as ErrorInfo
@@ -63,7 +62,7 @@ class HoldfastError(Exception):
     """The base class: `except HoldfastError` catches everything that Holdfast raises on purpose.
 
     Args:
-        message: what happened and what to do next, safe to show.
+        message: the failure and the next step, safe to show.
         info: the details; derived from the message by default.
         partial: the part of the reply that arrived, if a reply had begun.
 
@@ -254,7 +253,7 @@ class OutputError(HoldfastError):
 
     Args:
         raw: the text of the last output.
-        problems: what is wrong with it: where, what was expected, what is there.
+        problems: its faults: the place, the expected value, the actual one.
         best: the JSON value of that text as far as it goes, not validated; None when there is none.
     """
 
@@ -423,7 +422,7 @@ class ReplayMismatchError(HoldfastBug):
 
 
 def tool_failure_text(name: str, message: str, *, detailed: bool = False) -> SafeText:
-    """What the model reads when a tool raised: one text, whoever formats it.
+    """The text for the model when a tool raised: one text, whoever formats it.
 
     Args:
         name: the tool's name; empty becomes "Unknown".
@@ -445,7 +444,7 @@ _BAD_OUTPUT = "Try again, or say in the instructions what the answer must look l
 
 
 def explain(info: ErrorInfo) -> SafeText:
-    """Return the text for a user: what happened, whose fault it is, and what to do next.
+    """Return the text for a user: the failure, whose fault it is, and the next step.
 
     >>> print(explain(ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="openai: 401 bad key")))
     openai: 401 bad key. Check the API key and its permissions.
@@ -454,7 +453,9 @@ def explain(info: ErrorInfo) -> SafeText:
         raise ConfigurationError("info", f"must be an ErrorInfo, got {type(info).__name__}")
     advice = _BAD_OUTPUT if info.code == "output" else ADVICE.get(info.category, "")
     if info.category is ErrorCategory.CLIENT_ERROR and not info.provider and info.status is None:
-        advice = ""  # a local error: no provider refused a request, and the message says what to do
+        advice = (
+            ""  # a local error: no provider refused a request, and the message has the next step
+        )
     text = info.safe.rstrip()
     if not advice:
         return SafeText(text)
@@ -468,11 +469,12 @@ _BY_CODE: dict[str, type[HoldfastError]] = {
     "refused": RefusedError,
     "unterminated": UnterminatedError,
 }
+
 _MIDDLEWARE_MESSAGE = re.compile(r"(.*?)\.(\w+) (.*)", re.DOTALL)
 
 
 def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastError:
-    """Return the exception for a saved failure, so that a resumed run raises what a fresh run raises.
+    """Return the exception for a saved failure, so that a resumed run raises the same as a fresh one.
 
     >>> type(exception_for(ErrorInfo(category=ErrorCategory.TRUNCATED, safe="cut", code="truncated")))
     <class 'holdfast.core.errors.TruncatedError'>
@@ -496,3 +498,64 @@ def exception_for(info: ErrorInfo, partial: Reply | None = None) -> HoldfastErro
     if info.category in (ErrorCategory.TRANSIENT, ErrorCategory.TIMEOUT):
         return TransportError(info.safe, info=info, partial=partial)
     return ProviderError(info.safe, info=info, partial=partial)
+
+
+def find_wrong_argument(
+    error: str, message: object, info: object = None, partial: object = None
+) -> tuple[str, str, str] | None:
+    """Return the name of a wrong argument of an error, the problem and the fix; None if all are right.
+
+    Args:
+        error: the name of the error's class, for the fix.
+        message: must be a text.
+        info: must be an ErrorInfo or None.
+        partial: must be a Reply or None.
+
+    >>> find_wrong_argument("ProviderError", TimeoutError())
+    ('message', 'must be a text, got TimeoutError', 'Write ProviderError(str(error))')
+    """
+    if not isinstance(message, str):
+        fix = f'Write {error}("what happened")'
+        if isinstance(message, ErrorInfo):
+            fix = f"Write {error}(info.safe, info=info)"
+        elif isinstance(message, BaseException):
+            fix = f"Write {error}(str(error))"
+        return "message", f"must be a text, got {type(message).__name__}", fix
+    if info is not None and not isinstance(info, ErrorInfo):
+        fix = f"Write {error}(message, info=ErrorInfo(category=..., safe=message))"
+        return "info", f"must be an ErrorInfo, got {type(info).__name__}", fix
+    if partial is not None and not isinstance(partial, Reply):
+        return "partial", f"must be a Reply, got {type(partial).__name__}", "Leave it out"
+    return None
+
+
+def read_error_info(error: BaseException) -> ErrorInfo:
+    """Return the details of an error of Holdfast, also of one that has lost them.
+
+    A subclass may not have called `HoldfastError.__init__`, and anybody may set an attribute.
+
+    >>> read_error_info(KeyError("x")).safe
+    'KeyError'
+    """
+    info = _read(error, "info")
+    if type(info) is ErrorInfo:
+        return info
+    category = _read(error, "default_category")
+    if not isinstance(category, ErrorCategory):
+        category = ErrorCategory.UNKNOWN
+    name = type(error).__name__
+    return ErrorInfo(category=category, safe=name, private=redact(_read_text(error)), code=name)
+
+
+def _read(error: BaseException, name: str) -> object:
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001  # REASON: a property is the user's code
+        return None
+
+
+def _read_text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # REASON: `__str__` is the user's code
+        return "(its text cannot be read)"

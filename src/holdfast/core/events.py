@@ -1,4 +1,4 @@
-"""Events: what happened in a run, as the journal saves it. The state of a run is a fold over them.
+"""Events: the facts of a run, as the journal saves them. The state of a run is a fold over them.
 
 An event names the effect that it ends (`key`) and the time at which it happened (`at`, in seconds
 since the epoch, passed in). It must never carry a secret or the private half of an error; the
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo, UnansweredReason
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Reply, ToolCall, ToolResult, Usage
+from holdfast.core.messages import NO_USAGE, Message, Reply, ToolCall, ToolResult, Usage
 from holdfast.core.output import OutputParsedBy
 from holdfast.core.problems import Problem
 from holdfast.core.turn_options import TurnOptions
@@ -58,7 +58,7 @@ class TurnOpened(Struct, frozen=True, tag="turn_opened", omit_defaults=True):
     both. `request` is the idempotency key of the caller: a journal accepts one turn with it.
     `hooks_called` counts the hooks before the turn that were called when one of them asked a question;
     the others are called before the first model call, and `TurnAccepted` follows. `options` are
-    what the caller passed for this turn only, besides its limits.
+    the options of the caller for this turn only, besides its limits.
     """
 
     key: str
@@ -110,7 +110,7 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
-    """No attempt gave a usable reply; `partial` is what the last one received.
+    """No attempt gave a usable reply; `partial` is the part that the last one received.
 
     `lost` are the tokens of the attempts before the last.
     """
@@ -172,7 +172,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
     result: ToolResult
     error: ErrorInfo | None = None
     attempts: int = 1
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     downtime: float = 0.0
     same_as: str = ""
 
@@ -181,7 +181,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
 
 
 OnWait = Literal["hold", "suspend"]
-"""What a run does until somebody answers: stay in progress ("hold"), or end and be resumed later
+"""The state of a run until somebody answers: stay in progress ("hold"), or end and be resumed later
 ("suspend")."""
 
 
@@ -209,7 +209,7 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
 class QuestionAsked(Struct, frozen=True, tag="question_asked", omit_defaults=True):
     """A person is asked a question. Key: `{effect's key}.ask.{n}.asked`.
 
-    `question` holds what it shows as JSON values, so that a saved answer is used for the same question
+    `question` holds its content as JSON values, so that a saved answer is used for the same question
     only. `nonce` is random: with it, no two questions have the same binding. `origin` is the binding
     of the question of a subagent that this question passes on. `by_hook` means that a hook asks, and
     not a tool. `wait="suspend"` means that the asking hook or tool does nothing before the answer and may
@@ -286,7 +286,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     reason: Literal["cancelled", "deadline", "imported", "parked"]
     started: tuple[str, ...] = ()
     partial: Reply | None = None
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     waited_for: str = ""
     by: str = ""
     why: str = ""
@@ -326,7 +326,7 @@ class TurnClosed(Struct, frozen=True, tag="turn_closed", omit_defaults=True):
 
 
 class SessionRewound(Struct, frozen=True, tag="session_rewound", omit_defaults=True):
-    """The history is reset to what it was after turn or change `to`. Key: `t{turn}`.
+    """The history is reset to its state after turn or change `to`. Key: `t{turn}`.
 
     A change of the history takes a number as a turn does, so if a change and a turn begin at the same
     time, one of them is refused. `to` is 0 for the history before the first turn. `by` is who did it.

@@ -1,7 +1,7 @@
-"""Tools that the provider runs itself, such as web search: what a request says about them.
+"""Tools that the provider runs itself, such as web search, as a request names them.
 
 An agent takes them in `tools=`, beside its functions. A provider has its own names and options for
-each; the codec of its wire translates them, or raises ConfigurationError for what the wire cannot
+each; the codec of its wire translates them, or raises ConfigurationError for settings that the wire cannot
 express. This module must never describe a tool that runs in this process.
 """
 
@@ -21,7 +21,7 @@ SizeLevel = Literal["low", "medium", "high"]
 
 
 class UserLocation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the user is, approximately, so that a search finds what is near.
+    """Where the user is, approximately, so that a search finds places nearby.
 
     Args:
         city: such as "Porto".

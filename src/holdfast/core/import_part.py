@@ -1,4 +1,4 @@
-"""Imports the modules of Holdfast that are imported on first use, and says what is missing for them.
+"""Imports the modules of Holdfast that are imported on first use, and names the packages that are missing for them.
 
 This module must never import anything that its caller did not name.
 """

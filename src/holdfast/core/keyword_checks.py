@@ -64,7 +64,7 @@ _OTHER_ATTRIBUTES = {
         "value": "result.output",
     },
 }
-"""What to write instead of an attribute that other libraries have, by the class."""
+"""The name to write instead of an attribute that other libraries have, by the class."""
 
 
 def explain_attribute(kind: str, name: str) -> str:

@@ -1,7 +1,7 @@
-"""The limits of a turn, as data: iterations, tool calls, seconds, tokens.
+"""The limits of a turn and of one reply, as data: iterations, tool calls, seconds, tokens, bytes.
 
-This module must never read a clock: the machine compares the limits with the times and counts of
-events.
+The limits of a reply bound the memory that it can take. This module must never read a clock: the
+machine compares the limits of a turn with the times and counts of events.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ ITERATION_LIMIT_TEXT = (
     "Maximum iteration limit reached ({max_iterations} iterations). The agent was unable to "
     "complete the task within the allowed number of turns."
 )
-"""What a turn answers when its iterations are used up."""
+"""The answer of a turn whose iterations are used up."""
+
+_MEBIBYTE = 1024 * 1024
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,3 +67,30 @@ def limit_text(limits: Limits, name: str) -> str:
         return f"The time limit of {limits.seconds or 0:g} seconds is reached."
     unit = name.replace("_", " ")
     return f"The limit of {getattr(limits, name)} {unit} is reached."
+
+
+class ReplyLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits of one reply, streamed or whole; None means no limit.
+
+    A reply that exceeds a limit is not read any further, and raises ReplyTooLargeError.
+
+    Args:
+        text: bytes of its text, with reasoning and refusals.
+        arguments: bytes of the arguments of all its tool calls.
+        calls: its tool calls.
+        body: bytes of the response, with everything around the text. One event of a stream, and a
+            response that is not streamed, never has more than 64 MiB.
+
+    >>> ReplyLimits(calls=0)
+    Traceback (most recent call last):
+    ...
+    holdfast.core.errors.ConfigurationError: reply_limits.calls: must be at least 1, got 0
+    """
+
+    text: PositiveInt | None = 16 * _MEBIBYTE
+    arguments: PositiveInt | None = 16 * _MEBIBYTE
+    calls: PositiveInt | None = 512
+    body: PositiveInt | None = 256 * _MEBIBYTE
+
+    def __post_init__(self) -> None:
+        check_fields(self, "reply_limits.")

@@ -1,10 +1,10 @@
-"""A run as a pure state machine: `apply` takes an event, `pending_effects` says what to do next.
+"""A run as a pure state machine: `apply` takes an event, `pending_effects` returns the next steps.
 
 Rules for editing this file. Everything that changes the state of a run is in `apply` and the
 functions that it calls. Nothing here may read a clock, draw a random number, or perform an effect:
 events carry the time. An event that the table does not allow raises and changes nothing. The result
 must not depend on the order in which the tools of one iteration finish. A handler of an event
-changes what is known, and never the phase: `_enter_next_phase` reads it from `core.transitions`,
+changes the knowledge, and never the phase: `_enter_next_phase` reads it from `core.session_state`,
 from which the diagram in the docs is generated.
 """
 
@@ -16,12 +16,25 @@ import msgspec
 
 from holdfast.core import effects as ef
 from holdfast.core import events as ev
-from holdfast.core.batch import NO_BATCH, NOT_RUN_TEXT, OVER_LIMIT_TEXT, Batch, OutputCall
-from holdfast.core.duplicate_calls import count_distinct_calls
+from holdfast.core.batch import (
+    NO_BATCH,
+    NOT_RUN_TEXT,
+    OVER_LIMIT_TEXT,
+    Batch,
+    OutputCall,
+    count_distinct_calls,
+)
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
-from holdfast.core.history_versions import HistoryVersions, check_change, compact_history
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Reply, ReplyKind, ToolCall, Usage, assistant, user
+from holdfast.core.messages import (
+    NO_USAGE,
+    Message,
+    Reply,
+    ReplyKind,
+    ToolCall,
+    assistant,
+    user,
+)
 from holdfast.core.output import OutputParsedBy, repair_message
 from holdfast.core.output_retries import (
     OUTPUT_CHECKED,
@@ -32,31 +45,44 @@ from holdfast.core.output_retries import (
 )
 from holdfast.core.problems import Problem
 from holdfast.core.question_log import QuestionLog
-from holdfast.core.session_state import Phase, SessionSnapshot, SessionState
+from holdfast.core.session_state import (
+    ENDS_EFFECT,
+    TRANSITIONS,
+    Phase,
+    SessionSnapshot,
+    SessionState,
+)
 from holdfast.core.transcript import Transcript
-from holdfast.core.transitions import ENDS_EFFECT, TRANSITIONS
 from holdfast.core.turn_failures import INTERRUPTIONS, limit_error_info, parked_error_info
-from holdfast.core.turn_history import UNANSWERED, TurnHistory, is_refused
+from holdfast.core.turn_history import (
+    UNANSWERED,
+    HistoryVersions,
+    TurnHistory,
+    check_change,
+    compact_history,
+    is_refused,
+)
 from holdfast.core.turn_options import TurnOptions
 
 _QUESTIONS = (ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionUnanswered)
 _CHANGES = (ev.SessionRewound, ev.HistoryCompacted, ev.SessionTitled)
 _NUMBERED = (ev.TurnOpened, *_CHANGES)
 
-_DEFAULT_LIMITS, _NO_USAGE = Limits(), Usage()
+_DEFAULT_LIMITS = Limits()
 # Access to enum members is slow, and these are needed for every turn.
-_RUNNING, _COMPLETED, _PAUSED = ev.Status.RUNNING, ev.Status.COMPLETED, ReplyKind.PAUSED
+_RUNNING, _COMPLETED = ev.Status.RUNNING, ev.Status.COMPLETED
+_PAUSED, _TRUNCATED = ReplyKind.PAUSED, ReplyKind.TRUNCATED
 
 
 class SessionMachine:
     """A conversation as a fold over events. It may have many turns, one after another.
 
     Args:
-        history: what was said before the first turn.
+        history: the messages before the first turn.
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_hooks_called", "_planned", "_versions",
+        "_batch", "_downtime", "_extended_key", "_hooks_called", "_planned", "_versions", "cut_tools",
         "error", "event_count", "flags", "iteration", "last_event", "limits", "model_calls",
         "opened_at", "options", "output", "output_retries", "parsed_by", "partial", "phase",
         "problems", "questions", "reply", "status", "stop_event", "tools_run",
@@ -77,7 +103,7 @@ class SessionMachine:
 
     def _reset_turn(self) -> None:
         self.iteration = self.tools_run = self.model_calls = 0
-        self.usage = _NO_USAGE
+        self.usage = NO_USAGE
         self.tried: tuple[ev.FailedTarget, ...] = ()
         self.status = _RUNNING
         self.error: ErrorInfo | None = None
@@ -89,6 +115,8 @@ class SessionMachine:
         self.parsed_by: OutputParsedBy = ""
         self.opened_at = self._downtime = 0.0
         self._batch = NO_BATCH
+        self.cut_tools: frozenset[str] = frozenset()
+        """The names of the tools whose last call in this turn was cut at the output limit."""
         self.output_retries = OutputRetries()
         self._extended_key = ""
         self._planned: dict[str, ef.Effect] = {}
@@ -228,8 +256,9 @@ class SessionMachine:
 
     def _awaits_check(self) -> bool:
         """Whether the last reply is an output that must be checked."""
-        is_output = self.reply is not None and self.reply.kind is not ReplyKind.PAUSED
-        return is_output and bool(self.flags & OUTPUT_CHECKED)
+        if not self.flags & OUTPUT_CHECKED:
+            return False
+        return self.reply is not None and self.reply.kind is not _PAUSED
 
     def _on_turn_opened(self, event: ev.TurnOpened) -> None:
         if event.history and not self.turn and not self.transcript:
@@ -253,7 +282,7 @@ class SessionMachine:
         self.model_calls += 1
         self.tried += event.tried
         self._downtime += event.downtime
-        self.usage = reply.usage if self.usage is _NO_USAGE else self.usage + reply.usage
+        self.usage = reply.usage if self.usage is NO_USAGE else self.usage + reply.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
         if event.attempts:
@@ -268,14 +297,18 @@ class SessionMachine:
             self._take_output(reply, event.at)
 
     def allows_tools(self, calls: tuple[ToolCall, ...]) -> bool:
-        """Whether the tools of a reply with these calls are what comes after it."""
+        """Whether the tools of a reply with these calls come next."""
         most = self.limits.tool_calls
         return bool(calls) and (
             most is None or self.tools_run + count_distinct_calls(calls) <= most
         )
 
     def _take_calls(self, event: ev.ModelReplied, calls: tuple[ToolCall, ...]) -> None:
-        is_cut, by_code = event.reply.kind is ReplyKind.TRUNCATED, bool(event.by)
+        is_cut, by_code = event.reply.kind is _TRUNCATED, bool(event.by)
+        if is_cut:
+            self.cut_tools |= {calls[-1].name}
+        elif self.cut_tools:
+            self.cut_tools -= {call.name for call in calls}
         self._batch = Batch(self.turn, self.iteration, calls, unfinished=is_cut, by_code=by_code)
         if not self.allows_tools(calls):
             self._fill_results(OVER_LIMIT_TEXT, ())
@@ -324,21 +357,21 @@ class SessionMachine:
         self.model_calls += 1
         self.partial = event.partial
         self.tried += event.tried
-        spent = event.partial.usage if event.partial is not None else _NO_USAGE
-        self.usage = self.usage + spent + (event.lost or _NO_USAGE)
+        spent = event.partial.usage if event.partial is not None else NO_USAGE
+        self.usage = self.usage + spent + (event.lost or NO_USAGE)
         limit = event.error.category is ErrorCategory.LIMIT and self.is_over_limit()
         self._end_turn(ev.Status.LIMIT if limit else ev.Status.FAILED, event.error)
 
     def _on_results_withheld(self, event: ev.ResultsWithheld) -> None:
         self.tried += event.tried
-        self.usage = self.usage + (event.lost or _NO_USAGE)
+        self.usage = self.usage + (event.lost or NO_USAGE)
         self.turn_history.withhold_results(self.transcript)
 
     def _on_tool_finished(self, event: ev.ToolFinished) -> None:
         self._batch.add_result(event)
         self.tools_run += not event.same_as
         self._downtime += event.downtime
-        if event.usage != _NO_USAGE:  # few tools ask models
+        if event.usage != NO_USAGE:  # few tools ask models
             self.usage = self.usage + event.usage
         if self._batch.is_output:
             self._take_function_result(event)
@@ -469,7 +502,7 @@ _CONDITIONS: dict[Phase, Callable[[SessionMachine], bool]] = {
     Phase.TOOLS: lambda machine: not machine._batch.is_whole(),
     Phase.OUTPUT: lambda machine: machine._awaits_check(),
 }
-"""What the state must be for a phase to follow; the last one of a row follows in any state."""
+"""The condition on the state for a phase to follow; the last one of a row follows in any state."""
 
 _PLANS: dict[Phase, Callable[[SessionMachine], dict[str, ef.Effect]]] = {
     Phase.IDLE: lambda _: {},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -206,6 +206,10 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
 
+NO_USAGE: Final = Usage()
+"""No tokens; the usage of everything that asked no model."""
+
+
 class ReplyKind(StrEnum):
     """The kind of a reply. `codecs.assemble` sets it: the same for the same content, streamed or not."""
 
@@ -231,7 +235,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     parts: tuple[Part, ...]
     kind: ReplyKind = ReplyKind.COMPLETE
     finish: FinishReason = FinishReason.STOP
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     model: str = ""
     id: str = ""
     raw_finish: str = ""

@@ -16,20 +16,29 @@ from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.messages import Message
 
 
-class ToolSpec(Struct, frozen=True):
-    """A tool as the model sees it; `schema` is the JSON Schema of its arguments."""
+class ToolSpec(Struct, frozen=True, weakref=True):
+    """A tool as the model sees it.
+
+    Args:
+        name: the name.
+        description: the description.
+        schema: the JSON Schema of the arguments.
+        strict: whether the provider is to enforce the schema: True converts it as needed, False never
+            does, and None does if the provider takes it unchanged.
+    """
 
     name: str
     description: str
     schema: Mapping[str, object]
+    strict: bool | None = None
 
 
 OutputMode = Literal["auto", "native", "tool", "prompt"]
 """How the type of an output is requested: by the wire's own field ("native"), by a tool whose call is
-the output ("tool"), or in words ("prompt"); "auto" takes what fits the model."""
+the output ("tool"), or in words ("prompt"); "auto" takes the way that fits the model."""
 
 
-class OutputSchema(Struct, frozen=True):
+class OutputSchema(Struct, frozen=True, weakref=True):
     """The type of the output, as a JSON Schema.
 
     Args:

@@ -1,4 +1,4 @@
-"""Notices: what a run streams and does not save, such as text deltas, attempts and retries.
+"""Notices: streamed and not saved, such as text deltas, attempts and retries.
 
 A notice may be lost, repeated by another attempt, or never read, so a run must never depend on one.
 A notice must never carry a secret: it holds an error in its public form only.
@@ -50,10 +50,10 @@ class AttemptAbandoned(Struct, frozen=True):
 
 
 class ReplyReplaced(Struct, frozen=True, gc=False):
-    """A hook replaced the reply of the model call `key`: discard the text that was streamed of it.
+    """The reply of the model call `key` was replaced: discard everything that was streamed of it.
 
-    The text of the new reply is streamed after it, and the `ModelReplied` that follows has the reply
-    that counts.
+    A hook gave another one, or the streamed arguments of a call turned out to be repeated. The new reply
+    is streamed after it, and the `ModelReplied` that follows has the reply that counts.
     """
 
     key: str
@@ -71,6 +71,49 @@ class RetryScheduled(Struct, frozen=True):
     delay: float
     error: ErrorInfo
     tool: str = ""
+
+
+class OutputModeChanged(Struct, frozen=True):
+    """The endpoint refused the way in which a typed output is requested, and is asked in another way.
+
+    Args:
+        key: the key of the model call.
+        attempt: the attempt, from 1; the second request belongs to it too.
+        target: the endpoint.
+        before: the mode that was refused: "native" or "tool".
+        after: the mode that follows: "tool" or "prompt".
+        error: the refusal.
+    """
+
+    key: str
+    attempt: int
+    target: str
+    before: str
+    after: str
+    error: ErrorInfo
+
+
+class RequestFormChanged(Struct, frozen=True):
+    """The endpoint refused a role or a field that its profile chose, and is asked in the next form of the same meaning.
+
+    Args:
+        key: the key of the model call.
+        attempt: the attempt, from 1; the second request belongs to it too.
+        target: the endpoint.
+        field: the field of `EndpointProfile`, such as "system_role", or "stream".
+        before: the word of the wire that was refused, such as "developer" or "stream_options"; "whole reply" if
+            the endpoint wants streams again.
+        after: the word that follows; "" if it is left out.
+        error: the refusal.
+    """
+
+    key: str
+    attempt: int
+    target: str
+    field: str
+    before: str
+    after: str
+    error: ErrorInfo
 
 
 class BreakerChanged(Struct, frozen=True, gc=False):
@@ -210,6 +253,8 @@ Notice: TypeAlias = (
     | AttemptAbandoned
     | ReplyReplaced
     | RetryScheduled
+    | OutputModeChanged
+    | RequestFormChanged
     | BreakerChanged
     | ToolStarted
     | DuplicateCall

@@ -12,11 +12,11 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.core.error_arguments import find_wrong_argument
-from holdfast.core.errors import ConfigurationError
+from holdfast.core.errors import ConfigurationError, find_wrong_argument
 from holdfast.core.model_request import OutputSchema
 from holdfast.core.problems import Problem
-from holdfast.core.schema_checks.step_budget import StepBudget
+from holdfast.core.schema_checks.schema_limits import StepBudget
+from holdfast.core.value_wording import shorten_text
 
 ParsedBy: TypeAlias = Literal["strict", "embedded", "repaired", "raw"]
 """How an output was parsed: as it is ("strict"), found in a code fence or in prose ("embedded"), with
@@ -26,7 +26,7 @@ OutputParsedBy: TypeAlias = ParsedBy | Literal[""]
 """How an output was parsed, or "" when it was not."""
 
 _MOST_PROBLEMS = 20
-_LONGEST_PATH = 200
+_LONGEST_PATH = 400
 _LONGEST_WORDS = 500
 
 
@@ -54,13 +54,14 @@ class OutputType(Protocol):
         """The schema that is sent to the provider."""
         ...
 
-    def check(self, json_text: str, steps: StepBudget) -> ParseResult:
+    def check(self, json_text: str, steps: StepBudget, now: float | None = None) -> ParseResult:
         """Validate one JSON text; never raises for bad text.
 
         Args:
             json_text: the text.
             steps: the steps that the checks of all texts of one reply may take, for a schema that a
                 caller passed.
+            now: the time in seconds since 1970, for messages about dates.
         """
         ...
 
@@ -69,7 +70,7 @@ class OutputRejected(Exception):
     """Raised by an output validator to reject an output and ask the model again.
 
     Args:
-        message: what the model reads; say what to change.
+        message: the text for the model; say what to change.
 
     >>> def short(trip):
     ...     if len(trip) > 3:
@@ -92,7 +93,12 @@ def bound_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     listed = tuple(problems)
     first = listed if len(listed) <= _MOST_PROBLEMS else listed[: _MOST_PROBLEMS - 1]
     bounded = [
-        Problem(problem.path[:_LONGEST_PATH], problem.expected[:_LONGEST_WORDS], problem.got)
+        Problem(
+            shorten_text(problem.path, _LONGEST_PATH),
+            shorten_text(problem.expected, _LONGEST_WORDS),
+            problem.got,
+            shorten_text(problem.note, _LONGEST_WORDS),
+        )
         for problem in first
     ]
     if rest := len(listed) - len(first):
@@ -101,7 +107,7 @@ def bound_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def repair_message(problems: tuple[Problem, ...]) -> str:
-    """Return the message that asks the model to correct its output: the problems, and what to do."""
+    """Return the message that asks the model to correct its output: the problems, and the next step."""
     first = problems[:_MOST_PROBLEMS]
     rest = len(problems) - len(first)
     lines = "\n".join(f"- {problem}" for problem in first)

@@ -1,4 +1,4 @@
-"""What a turn does with an output of a wanted type: check it, ask again, or give up; as pure rules.
+"""The pure rules for an output of a wanted type: check it, ask again, or give up.
 
 The numbers of `TurnOpened.flags` are here, and never change. This module must never look into a
 type: whether an output fits stands on the event.
@@ -22,6 +22,9 @@ OUTPUT_CHECKED: Final = 1
 OUTPUT_REJECTED: Final = "output_rejected"
 """The code of the error of an output function that did not accept its arguments, or did not run."""
 
+OUTPUT_INVALID: Final = "output"
+"""The code of the error of outputs that did not fit."""
+
 _KNOWN: Final = OUTPUT_CHECKED
 
 
@@ -43,7 +46,7 @@ def check_flags(event: Event) -> None:
 
 
 class OutputRetries(Struct, eq=False):
-    """The outputs of one turn so far: how many did not fit, and what the repairs have cost."""
+    """The outputs of one turn so far: how many did not fit, and the cost of the repairs."""
 
     failed: int = 0
     _began: float = 0.0
@@ -68,4 +71,4 @@ def output_error_info(attempts: int, problems: tuple[Problem, ...]) -> ErrorInfo
     """Return the error of a turn that ends because its outputs did not fit."""
     problem_list = "; ".join(map(str, problems[:3]))
     safe = f"The answer does not fit the wanted type after {attempts} tries: {problem_list}"
-    return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code="output")
+    return ErrorInfo(category=ErrorCategory.INVALID_RESPONSE, safe=safe, code=OUTPUT_INVALID)

@@ -10,9 +10,15 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
+from holdfast.core.deltas import TextDelta, ToolCallDelta
 from holdfast.core.json_strict import NotJson, read_value_at
+from holdfast.core.model_request import OutputSchema
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted, ReplyReplaced
 
 Container: TypeAlias = dict[str, object] | list[object]
+
+ENVELOPE: Final = "answer"
+"""The property that contains an output which is not an object."""
 
 _DEEPEST: Final = 200
 _SPACE: Final = frozenset(" \t\r\n\ufeff")
@@ -288,3 +294,59 @@ def parse_partial_json(text: str) -> object:
     partial = PartialJson()
     partial.feed(text)
     return partial.value
+
+
+class Partials:
+    """Computes the preview from notices and deltas.
+
+    Args:
+        output: the schema of the output.
+    """
+
+    __slots__ = ("_calls", "_is_wrapped", "_json", "_names", "_opening_chars", "value")
+
+    def __init__(self, output: OutputSchema) -> None:
+        self._names = frozenset(tool.name for tool in output.tools)
+        self._is_wrapped = output.envelope is not None
+        self._opening_chars = "{[" if self._is_wrapped else "{"
+        self.value: object = None
+        """The preview so far; None when there is none, or when the last one became invalid."""
+        self._start_over()
+
+    def _start_over(self) -> bool:
+        """Start over; returns whether there was a preview, which is now invalid."""
+        void, self.value = self.value is not None, None
+        self._json = PartialJson(self._opening_chars)
+        self._calls: set[int] = set()
+        return void
+
+    def feed(self, item: object) -> bool:
+        """Process the next item of a stream; returns whether `value` has changed."""
+        if type(item) is TextDelta:
+            # Once a tool is called, only its arguments are the output.
+            return not self._calls and self._feed_text(item.text)
+        if type(item) is ToolCallDelta:
+            return self._feed_call(item)
+        if type(item) is AttemptAbandoned or type(item) is ReplyReplaced:
+            return self._start_over()
+        if type(item) is AttemptStarted and not item.continues:
+            return self._start_over()
+        return False
+
+    def _feed_call(self, delta: ToolCallDelta) -> bool:
+        void = False
+        if delta.name in self._names and not self._calls:
+            void = self._start_over()
+            self._calls.add(delta.index)
+        if delta.index not in self._calls:
+            return void
+        return self._feed_text(delta.arguments) or void
+
+    def _feed_text(self, text: str) -> bool:
+        if not self._json.feed(text):
+            return False
+        value: object = self._json.value
+        if self._is_wrapped and isinstance(value, dict):
+            value = value.get(ENVELOPE)
+        self.value = value
+        return value is not None

@@ -1,7 +1,7 @@
 r"""Escapes the characters that a person cannot see, or that a terminal obeys.
 
 A model, a tool or a provider can hide text in them: escape sequences, changes of the text direction,
-zero-width characters, tags. What a person reads or approves must show them. Line breaks and tabs stay.
+zero-width characters, tags. A text that a person reads or approves must show them. Line breaks and tabs stay.
 """
 
 from __future__ import annotations

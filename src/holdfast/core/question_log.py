@@ -1,18 +1,26 @@
-"""The questions of a turn and their answers, as a fold over events.
+"""The questions of a turn and their answers, as a fold over events, and questions restored from events.
 
-It must never hold a waiter or a handler. Those belong to one process, and this state is rebuilt from
-the journal in another.
+Only a class that this process has imported can name the type that an answer must have. A question of any
+other kind is restored as `UnknownQuestion`; the type of its answer is never guessed. The log must never
+hold a waiter or a handler. Those belong to one process, and this state is rebuilt from the journal in
+another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+
+import msgspec
 from msgspec import Struct
 
-from holdfast.core.errors import IllegalEventError, UnansweredReason
+from holdfast.core.errors import ConfigurationError, IllegalEventError, UnansweredReason
 from holdfast.core.events import QuestionAnswered, QuestionAsked, QuestionUnanswered
+from holdfast.core.questions import AnyQuestion, Question
 
 ASK = ".ask."
 ASKED = ".asked"
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class QuestionOutcome(Struct, frozen=True):
@@ -196,3 +204,70 @@ class QuestionLog(Struct, eq=False):
             self.due_askers.pop(scope, None)
         if was_paused and not self.is_paused:
             self.waited_seconds += max(0.0, at - self._since)
+
+
+class UnknownQuestion(Question[object], frozen=True, kw_only=True):
+    """A question whose class this process does not know.
+
+    Args:
+        kind: the name of its class.
+        content: its fields.
+    """
+
+    kind: str
+    content: Mapping[str, object] = {}
+
+
+def compute_binding(event: QuestionAsked, run_id: str) -> str:
+    """Return a digest of the run, the question and its content.
+
+    The nonce distinguishes questions that are otherwise equal, such as those of two sessions that had
+    the same name one after the other.
+
+    Args:
+        event: the saved question.
+        run_id: the run that asks it.
+    """
+    parts = (run_id, event.nonce, event.key, event.kind, event.question, event.origin)
+    return blake2b(_encode(parts), digest_size=16).hexdigest()
+
+
+def restore_question(event: QuestionAsked, run_id: str) -> AnyQuestion:
+    """Return the question of a saved event, with its key and its binding.
+
+    Args:
+        event: the saved question.
+        run_id: the run that asks it.
+
+    >>> event = QuestionAsked("t1.i0.tool.0.ask.0.asked", 0.0, "Permit", {"tool": "pay"})
+    >>> restore_question(event, "ada").content
+    {'tool': 'pay'}
+    """
+    key, binding = event.key.removesuffix(ASKED), compute_binding(event, run_id)
+    plain = event.question if isinstance(event.question, dict) else {}
+    # In a notebook two classes may have one name; the newer definition counts.
+    for kind in reversed(list(_subclasses_of(Question))):
+        if kind.__name__ != event.kind:
+            continue
+        try:
+            return msgspec.convert({**plain, "key": key, "binding": binding}, kind, str_keys=True)
+        except (msgspec.ValidationError, ConfigurationError):
+            continue
+    return UnknownQuestion(key=key, binding=binding, kind=event.kind, content=plain)
+
+
+def require_known_kind(question: AnyQuestion) -> AnyQuestion:
+    """Return the question if this process knows its class. Raises ConfigurationError otherwise."""
+    if isinstance(question, UnknownQuestion):
+        raise ConfigurationError(
+            "answer",
+            f"belongs to a {question.kind}, which this process does not know",
+            fix="Import the module that defines it",
+        )
+    return question
+
+
+def _subclasses_of(parent: type[AnyQuestion]) -> Iterator[type[AnyQuestion]]:
+    for kind in parent.__subclasses__():
+        yield kind
+        yield from _subclasses_of(kind)

@@ -103,7 +103,7 @@ class Denied(Struct, frozen=True, kw_only=True, tag="denied", omit_defaults=True
 
 
 class Continued(Struct, frozen=True, kw_only=True, tag="continued", omit_defaults=True):
-    """The turn may continue for `iterations` more iterations; 0 takes what the question offers."""
+    """The turn may continue for `iterations` more iterations; 0 takes the number that the question offers."""
 
     iterations: NonNegativeInt = 0
 
@@ -149,7 +149,7 @@ class Question(Struct, Generic[A], frozen=True, kw_only=True):
 
     Args:
         key: names the question within its run; empty until it is asked.
-        binding: a digest of the run and of what the question shows, different each time that a
+        binding: a digest of the run and of the content of the question, different each time that a
             question is asked; empty until then. An answer must have the same one.
 
     The class attribute `default_timeout` is the number of seconds that a question of this kind waits
@@ -177,7 +177,7 @@ class Question(Struct, Generic[A], frozen=True, kw_only=True):
         return Answer(self.key, validate_answer(self, value), self.binding, by, expires_at)
 
     def default_answer(self, why: UnansweredReason) -> A:
-        """Return what counts as the answer when nobody answered. Raises UnansweredError if nothing does."""
+        """Return the answer that counts when nobody answered. Raises UnansweredError if there is none."""
         return _raise_unanswered(self, why)
 
 
@@ -190,9 +190,9 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
     Args:
         tool: the tool's name.
         arguments: the arguments that would run.
-        description: what the tool does.
+        description: the description of the tool.
         call_id: the id of the call, as the model wrote it.
-        source: what asks, such as "ToolPermission".
+        source: the part that asks, such as "ToolPermission".
         may_remember: whether a yes may be remembered. If not, `remember` of a yes counts as "once".
 
     >>> PermissionQuestion(tool="pay", key="k").deny("Too much.").value
@@ -257,7 +257,7 @@ class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=Tr
         check_fields(self)
 
     def approve(self, iterations: int = 0, *, by: str = "") -> Answer[Continued | Denied]:
-        """Answer yes, for this many more iterations; 0 takes what is offered. `by` gives it."""
+        """Answer yes, for this many more iterations; 0 takes the number that is offered. `by` gives it."""
         return self.answer(Continued(iterations=iterations), by=by)
 
     def deny(
@@ -289,7 +289,7 @@ class ClarificationQuestion(Question[str], frozen=True, kw_only=True):
 
 
 def question_content(question: AnyQuestion) -> dict[str, object]:
-    """Return what a question shows, as JSON values. Raises ConfigurationError if JSON cannot hold it.
+    """Return the content of a question, as JSON values. Raises ConfigurationError if JSON cannot hold it.
 
     >>> question_content(ClarificationQuestion(question="Where?", key="k"))
     {'question': 'Where?', 'options': [], 'source': ''}

@@ -23,7 +23,7 @@ _NO_VALUE = (
     r"disabled|enabled|rejected|denied|too|an?|the|only|also|already|still|never|always|being|used)"
     rf"{_ENDS_WORD}"
 )
-"""What is said about a secret instead of its value, as in "the password is required"."""
+"""The words for a secret instead of its value, as in "the password is required"."""
 _NO_CREDENTIALS = (
     r"(?:auth|authentication|authorization|access|challenge|credentials?|header|information|"
     r"mismatch|realm|required|scheme|tokens?|usage|example|question|check|checks)"

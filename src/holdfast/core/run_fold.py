@@ -1,16 +1,17 @@
-"""Computes what a list of sessions shows of a run: its title, its turns, and the state of its last turn.
+"""Computes the row of a run in a list of sessions: its title, its turns, and the state of its last turn.
 
 A journal saves the result in the row of the run, in the transaction of the record that changes it:
-`make_change` says what one append changes, without knowing the run. `RunFold` computes the same from
+`make_change` returns the change of one append, without knowing the run. `RunFold` computes the same from
 all records. This module is pure. It must never read a journal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.events import (
     Event,
@@ -31,7 +32,13 @@ from holdfast.core.messages import Message, Usage
 from holdfast.core.question_log import ASKED
 
 Pricing: TypeAlias = Callable[[str, Usage], float | None]
-"""Returns what tokens of a model cost; None if its price is not known."""
+"""Returns the cost of tokens of a model; None if its price is not known."""
+
+COUNTS = ("input", "cached_input", "output")
+"""The numbers of a `RunChange` that its turn adds up; a new turn begins with 0.
+
+A `RunState` has them too. Databases have a column for each, and their statements are made from this.
+"""
 
 LONGEST_TITLE = 500
 """The largest number of characters of the title of a session; lists show it."""
@@ -47,8 +54,8 @@ def price_nothing(model: str, usage: Usage) -> float | None:  # noqa: ARG001  # 
     return None
 
 
-class RunChange(NamedTuple):
-    r"""What one append changes in the row of its run.
+class RunChange(Struct, frozen=True):
+    r"""The change of one append in the row of its run.
 
     Args:
         turn: the number of the turn that it opens; None if it opens none.
@@ -62,7 +69,7 @@ class RunChange(NamedTuple):
         input: the tokens that were sent.
         cached_input: those of them that were cached.
         output: the tokens that a model wrote.
-        cost: what these tokens cost; None if a price is not known.
+        cost: the cost of these tokens; None if a price is not known.
         is_rewind: whether it takes back turns, so that title, turns and messages are counted again.
         agent: the agent of the turn that it opens; None if it opens none.
     """
@@ -94,7 +101,7 @@ _NOTHING = Usage()
 
 
 def make_change(event: Event, marker: Event | None, pricing: Pricing) -> RunChange:
-    """Return what an append changes in the row of its run.
+    """Return the change of an append in the row of its run.
 
     Args:
         event: the event.
@@ -115,7 +122,7 @@ def join_changes(one: RunChange, other: RunChange) -> RunChange:
     if other is _UNCHANGED:
         return one
     if other is _ONE_MESSAGE:
-        return one._replace(messages=one.messages + 1)
+        return replace(one, messages=one.messages + 1)
     asked = "" if other.is_open is False else one.asked + other.asked
     is_open = one.is_open if other.is_open is None else other.is_open
     status = one.status if other.status is None else other.status
@@ -185,7 +192,7 @@ def _count_effects(event: Event, pricing: Pricing) -> RunChange:
 
 def _limit_tokens(count: int) -> int:
     """Limit a number that a provider said, so that a sum of them fits into a column."""
-    return max(0, min(count, _MOST_TOKENS))
+    return count if 0 <= count <= _MOST_TOKENS else _MOST_TOKENS if count > 0 else 0
 
 
 def add_costs(one: float | None, other: float | None) -> float | None:
@@ -257,12 +264,14 @@ def _shorten(text: str, longest: int) -> str:
 
 
 def _clean_text(text: str) -> str:
-    """Replace what a column of a database cannot hold."""
+    """Replace the characters that a column of a database cannot hold."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return text.replace("\x00", "").encode(errors="replace").decode()
 
 
 class RunState(Struct):
-    r"""What the row of a run says about its turns.
+    r"""The turns of a run, as its row shows them.
 
     Args:
         title: the beginning of the first message that counts; of a run of titles, the latest one.
@@ -276,7 +285,7 @@ class RunState(Struct):
         input: the tokens that were sent in the last turn.
         cached_input: those of them that were cached.
         output: the tokens that models wrote in it.
-        cost: what they cost, at the prices of the time; None if a price was not known.
+        cost: their cost, at the prices of the time; None if a price was not known.
     """
 
     title: str = ""
@@ -359,7 +368,7 @@ class CountedTurns:
 
 
 class RunFold:
-    """Folds the events of a run into what its row says.
+    """Folds the events of a run into its row.
 
     Args:
         pricing: what tokens cost.

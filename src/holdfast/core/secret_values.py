@@ -121,7 +121,7 @@ def _forms_of(value: str) -> Iterator[str]:
         yield _fold(data.decode("latin-1"))  # its bytes, each in a percent escape
     for shift in range(3):
         encoded = b64encode(b"\0" * shift + data).decode()
-        # The first and the last characters also depend on what surrounds the secret.
+        # The first and the last characters also depend on the text around the secret.
         inner = encoded[4 if shift else 0 : -4]
         if len(inner) >= SHORTEST_SECRET:
             yield _fold(inner)

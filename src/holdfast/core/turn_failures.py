@@ -1,4 +1,4 @@
-"""What a failure says about the turn and about the message of the user.
+"""The meaning of a failure for the turn and for the message of the user.
 
 A failure closes a turn during recovery when it is about the turn itself: the same request would be
 refused again. A failure of the provider, of the configuration or of the agent's own code leaves the
@@ -27,6 +27,9 @@ TURN_IMPORTED = ErrorInfo(
 INTERRUPTIONS = {"cancelled": TURN_CANCELLED, "imported": TURN_IMPORTED}
 """The error of a turn that was interrupted, by the reason; a deadline is a limit."""
 
+CUT_CALL = "cut_call"
+"""The code of the error of a call that the output limit has cut twice."""
+
 CLOSES: dict[ErrorCategory, bool] = {
     # An outage or temporary load. The retries of this recovery were not enough.
     ErrorCategory.TRANSIENT: False,
@@ -42,7 +45,7 @@ CLOSES: dict[ErrorCategory, bool] = {
     ErrorCategory.MODEL_NOT_FOUND: False,
     # The code of the agent has to change: a hook, a validator or a model object raised.
     ErrorCategory.PROGRAMMING: False,
-    # The turn itself: what it asks for, its length, its content.
+    # The turn itself: its request, its length, its content.
     ErrorCategory.CLIENT_ERROR: True,
     ErrorCategory.CONTEXT_WINDOW: True,
     ErrorCategory.CONTENT_FILTERED: True,
@@ -85,13 +88,13 @@ def closes_turn(error: ErrorInfo) -> bool:
 
 
 def refuses_request(error: ErrorInfo, partial: Reply | None) -> bool:
-    """Whether a provider's filter refused the request itself, and not what the model wrote.
+    """Whether a provider's filter refused the request itself, and not the text of the model.
 
     Some providers say so with an error response, others with a reply that holds nothing.
 
     Args:
         error: the error of the model call.
-        partial: what arrived of the reply.
+        partial: the part of the reply that arrived.
 
     >>> refuses_request(ErrorInfo(category=ErrorCategory.CONTENT_FILTERED, safe="no", status=400), None)
     True

@@ -1,7 +1,7 @@
-"""What one turn was given besides what its agent has, as the journal saves it.
+"""The options of one turn besides those of its agent, as the journal saves them.
 
 Functions, types and model objects cannot be saved. Their fingerprints are, so that a process that
-continues the turn is told what it lacks. This module must never hold a key or a function.
+continues the turn learns which of them it lacks. This module must never hold a key or a function.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Metadata: TypeAlias = Mapping[str, object]
 """JSON values by name, which a caller passes with a turn."""
 
 Fingerprints: TypeAlias = Mapping[str, tuple[str, ...]]
-"""The names of what cannot be saved, by the keyword that it was passed with."""
+"""The names of the options that cannot be saved, by the keyword that each was passed with."""
 
 LARGEST_METADATA = 16 * 1024
 """The largest size of the metadata of one turn, in bytes of JSON."""
@@ -33,14 +33,14 @@ _BITS = 64  # of a whole number in the journal, with its sign
 
 
 class TurnOptions(Struct, frozen=True, omit_defaults=True):
-    """What one turn was given besides what its agent has.
+    """The options of one turn besides those of its agent.
 
     Args:
         model: the name of the model of this turn; "" if it is the agent's or cannot be saved.
         settings: the model settings that the caller passed.
         metadata: the metadata that the caller passed.
-        fingerprints: what the caller passed and cannot be saved.
-        instructions: what follows the instructions of the agent in this turn.
+        fingerprints: the options of the caller that cannot be saved.
+        instructions: the text after the instructions of the agent in this turn.
         client_tools: the tools that the caller runs.
         output: the type of the output, if it is a JSON Schema.
         by: who began the turn.
@@ -60,11 +60,11 @@ NO_OPTIONS = TurnOptions()
 
 
 class InterruptedRun(Struct, frozen=True):
-    """A run that is about to continue: what a function for `deps=` can learn about it.
+    """A run that is about to continue, as a function for `deps=` sees it.
 
     Args:
         run_id: the id of the run, or the name of the session.
-        metadata: what was passed as `agent.run(metadata=...)` for its last turn.
+        metadata: the value of `agent.run(metadata=...)` for its last turn.
     """
 
     run_id: str

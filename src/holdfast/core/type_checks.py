@@ -191,12 +191,17 @@ def _protocol_check(kind: type) -> TypeCheck:
 
 
 def _mapping_check(kind: type, inner: tuple[object, ...]) -> TypeCheck:
-    key_check, item_check = map(compile_check, inner or (object, object))
+    if not inner:
+        return _instance_check("a mapping", kind)
+    key_check, item_check = map(compile_check, inner)
 
     def check_items(argument: str, value: Mapping[object, object]) -> None:
         for key, item in value.items():
-            key_check.check(f"a key of {argument}", key)
-            item_check.check(f"{argument}[{_show_key(key)}]", item)
+            # The names for errors are made only for an error: to make them takes most of the time.
+            if not key_check.accepts_whole(key):
+                key_check.check(f"a key of {argument}", key)
+            if not item_check.accepts_whole(item):
+                item_check.check(f"{argument}[{_show_key(key)}]", item)
 
     return TypeCheck("a mapping", lambda value: isinstance(value, kind), check_items)
 

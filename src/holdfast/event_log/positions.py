@@ -2,8 +2,8 @@
 
 A position names a number of records, and within the reply that follows them a number of characters.
 The digest of these characters says of which attempt they are: numbers of attempts begin again after a
-crash, texts do not. So any process can tell from the journal alone what a reader missed, and whether
-what it has still counts.
+crash, texts do not. So any process finds from the journal alone the items that a reader missed, and whether
+the text that it has still counts.
 """
 
 from __future__ import annotations

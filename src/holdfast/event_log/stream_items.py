@@ -22,7 +22,7 @@ class EventItem(Struct, frozen=True, tag="event"):
         position: the place after it.
         sequence: its number in the session, from 1.
         turn: the number of its turn.
-        event: what happened.
+        event: the event.
         hosted: of a reply: its calls of tools that the provider ran; absent if there are none.
         citations: of a reply: the sources that its text cites; absent if there are none.
     """
@@ -70,7 +70,7 @@ class ReasoningItem(Struct, frozen=True, tag="reasoning"):
 
 
 class WithdrawnItem(Struct, frozen=True, tag="withdrawn"):
-    """All text of `key` that was streamed is void. What counts instead follows.
+    """All text of `key` that was streamed is void. The text that counts follows.
 
     Args:
         position: the place after it.
@@ -147,4 +147,4 @@ class EndItem(Struct, frozen=True, tag="end"):
 StreamItem: TypeAlias = (
     EventItem | TextItem | ReasoningItem | WithdrawnItem | NoticeItem | StatusItem | EndItem
 )
-"""Everything that a stream of the service tells."""
+"""Everything that a stream of the service sends."""

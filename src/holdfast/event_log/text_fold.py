@@ -54,7 +54,7 @@ NOT_FITTING = "The output does not fit its type."
 
 
 class TextFold:
-    """What one reader, or one run in progress, has shown of a session.
+    """The text of a session that one reader, or one run in progress, has shown.
 
     Args:
         position: the place of the reader; the items that follow are those after it.
@@ -131,7 +131,7 @@ class TextFold:
             yield from self._add_notice(item)
 
     def show_live(self, key: str, attempt: int, text: str) -> Iterator[StreamItem]:
-        """Yield what a reader at this place misses of a reply in progress.
+        """Yield the part of a reply in progress that a reader at this place misses.
 
         Args:
             key: the model call.
@@ -202,7 +202,7 @@ class TextFold:
             yield WithdrawnItem(str(self.position), key, NOT_FITTING)
 
     def _show(self, key: str, text: str, reason: str) -> Iterator[StreamItem]:
-        """Yield what is missing of a text, after a withdrawal if another one was shown."""
+        """Yield the rest of a text, after a withdrawal if another one was shown."""
         if not begins_with(text, self.position):
             yield from self._withdraw(key, reason)
         offset, sequence = self.position.offset, self.position.sequence
@@ -227,7 +227,7 @@ class TextFold:
 
 
 def _add_provider(item: EventItem, reply: Reply) -> EventItem:
-    """Return the item of a reply with what the provider did besides writing it."""
+    """Return the item of a reply with the calls and citations of the provider."""
     if not any(isinstance(part, Opaque) or getattr(part, "extra", None) for part in reply.parts):
         return item
     hosted, citations = find_hosted_calls(reply.message), find_citations(reply.message)

@@ -1,6 +1,6 @@
-"""Middleware: what a user adds to a run, as hooks that return decisions.
+"""Middleware: the additions of a user to a run, as hooks that return decisions.
 
-A middleware must never hold the state of a run; what it remembers is a fold over events. This package
+A middleware must never hold the state of a run; its memory is a fold over events. This package
 must not depend on the runtime, which calls the hooks.
 """
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from holdfast.middleware.decisions import Replace as Replace
     from holdfast.middleware.decisions import Stop as Stop
     from holdfast.middleware.decisions import UseReply as UseReply
-    from holdfast.middleware.detection import Detector as Detector
-    from holdfast.middleware.detection import looks_like_error as looks_like_error
-    from holdfast.middleware.error_formatting import ErrorFormatting as ErrorFormatting
+    from holdfast.middleware.error_handling import ErrorFormatting as ErrorFormatting
+    from holdfast.middleware.error_handling import FunctionRetry as FunctionRetry
+    from holdfast.middleware.error_handling import FunctionTimeout as FunctionTimeout
     from holdfast.middleware.error_handling import (
         error_handling_middlewares as error_handling_middlewares,
     )
+    from holdfast.middleware.error_tracking import Detector as Detector
     from holdfast.middleware.error_tracking import ErrorTracking as ErrorTracking
-    from holdfast.middleware.function_retry import FunctionRetry as FunctionRetry
-    from holdfast.middleware.function_timeout import FunctionTimeout as FunctionTimeout
+    from holdfast.middleware.error_tracking import looks_like_error as looks_like_error
     from holdfast.middleware.guidance import Guidance as Guidance
     from holdfast.middleware.history_reduction import HistoryReduction as HistoryReduction
     from holdfast.middleware.hook_contexts import AfterIteration as AfterIteration
@@ -76,12 +76,12 @@ _HOME: dict[str, str] = {
     "ContinuationPermission": "holdfast.middleware.continuation_permission",
     "Decision": "holdfast.middleware.decisions",
     "Deny": "holdfast.middleware.decisions",
-    "Detector": "holdfast.middleware.detection",
-    "ErrorFormatting": "holdfast.middleware.error_formatting",
+    "Detector": "holdfast.middleware.error_tracking",
+    "ErrorFormatting": "holdfast.middleware.error_handling",
     "ErrorTracking": "holdfast.middleware.error_tracking",
     "Folding": "holdfast.middleware.hook_contexts",
-    "FunctionRetry": "holdfast.middleware.function_retry",
-    "FunctionTimeout": "holdfast.middleware.function_timeout",
+    "FunctionRetry": "holdfast.middleware.error_handling",
+    "FunctionTimeout": "holdfast.middleware.error_handling",
     "Guidance": "holdfast.middleware.guidance",
     "HistoryReduction": "holdfast.middleware.history_reduction",
     "HookContext": "holdfast.middleware.hook_contexts",
@@ -109,7 +109,7 @@ _HOME: dict[str, str] = {
     "UseReply": "holdfast.middleware.decisions",
     "error_handling_middlewares": "holdfast.middleware.error_handling",
     "escape_invisible": "holdfast.core.printable",
-    "looks_like_error": "holdfast.middleware.detection",
+    "looks_like_error": "holdfast.middleware.error_tracking",
 }
 """Public name -> the module that defines it. Sorted."""
 

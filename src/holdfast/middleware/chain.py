@@ -1,7 +1,8 @@
 """Compiles middlewares: for each hook, the middlewares that define it, in the order of the calls.
 
-Everything that is known when an agent is made is decided here, once. This module must never call a
-hook: `hook_calls` does that.
+Everything that is known when an agent is made is decided here, once. The user chooses the order, by the
+registration and by priorities. An order that cannot work is an error that names both middlewares. This module must
+never call a hook (`hook_calls` does that), and must never reorder anything.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from holdfast.middleware.hooks import (
     WRAP,
     Enabled,
     Middleware,
+    Neighbour,
     is_older,
 )
-from holdfast.middleware.order import check_order
 
 AnyMiddleware = Middleware[Any]
 """A middleware of any state; only its fold knows the type."""
@@ -265,6 +266,44 @@ def _find_condition(middleware: AnyMiddleware, name: str) -> Enabled | None:
     if given is None or own is None:
         return given or own
     return lambda hook, facts: given(hook, facts) and own(hook, facts)
+
+
+def check_order(middlewares: Sequence[Middleware[Any]]) -> None:
+    """Raise ConfigurationError when a middleware is on the wrong side of another."""
+    for index, middleware in enumerate(middlewares):
+        for neighbour in middleware.before:
+            for other in middlewares[:index]:
+                if _matches_neighbour(other, neighbour):
+                    raise _order_error(middleware, "before", other)
+        for neighbour in middleware.after:
+            for other in middlewares[index + 1 :]:
+                if _matches_neighbour(other, neighbour):
+                    raise _order_error(middleware, "after", other)
+
+
+def _matches_neighbour(other: Middleware[Any], neighbour: Neighbour) -> bool:
+    if isinstance(neighbour, str):
+        return any(kind.__name__ == neighbour for kind in type(other).__mro__)
+    return isinstance(other, neighbour)
+
+
+def _order_error(
+    middleware: Middleware[Any], side: str, other: Middleware[Any]
+) -> ConfigurationError:
+    if any(
+        _matches_neighbour(middleware, neighbour)
+        for neighbour in (other.before if side == "before" else other.after)
+    ):
+        return ConfigurationError(
+            "middleware",
+            f"{middleware.name} and {other.name} contradict each other: each must stand {side} the other",
+            fix=f"Give one of them another `{side}`, as in {middleware.name}(...).only({side}=[])",
+        )
+    return ConfigurationError(
+        "middleware",
+        f"{middleware.name} must stand {side} {other.name}",
+        fix=f"Register {middleware.name} {side} {other.name}",
+    )
 
 
 NO_HOOKS = compile_chain(())

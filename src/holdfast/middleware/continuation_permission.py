@@ -33,7 +33,7 @@ class ContinuationPermission(Middleware[None]):
         extension: how many more iterations a plain yes gives.
         timeout: seconds to wait for an answer; by default 2 minutes while the run waits, and without
             limit once it is suspended.
-        text: what the turn ends with unless the answer is yes.
+        text: the text that the turn ends with unless the answer is yes.
 
     >>> ContinuationPermission(20).limits(None).iterations
     20

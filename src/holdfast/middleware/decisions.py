@@ -1,10 +1,10 @@
-"""Decisions: what a hook may return instead of None, which means to continue.
+"""Decisions: the values that a hook may return instead of None, which means to continue.
 
 A decision is data: the runtime carries it out, and an event records the result.
 
 | decision | before_turn | before_iteration | after_reply | after_iteration | before_tools | before_tool | after_tool | on_error |
 |---|---|---|---|---|---|---|---|---|
-| Patch | the user's message, instructions | what the model sees | | | | | | |
+| Patch | the user's message, instructions | the request of the model | | | | | | |
 | UseReply | | replaces the call | replaces the reply | | | | | |
 | CallTools | | calls tools, no model call | calls tools in place of the reply | | | | | |
 | Replace | | | | | | replaces the run | replaces the result | |
@@ -53,7 +53,7 @@ class UseReply(Struct, frozen=True):
         check_fields(self)
 
     def as_reply(self) -> Reply:
-        """Return it as a `Reply`, whatever form it was given in."""
+        """Return it as a `Reply`, in whichever form it was given."""
         if isinstance(self.reply, Reply):
             return self.reply
         if isinstance(self.reply, str):
@@ -125,7 +125,7 @@ def _write_call(call: object) -> tuple[str, str]:
 
 
 class Patch(Struct, frozen=True, kw_only=True):
-    """Change what the model sees in this call. None keeps a part; the history itself stays.
+    """Change the request of this model call. None keeps a part; the history itself stays.
 
     Args:
         messages: replace the history; in `before_turn`, the one message of the user.
@@ -203,4 +203,4 @@ class Stop(Struct, frozen=True):
 
 
 Decision: TypeAlias = UseReply | CallTools | Patch | Replace | Deny | Stop
-"""What a hook may return; None means that the hook changes nothing."""
+"""A value that a hook may return; None means that the hook changes nothing."""

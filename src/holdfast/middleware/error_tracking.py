@@ -1,23 +1,72 @@
-"""Ends a turn in which several iterations in a row fail.
+"""Ends a turn in which several iterations in a row fail, and decides when a tool has failed.
 
 It counts iterations, not errors: two failed tools of one reply are one failure. The count must never
-depend on the order in which tools finish.
+depend on the order in which tools finish. The result of a failed tool has `is_error`, so its text need not be
+searched. Searching is for tools that return "Error: ..." as a normal result, and must never be the default: a
+search result that mentions a rate limit would count too.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveInt, template
 from holdfast.core.events import Event, ModelReplied, ToolFinished
+from holdfast.core.messages import ToolResult
 from holdfast.core.notices import MaxConsecutiveErrorsExceeded
 from holdfast.middleware.decisions import Stop
-from holdfast.middleware.detection import Detector, is_error_result, is_failure
 from holdfast.middleware.hook_contexts import AfterIteration, BeforeIteration, HookContext, RunFacts
 from holdfast.middleware.hooks import Middleware
+
+Detector: TypeAlias = Callable[[ToolResult], bool]
+"""Whether a result counts as a failure. The function must be pure."""
+
+NOT_FAILURES = frozenset({"denied", "stopped"})
+
+_STARTS = ("error:", "failed:")
+_PHRASES = (
+    "exception occurred",
+    "unhandled exception",
+    "exception was thrown",
+    "rate limit exceeded",
+    "rate limited",
+    "quota exceeded",
+    "quota reached",
+)
+
+
+def is_error_result(result: ToolResult) -> bool:
+    """Whether the result is marked as an error."""
+    return result.is_error
+
+
+def looks_like_error(result: ToolResult) -> bool:
+    """Whether the result is marked as an error, or reads like one.
+
+    >>> from holdfast.core.messages import Text
+    >>> looks_like_error(ToolResult("1", "f", (Text("FAILED: no route"),)))
+    True
+    """
+    if result.is_error:
+        return True
+    text = result.text.lower()
+    return text.startswith(_STARTS) or any(phrase in text for phrase in _PHRASES)
+
+
+def is_failure(event: ToolFinished, detector: Detector) -> bool:
+    """Whether the call failed. A denied call did not, and a call that its reply has twice fails once."""
+    if event.same_as:
+        return False
+    if detector is is_error_result and not event.result.is_error:
+        return False
+    if event.error is not None and event.error.code in NOT_FAILURES:
+        return False
+    return detector(event.result)
+
 
 REASON = "Maximum consecutive errors ({count}) exceeded"
 TEXT = (
@@ -47,9 +96,9 @@ class ErrorTracking(Middleware[ErrorStreak]):
     Args:
         max_consecutive_errors: how many iterations in a row; an iteration without a failure resets
             the count.
-        detector: what counts as a failure; by default a result that is marked as an error. Pass
+        detector: decides which result is a failure; by default a result that is marked as an error. Pass
             `looks_like_error` to count results that read like errors too.
-        text: what the turn ends with; `{count}` and `{max}` are replaced.
+        text: the text that the turn ends with; `{count}` and `{max}` are replaced.
     """
 
     events = (ToolFinished, ModelReplied)

@@ -1,8 +1,9 @@
 """The states of middlewares: folds over the events of a turn or of a session.
 
 The folds for each kind of event are looked up once, when an agent is made. When a fold raises, its
-state stays unchanged, and the next hook reports the failure once. States must never be stored
-anywhere else.
+state stays unchanged, and the next hook reports the failure once. A rewind resets the state of a session's fold, as
+it resets the history. A middleware with `rewinds = False` is the exception, for facts that cannot be undone, such
+as money that was spent. States must never be stored anywhere else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, get_args
 
 from holdfast.core.errors import ConfigurationError, MiddlewareError
-from holdfast.core.events import Event, TurnOpened
+from holdfast.core.events import (
+    Event,
+    HistoryCompacted,
+    SessionRewound,
+    SessionTitled,
+    TurnClosed,
+    TurnOpened,
+)
 from holdfast.core.redaction import redact
 from holdfast.middleware.hooks import Middleware, is_older
 
@@ -162,3 +170,27 @@ def _check_pure(fold: Fold, state: object, event: Event) -> None:
 
 def _is_comparable(state: object) -> bool:
     return type(state).__eq__ is not object.__eq__
+
+
+_ENDS = (TurnClosed, SessionRewound, HistoryCompacted, SessionTitled)
+
+
+def refold_session(folds: Folds, events: Sequence[Event]) -> Folds:
+    """Fold all events of a session, and reset the states at each rewind. Return `folds`.
+
+    Args:
+        folds: folds without any event.
+        events: all events of the session, in order.
+    """
+    targets = {event.to for event in events if isinstance(event, SessionRewound)}
+    states = {0: dict(folds.states)}
+    number = 0
+    for event in events:
+        if isinstance(event, SessionRewound):
+            folds.rewind_states(states[event.to])
+        folds.apply(event)
+        if isinstance(event, _ENDS):
+            number += 1
+            if number in targets:
+                states[number] = dict(folds.states)
+    return folds

@@ -1,4 +1,4 @@
-"""Tells the model about the progress of the turn: its first call, its results, its last iterations.
+"""Informs the model about the progress of the turn: its first call, its results, its last iterations.
 
 It must never change the history: the guidance applies to one call.
 """

@@ -1,6 +1,6 @@
 """Calls hooks: a single one, or several in order. Wrap hooks are called in `runtime/hooks`.
 
-It applies the condition and the timeout of each hook and checks what it returns. This module must
+It applies the condition and the timeout of each hook and checks its return value. This module must
 never swallow a cancellation, and must never pass on a return value that is not a decision.
 """
 
@@ -27,7 +27,7 @@ def has_enabled_hooks(hooks: Sequence[Hook], facts: RunFacts) -> bool:
 
     Args:
         hooks: the hooks of one kind.
-        facts: what is known about the turn.
+        facts: the facts about the turn.
     """
     try:
         for hook in hooks:
@@ -87,7 +87,7 @@ class _SuspendedHook(Struct, frozen=True):
     awaited: object
 
     async def finish(self) -> Decision | None:
-        """Wait for the decision. Raises what `call_hook` raises."""
+        """Wait for the decision. Raises the exceptions of `call_hook`."""
         try:
             answer = await _finish_hook(self.hook, self.context, self.running, self.awaited)
         except MiddlewareError:
@@ -141,7 +141,7 @@ async def _finish_hook(
 def _resume_coroutine(
     running: Coroutine[Any, Any, object], awaited: object
 ) -> Generator[Any, Any, object]:
-    """Await a coroutine that has already begun; `awaited` is what it yielded last."""
+    """Await a coroutine that has already begun; `awaited` is the object that it yielded last."""
     while True:
         thrown: BaseException | None = None
         sent = None
@@ -150,7 +150,7 @@ def _resume_coroutine(
         except GeneratorExit:
             running.close()
             raise
-        except BaseException as error:  # noqa: BLE001  # REASON: whatever comes is the hook's
+        except BaseException as error:  # noqa: BLE001  # REASON: any exception here is the hook's
             thrown = error
         try:
             awaited = running.send(sent) if thrown is None else running.throw(thrown)
@@ -219,7 +219,7 @@ _HOOK_LABELS = {"after_turn": "AfterMessageTurn", "after_tool": "AfterFunction"}
 
 
 def collect_failures(name: str, failures: list[MiddlewareError]) -> MiddlewareError:
-    """One error for what several after hooks raised."""
+    """One error for the exceptions of several after hooks."""
     first = failures[0]
     label = _HOOK_LABELS.get(name) or "".join(map(str.capitalize, name.split("_")))
     summary = f"One or more {label} middleware hooks failed"

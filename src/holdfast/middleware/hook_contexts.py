@@ -1,4 +1,4 @@
-"""Hook contexts: what a hook sees, one frozen record for each kind of hook.
+"""Hook contexts: the view that a hook has of a run, one frozen record for each kind of hook.
 
 A context must never offer a way to change the run: a hook changes it by the decision that it returns.
 """
@@ -14,15 +14,14 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from holdfast.core.context_objects import OuterCall, share_object
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import Status
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, Reply, ToolCall, ToolResult, Usage
 from holdfast.core.model_request import ModelSettings, ToolSpec
 from holdfast.core.notices import Notice, add_origin
-from holdfast.core.outer_calls import OuterCall
 from holdfast.core.questions import AnyQuestion, Question, Timeout
-from holdfast.core.shared_objects import share_object
 
 S_co = TypeVar("S_co", covariant=True)
 S = TypeVar("S")
@@ -44,7 +43,7 @@ class Folding(Protocol[S_co]):
 
 
 class RunFacts(Struct, frozen=True):
-    """What all hook contexts of one turn have in common.
+    """The facts that all hook contexts of one turn have in common.
 
     Args:
         agent: the agent's name.
@@ -61,7 +60,7 @@ class RunFacts(Struct, frozen=True):
         ask: asks a person.
         pausable_timeout: pauses a timeout while a question is open.
         shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
-        metadata: what was passed as `agent.run(metadata=...)`.
+        metadata: the values that were passed as `agent.run(metadata=...)`.
         outer_calls: the calls that this agent works for, the outermost first.
     """
 
@@ -124,7 +123,7 @@ class HookContext(Struct, Generic[D_co], frozen=True):
 
     @property
     def metadata(self) -> Mapping[str, object]:
-        """What was passed as `agent.run(metadata=...)`; it is the same when the turn is resumed."""
+        """The values that were passed as `agent.run(metadata=...)`; they are the same when the turn is resumed."""
         return self.facts.metadata
 
     @property
@@ -146,7 +145,7 @@ class HookContext(Struct, Generic[D_co], frozen=True):
         """Return the object of class `kind` that the hooks and tools of this turn share.
 
         The first caller makes it, as `kind()`; it lives until the turn ends in this process. A turn
-        that is resumed begins without it, so what must survive a crash is a fold.
+        that is resumed begins without it, so a state that must survive a crash is a fold.
 
         Args:
             kind: the class, which can be called without arguments.
@@ -193,16 +192,16 @@ class HookContext(Struct, Generic[D_co], frozen=True):
 
 
 class InstructionsContext(HookContext[D_co], Generic[D_co], frozen=True):
-    """A turn is about to begin: what a function in `Agent(instructions=...)` can learn about it."""
+    """A turn is about to begin: the facts that a function in `Agent(instructions=...)` gets about it."""
 
     message: Message
     messages: Sequence[Message]
 
 
 class ToolsetContext(HookContext[D_co], Generic[D_co], frozen=True):
-    """The model is about to be called: what a function of a `Toolset` can learn about the turn.
+    """The model is about to be called: the facts that a function of a `Toolset` gets about the turn.
 
-    `resource` is what the `lifespan` of the toolset has yielded.
+    `resource` is the object that the `lifespan` of the toolset has yielded.
     """
 
     iteration: int
@@ -249,13 +248,13 @@ class BeforeIteration(HookContext[D_co], Generic[D_co], frozen=True):
 
 
 class ModelCall(BeforeIteration[D_co], Generic[D_co], frozen=True):
-    """A model call with all its attempts: what `wrap_model` passes to `call_next`."""
+    """A model call with all its attempts: `wrap_model` passes it to `call_next`."""
 
 
 class AfterReply(HookContext[D_co], Generic[D_co], frozen=True):
     """The model call succeeded, or its last attempt failed; no tool has run yet.
 
-    `replaced` means that a hook gave the reply. `exception` is the failure.
+    There is either a `reply` or an `exception`. `replaced` means that a hook gave the reply.
     """
 
     iteration: int
@@ -270,12 +269,12 @@ class AfterReply(HookContext[D_co], Generic[D_co], frozen=True):
     @property
     def is_success(self) -> bool:
         """Whether there is a reply."""
-        return self.exception is None and self.reply is not None
+        return self.reply is not None
 
     @property
     def is_final_iteration(self) -> bool:
         """Whether there is a reply that asks for no tool."""
-        return self.exception is None and self.reply is not None and not self.reply.calls
+        return self.reply is not None and not self.reply.calls
 
 
 class AfterIteration(HookContext[D_co], Generic[D_co], frozen=True):
@@ -317,7 +316,7 @@ class BeforeTools(HookContext[D_co], Generic[D_co], frozen=True):
 class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
     """One tool is about to run. `result` is the result that an earlier hook gave instead.
 
-    `call` has the validated arguments: what the tool receives, by the names of its parameters, with
+    `call` has the validated arguments: those that the tool receives, by the names of its parameters, with
     defaults. `written_call` is the call as the model wrote it, or as a hook changed it if `edited` is
     true. A changed call is validated again and passed to these hooks again. `unknown` is the text that
     the model reads when there is no tool of this name; such a call runs only in a wrap hook.
@@ -345,7 +344,7 @@ class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
 
 
 class ToolUse(BeforeTool[D_co], Generic[D_co], frozen=True):
-    """The call of one tool with all its attempts: what `wrap_tool` passes to `call_next`.
+    """The call of one tool with all its attempts: `wrap_tool` passes it to `call_next`.
 
     `attempt` is the number of the attempt that `wrap_attempt` is called for.
     """

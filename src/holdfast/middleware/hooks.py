@@ -1,6 +1,6 @@
 """Middleware: the base class. Every hook is optional; a hook that is not overridden costs nothing.
 
-An instance serves any number of runs at once, so it must never store what belongs to one run. Define
+An instance serves any number of runs at once, so it must never store the state of one run. Define
 `fold` instead, and read the state with `context.state_of(self)`.
 """
 
@@ -27,7 +27,7 @@ Neighbour: TypeAlias = "str | type[Middleware[object]]"
 """Another middleware, by its class or by the name of its class."""
 
 Enabled: TypeAlias = Callable[[str, at.RunFacts], bool]
-"""Takes the name of a hook and what is known about the turn; returns whether the hook is called."""
+"""Takes the name of a hook and the facts about the turn; returns whether the hook is called."""
 
 HOOK_TIMEOUT = 30.0
 """Seconds that a before or after hook may wait for something."""
@@ -51,7 +51,7 @@ class Middleware(Generic[S]):
     * `scope`: whether the fold starts again with each "turn", or lasts for the "session".
     * `events`: the kinds of events that `fold` receives; None means all of them, and () means that
       there is no fold.
-    * `rewinds`: whether a rewind of the session resets the state. Set it to False for what cannot be
+    * `rewinds`: whether a rewind of the session resets the state. Set it to False for facts that cannot be
       undone, such as money that was spent.
 
     >>> class Brief(Middleware):
@@ -95,7 +95,7 @@ class Middleware(Generic[S]):
 
         Args:
             hook: the name of the hook, such as "before_tool" or "live".
-            facts: what is known about the turn: `turn`, `iteration`, `session`, `deps`, and the state
+            facts: the facts about the turn: `turn`, `iteration`, `session`, `deps`, and the state
                 of the fold as `facts.state_of(self)`.
         """
         return True
@@ -178,7 +178,7 @@ class Middleware(Generic[S]):
         return None
 
     async def on_context_window(self, context: at.ModelCall[Any]) -> Patch | None:
-        """Called once when the context window is too small: may return what to send instead."""
+        """Called once when the context window is too small: may return a request to send instead."""
 
     async def after_reply(self, context: at.AfterReply[Any]) -> UseReply | CallTools | Stop | None:
         """Called after each model call, before its tools; also when it failed or was replaced."""
@@ -197,7 +197,7 @@ class Middleware(Generic[S]):
         context: at.ToolUse[Any],
         call_next: Callable[[at.ToolUse[Any]], Awaitable[ToolResult]],
     ) -> ToolResult:
-        """Called around one tool and all its attempts; `call_next` raises what the tool raised."""
+        """Called around one tool and all its attempts; `call_next` raises the exception of the tool."""
         return await call_next(context)
 
     async def wrap_attempt(
@@ -207,8 +207,8 @@ class Middleware(Generic[S]):
     ) -> ToolResult:
         """Called around each attempt of a tool, inside of its retries.
 
-        `context.attempt` counts from 1. The call cannot be changed here. `call_next` raises what the
-        tool raised, and what this hook raises counts as what the tool raised: it may be retried.
+        `context.attempt` counts from 1. The call cannot be changed here. `call_next` raises the
+        exception of the tool, and an exception of this hook counts as one of the tool: it may be retried.
         """
         return await call_next()
 

@@ -1,6 +1,6 @@
 """Live filters: how a middleware inspects, changes or delays the text of a reply while it streams.
 
-A filter applies to what is streamed, and to the text of a reply that broke off. A complete reply is
+A filter applies to the streamed deltas, and to the text of a reply that broke off. A complete reply is
 changed by `after_reply`. A filter must never return a piece of text twice.
 """
 
@@ -19,11 +19,11 @@ class LiveFilter(Protocol):
     """A filter of the deltas of one model call."""
 
     def feed(self, delta: Delta, /) -> Iterable[Delta]:
-        """Return what is streamed now instead of `delta`; an empty result delays it."""
+        """Return the deltas to stream now instead of `delta`; an empty result delays it."""
         ...
 
     def flush(self) -> Iterable[Delta]:
-        """Return what was delayed: the reply has ended."""
+        """Return the delayed deltas: the reply has ended."""
         ...
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""What `ToolPermission` remembers of questions and answers, as a fold over events.
+"""The memory of `ToolPermission`: its questions and answers, as a fold over events.
 
 It must never keep an answer that was given to another agent: a question that is passed on for a
 subagent is about a tool of that agent.
@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.events import Event, QuestionAnswered, QuestionAsked, QuestionUnanswered
-from holdfast.core.question_log import ASKED, asker_key
+from holdfast.core.question_log import ASKED, asker_key, restore_question
 from holdfast.core.questions import Approved, Denied, PermissionQuestion
-from holdfast.core.recorded_questions import restore_question
 
 SOURCE = "ToolPermission"
 _OF_SOURCE = SOURCE + " by "
@@ -27,7 +26,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def source_label(source: str) -> str:
-    """Return what stands in the field `source` of questions; "" is for pattern rules.
+    """Return the value of the field `source` of questions; "" is for pattern rules.
 
     >>> source_label(""), source_label("Budget")
     ('ToolPermission', 'ToolPermission by Budget')
@@ -76,7 +75,7 @@ class Inquiry(Struct, frozen=True):
 
     @property
     def fields(self) -> PermissionQuestion:
-        """What every permission question has, whatever its class is."""
+        """The fields that every permission question has, of any class."""
         return _read_fields(self.asked)
 
     def question(self) -> PermissionQuestion | None:
@@ -186,7 +185,7 @@ def call_signature(tool: str, arguments: Arguments) -> str:
 
 
 def fold_answers(memory: PermissionMemory, event: Event, label: str = SOURCE) -> PermissionMemory:
-    """Return the memory after an event. The end of a call removes what belongs to this call alone.
+    """Return the memory after an event. The end of a call removes the entries that belong to this call alone.
 
     Args:
         memory: the memory before it.

@@ -53,7 +53,7 @@ class Rule(Struct, frozen=True):
         )
 
     def covers(self, other: Rule) -> bool:
-        """Whether it applies to every call that `other` applies to, as far as patterns can tell."""
+        """Whether it applies to every call that `other` applies to, as far as patterns can show."""
         return fnmatchcase(other.tool, self.tool) and all(
             name in other.arguments and fnmatchcase(other.arguments[name], pattern)
             for name, pattern in self.arguments.items()
@@ -74,7 +74,7 @@ class RuleTable:
         deny: calls that never run.
         ask: calls that run when a person approves them.
         allow: calls that run.
-        default: what happens to all other calls.
+        default: the ruling about all other calls.
     """
 
     __slots__ = ("_by_tool", "default", "rules")
@@ -126,7 +126,7 @@ class RuleTable:
         return table if any(table.rules.values()) else None
 
     def find_permission(self, tool: str, arguments: Mapping[str, object]) -> Permission | None:
-        """Return what the rules say about a call; None when no rule matches it."""
+        """Return the ruling about a call; None when no rule matches it."""
         for permission, rule in self._rules_for(tool):
             if not rule.arguments or rule.matches(tool, arguments):
                 return permission

@@ -1,4 +1,4 @@
-"""Where `ToolPermission` gets its rulings: the protocol of a source, and what it returns.
+"""The protocol of a source of rulings for `ToolPermission`, and of the rulings that it returns.
 
 A source judges one call. It must never ask anybody itself: it returns the question, and
 `ToolPermission` asks it, saves it and judges the call again with the answer.
@@ -20,11 +20,11 @@ Permission = Literal["deny", "ask", "allow"]
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """What a source says about one call.
+    """The ruling of a source about one call.
 
     Args:
         permission: "allow" runs the call, "deny" blocks it, "ask" asks a person first.
-        reason: what the model reads when the call is denied; "" for the plain sentence.
+        reason: the text that the model reads when the call is denied; "" for the plain sentence.
         question: the question to ask, such as one of your own class with a diff. Its `tool`,
             `arguments`, `call_id` and `source` are filled in. None asks a plain one.
         remembered: whether an earlier yes to the same call or tool counts instead of asking. If not,
@@ -44,7 +44,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
 
 def check_ruling(ruling: object) -> Ruling:
-    """Return what a source returned, if it is a ruling. Raises ConfigurationError."""
+    """Return the value of a source, if it is a ruling. Raises ConfigurationError."""
     if not isinstance(ruling, Ruling):
         raise ConfigurationError(
             "source",

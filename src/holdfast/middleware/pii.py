@@ -1,7 +1,7 @@
 """Finds personal data in text, and removes it.
 
 Each kind has a pattern; card numbers also have a checksum. Where two matches overlap, the kind that
-comes first in `KINDS` counts. This module must never show what it found.
+comes first in `KINDS` counts. This module must never show the data that it found.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SHAPES = {
 _MOST_GROUPS = 5
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _NUMBERS = re.compile(r"\d[\d .()+-]{5,}\d", re.ASCII)
-"""What every kind except an email address contains: at least seven characters such as 1.2.3.4."""
+"""The characters that every kind except an email address contains: at least seven characters such as 1.2.3.4."""
 
 
 class CleanedText(Struct, frozen=True):

@@ -8,7 +8,7 @@ to some arguments as a yes to others, nor run an approved call without judging i
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 import msgspec
@@ -25,6 +25,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.messages import ToolResult
 from holdfast.core.questions import Denied, PermissionQuestion, Timeout
+from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.decisions import Deny
 from holdfast.middleware.hook_contexts import BeforeTool, ToolUse
 from holdfast.middleware.hooks import Middleware
@@ -76,7 +77,7 @@ class ToolPermission(Middleware[PermissionMemory]):
         allow: calls that run.
         ask: calls that run when a person approves them.
         deny: calls that never run.
-        default: what happens to all other calls.
+        default: the ruling about all other calls.
         timeout: seconds to wait for an answer; None waits without limit. The default is 5 minutes
             while the run waits, and no limit once it is suspended. No answer means no.
         source: judges each call, in place of the rules above.
@@ -119,13 +120,13 @@ class ToolPermission(Middleware[PermissionMemory]):
         return PermissionMemory()
 
     def describe(self) -> dict[str, object]:
-        """The rules, or what the source says of itself."""
+        """The rules, or the description of the source."""
         return {**self.source.describe(), "timeout": self._timeout}
 
     def for_subagent(self, *, has_own_rules: bool) -> ToolPermission | None:
-        """Return what judges the tools of an agent that is used as a tool, or None.
+        """Return the permissions for an agent that is used as a tool, or None.
 
-        What a rule or the source denies stays denied. The rest holds only for an agent without a
+        A call that a rule or the source denies stays denied. The rest holds only for an agent without a
         `ToolPermission` of its own. `default` does not hold: the caller has allowed the agent itself.
 
         Args:
@@ -144,7 +145,7 @@ class ToolPermission(Middleware[PermissionMemory]):
         return other
 
     def permission_for(self, tool: str, arguments: Mapping[str, object]) -> Permission:
-        """Return what the rules say about a call, without remembered answers.
+        """Return the ruling of the rules about a call, without remembered answers.
 
         Args:
             tool: the name of the tool.
@@ -278,3 +279,23 @@ def _check_no_rules(table: RuleTable) -> None:
             "judges every call, so allow, ask, deny and default would have no effect",
             fix="Pass either the rules or the source",
         )
+
+
+def inherit_rules(
+    caller: Sequence[AnyMiddleware], own: Sequence[AnyMiddleware]
+) -> list[AnyMiddleware]:
+    """Return the rules of a caller that hold for a subagent. They come before its own middlewares.
+
+    Otherwise a model could use a tool that its agent denies, by giving the task to an agent that has the tool.
+
+    Args:
+        caller: the middlewares of the calling agent, with the rules that it has from its own caller.
+        own: the middlewares of the subagent.
+    """
+    has_own_rules = any(isinstance(one, ToolPermission) for one in own)
+    of_caller = [
+        one.for_subagent(has_own_rules=has_own_rules)
+        for one in caller
+        if isinstance(one, ToolPermission)
+    ]
+    return [rules for rules in of_caller if rules is not None]

@@ -12,7 +12,7 @@ from holdfast.core.constraints import PositiveInt, template
 from holdfast.core.events import Event, ToolFinished
 from holdfast.core.notices import TotalErrorThresholdExceeded
 from holdfast.middleware.decisions import Stop
-from holdfast.middleware.detection import Detector, is_error_result, is_failure
+from holdfast.middleware.error_tracking import Detector, is_error_result, is_failure
 from holdfast.middleware.hook_contexts import BeforeIteration, RunFacts
 from holdfast.middleware.hooks import Middleware
 
@@ -28,8 +28,8 @@ class TotalErrorThreshold(Middleware[int]):
 
     Args:
         max_total_errors: how many calls of one turn may fail.
-        detector: what counts as a failure; by default a result that is marked as an error.
-        text: what the turn ends with; `{count}` and `{max}` are replaced.
+        detector: decides which result is a failure; by default a result that is marked as an error.
+        text: the text that the turn ends with; `{count}` and `{max}` are replaced.
     """
 
     events = (ToolFinished,)

@@ -1,6 +1,6 @@
 """Ends a turn, or every further turn of a session, that has used too much.
 
-It counts what was paid for; a cached reply costs nothing. It checks before each model call and must
+It counts paid calls and tokens; a cached reply costs nothing. It checks before each model call and must
 never interrupt one.
 """
 
@@ -28,7 +28,7 @@ TEXT = "The limit of {name} is reached ({used:g} of {most:g}). Stopping executio
 
 
 class UsageSpent(Struct, frozen=True, gc=False):
-    """What was used: model calls, and their tokens."""
+    """The use so far: model calls, and their tokens."""
 
     calls: int = 0
     usage: Usage = Usage()
@@ -47,7 +47,7 @@ class UsageLimits(Middleware[UsageSpent]):
     """
 
     events = (ModelReplied, ModelFailed, ResultsWithheld, ToolFinished)
-    rewinds = False  # what was spent stays spent
+    rewinds = False  # spent tokens stay spent
 
     @check_arguments
     def __init__(

@@ -19,9 +19,8 @@ from holdfast.core.messages import Message, Reply, ToolResult, Usage
 from holdfast.core.notices import Notice
 from holdfast.core.output import ParseResult
 from holdfast.core.output_retries import turn_flags
-from holdfast.core.question_log import ask_key
+from holdfast.core.question_log import ask_key, restore_question
 from holdfast.core.questions import AnyQuestion, Timeout
-from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
 from holdfast.journal.port import Journal
@@ -34,15 +33,14 @@ from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Suspended
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import OpenSession
-from holdfast.runtime.turn_state.channel import Channel
+from holdfast.runtime.turn_state.channel import Channel, NoticeEmitter
 from holdfast.runtime.turn_state.effect_table import EffectTable
-from holdfast.runtime.turn_state.emitting import NoticeEmitter
 from holdfast.runtime.turn_state.leaving_open import Recovery, TurnRecovery
 from holdfast.runtime.turn_state.turn_hooks import TurnHooks
 from holdfast.runtime.turn_state.turn_input import ParentCall
 from holdfast.runtime.turn_state.turn_log import TurnLog
 from holdfast.runtime.usage_meter import UsageMeter, count_remaining
-from holdfast.telemetry.observers import make_emitter, wait_for_nobody
+from holdfast.telemetry.observers import find_watch, make_emitter, wait_for_nobody
 from holdfast.tools.context import UsageSink
 from holdfast.tools.toolset import NO_RESOURCES, Resources
 
@@ -85,7 +83,7 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     the journal of this run must save them. `limits` replace those of the agent for this turn.
     `parent` is the tool call of the calling agent, if this turn runs a subagent.
     `recovery` is the recovery that resumes the turn. `request` is the idempotency key of a new turn.
-    `options` are what the caller passed for this turn only.
+    `options` are those that the caller passed for this turn only.
     """
 
     channel: Channel | None = None
@@ -191,14 +189,13 @@ class ActiveTurn:
             ready=ready,
             keep_partial=self.partial_reply.save,
             note_retry=note_retry,
-            # An observer reads all deltas.
-            is_watched=None if channel is None or observers else channel.is_watched,
+            is_watched=find_watch(observers, channel.is_watched if channel is not None else None),
         )
         written = plan.instructions.fixed or ""
         self.hooks = TurnHooks(plan.chain, opened.folds, self._collect_facts(), written)
 
     def _collect_facts(self) -> RunFacts:
-        """Collect what hooks can learn about the turn."""
+        """Collect the facts about the turn for its hooks."""
         clock, machine = self.plan.clock, self.machine
         return RunFacts(
             agent=self.plan.name,

@@ -1,13 +1,18 @@
 """Begins and ends a turn, with the hooks before and after it, and returns its result or raises.
 
 A message that a hook denies before the turn is saved in the journal, unless the hook forbids that,
-and is not sent to a model. This module must never inspect an effect.
+and is not sent to a model. For the result of an earlier turn, the records of its run are replayed up to
+its end. The deps live as long as the turn. This module must never inspect an effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from inspect import isawaitable, isroutine
 from typing import Any
+
+import msgspec
 
 from holdfast.core.effects import RunTool, accepted_key, closed_key, model_key, turn_key
 from holdfast.core.errors import (
@@ -18,26 +23,32 @@ from holdfast.core.errors import (
     exception_for,
 )
 from holdfast.core.events import (
+    HistoryCompacted,
     ModelFailed,
     ModelReplied,
     ResultsWithheld,
+    SessionRewound,
     Status,
     TurnAccepted,
     TurnInterrupted,
     TurnOpened,
     TurnStopped,
 )
+from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, Reply, ToolResult
 from holdfast.core.session_state import Phase
+from holdfast.core.turn_options import InterruptedRun, TurnOptions
+from holdfast.journal.port import Record
 from holdfast.middleware.hook_calls import call_after, has_enabled_hooks
 from holdfast.middleware.hook_contexts import AfterTurn, InstructionsContext
 from holdfast.resilience.pipeline import Done, Outcome, failed_outcome
-from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.hooks.before_turn import begin_acceptance, call_before_turn
 from holdfast.runtime.hooks.rule_checks import find_unmatched_rules
 from holdfast.runtime.open_runs.suspension import find_suspended_keys
+from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.result import Result
-from holdfast.runtime.toolsets.offered_tools import restore_offer
+from holdfast.runtime.toolsets import restore_offer
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 
 
@@ -141,7 +152,7 @@ async def _restore_instructions(run: ActiveTurn, opened: TurnOpened) -> str:
 async def _restore_iteration(run: ActiveTurn) -> Iteration | None:
     """Restore the iteration that was interrupted, in its tools, its check or after them.
 
-    The journal does not tell whether the hooks after the reply and after the iteration were called,
+    The journal does not say whether the hooks after the reply and after the iteration were called,
     so they are called again.
     """
     machine, now = run.machine, run.plan.clock.monotonic()
@@ -273,3 +284,82 @@ async def _notify_unmatched_rules(run: ActiveTurn) -> None:
         return  # the model was not called, or was offered nothing that a rule could match
     for notice in find_unmatched_rules(key, plan.chain.middlewares, plan.registry, offered):
         run.hooks.facts.emit(notice)
+
+
+async def add_default_deps(context: TurnContext, run_id: str, plan: AgentPlan) -> TurnContext:
+    """Return the context of a turn with the deps of its agent, if none were passed for it.
+
+    Raises:
+        ConfigurationError: a function returned something that the agent does not take.
+        Exception: the function raised it.
+    """
+    if context.deps is not None or plan.default_deps is None:
+        return context
+    deps = await find_deps(run_id, None, context.options, plan)
+    return msgspec.structs.replace(context, deps=deps)
+
+
+def is_function_of_run(deps: object, deps_type: type[object] | None) -> bool:
+    """Whether `deps` is a function that returns the deps of a run, and not the deps themselves."""
+    if deps_type is not None and isinstance(deps, deps_type):
+        return False
+    return isroutine(deps) or isinstance(deps, partial)
+
+
+async def find_deps(run_id: str, deps: Any, options: TurnOptions, plan: AgentPlan) -> object:
+    """Return the deps of a run: those that were passed for it, or those of its agent.
+
+    Raises:
+        ConfigurationError: a function returned something that the agent does not take.
+        Exception: the function raised it.
+    """
+    deps = plan.default_deps if deps is None else deps
+    if not is_function_of_run(deps, plan.deps_type):
+        return deps
+    found = deps(InterruptedRun(run_id, options.metadata))
+    found = await found if isawaitable(found) else found
+    plan.check_deps(found)
+    return found
+
+
+def is_latest_turn(machine: SessionMachine, key: str) -> bool:
+    """Whether no other turn and no change of the history came after this turn."""
+    return turn_key(machine.turn) == key
+
+
+def find_last_try(records: Sequence[Record], key: str) -> str:
+    """Return the key of the last turn that tried a turn again, or of the turn itself.
+
+    Args:
+        records: the records of the run.
+        key: the key of the turn.
+    """
+    for record in records:
+        event = record.event
+        if isinstance(event, TurnOpened | SessionRewound | HistoryCompacted):
+            number = _parse_number(event.key)
+            if number == _parse_number(key) + 1:
+                if not isinstance(event, TurnOpened) or event.message is not None:
+                    break
+                key = event.key
+    return key
+
+
+def _parse_number(key: str) -> int:
+    return int(key.removeprefix("t"))
+
+
+def replay_turn(records: Sequence[Record], key: str) -> SessionMachine:
+    """Return the machine as it was when a turn ended.
+
+    Args:
+        records: the records of the run.
+        key: the key of the turn, which has ended.
+    """
+    machine = SessionMachine()
+    end = closed_key(_parse_number(key))
+    for record in records:
+        machine.apply(record.event)
+        if record.event.key == end:
+            break
+    return machine

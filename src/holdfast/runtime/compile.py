@@ -6,12 +6,13 @@ a tool or call a model.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict, cast, get_origin
 
 import msgspec
 
+from holdfast.codecs.endpoint_profile import ProfileChanges
 from holdfast.core.argument_checks import check_value
 from holdfast.core.client_tools import ClientTool
 from holdfast.core.constraints import PositiveInt
@@ -20,7 +21,7 @@ from holdfast.core.events import OnWait
 from holdfast.core.hosted_tools import HostedTool, split_hosted_tools
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Reply, user
-from holdfast.core.model_request import ModelRequest, ModelSettings
+from holdfast.core.model_request import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from holdfast.core.turn_options import InterruptedRun
 from holdfast.journal.port import Journal
 from holdfast.journal.retention import Retention
@@ -45,7 +46,7 @@ from holdfast.runtime.plan import AgentPlan, ToolCallOptions
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.sessions.session_pool import OnBusy
 from holdfast.runtime.tool_attempt import make_tool_operation
-from holdfast.runtime.turn_state.plan_changes import check_toolsets
+from holdfast.runtime.turn_state.turn_input import check_toolsets
 from holdfast.telemetry.observers import Observer, check_observers
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
@@ -53,7 +54,7 @@ from holdfast.tools.toolset import Toolset, join_tools
 from holdfast.transport.port import Timeouts, Transport
 
 if TYPE_CHECKING:
-    from holdfast.runtime.output.structured_output import Output, OutputKind, StructuredOutput
+    from holdfast.output.structured_output import Output, OutputKind, StructuredOutput
 
 
 class AgentKeywords(TypedDict, total=False):
@@ -84,6 +85,7 @@ class AgentKeywords(TypedDict, total=False):
     detailed_errors: bool
     base_url: str | None
     api_key: str | None
+    profile: ProfileChanges | None
     timeouts: Timeouts | None
     on_question: OnQuestion | None
     on_wait: OnWait
@@ -142,7 +144,9 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         clock=clock,
         rng=keywords["rng"] or system_rng,
     )
-    if hosted or keywords["settings"] is not None:
+    is_strict = any(spec.strict for spec in registry.specs)
+    is_native = output is not None and output.schema.mode == "native"
+    if hosted or is_strict or is_native or keywords["settings"] is not None:
         check_wires(plan)
     return plan
 
@@ -213,11 +217,17 @@ def _pick_primary(keywords: AgentKeywords) -> ModelAt | Model:
     model = keywords["model"]
     if not isinstance(model, str):
         return model
-    return ModelAt(model, base_url=keywords["base_url"], api_key=keywords["api_key"])
+    return at_address(keywords, model)
+
+
+def at_address(keywords: AgentKeywords, model: str) -> ModelAt:
+    """Return a model at the agent's address, with its key and its profile."""
+    base_url, api_key, profile = keywords["base_url"], keywords["api_key"], keywords["profile"]
+    return ModelAt(model, base_url=base_url, api_key=api_key, profile=profile)
 
 
 def _resolve_fallbacks(keywords: AgentKeywords) -> Iterable[Model]:
-    """Resolve the fallbacks. The agent's `base_url` and `api_key` are for the first model only."""
+    """Resolve the fallbacks. The agent's `base_url`, `api_key` and `profile` are for the first model only."""
     fallback = keywords["fallback"]
     if isinstance(fallback, str) or not isinstance(fallback, Sequence):
         raise ConfigurationError(
@@ -298,12 +308,13 @@ def _check_deps_type(given: type[Any] | None) -> type[Any] | None:
 
 
 def _check_access(keywords: AgentKeywords) -> None:
-    for argument in ("base_url", "api_key"):
+    for argument, wanted in (("base_url", str), ("api_key", str), ("profile", Mapping)):
         value = keywords.get(argument)
         if value is None:
             continue
-        if not isinstance(value, str):
-            raise ConfigurationError(argument, f"must be a text, got {type(value).__name__}")
+        if not isinstance(value, wanted):
+            kind = "a text" if wanted is str else "a mapping of fields"
+            raise ConfigurationError(argument, f"must be {kind}, got {type(value).__name__}")
         if not isinstance(keywords["model"], str):
             kind = "ModelAt" if isinstance(keywords["model"], ModelAt) else "Model"
             raise ConfigurationError(
@@ -321,22 +332,34 @@ def _check_tool_names(registry: Registry, output: Output | None) -> None:
             )
 
 
+_NO_ARGUMENTS: Mapping[str, object] = {"type": "object", "properties": {}}
+
+
 def check_wires(plan: AgentPlan) -> None:
-    """Check that the wire of each model has the settings and the provider's tools of the agent.
+    """Check that the wire of each model has the settings, the provider's tools and the output of the agent.
 
     Raises:
         ConfigurationError: a wire does not have one; for a fallback, the error names the model.
     """
     # A hook may add the tool that is named here.
     settings = msgspec.structs.replace(plan.settings, tool_choice=None)
+    # To convert many schemas takes time, so that only those are converted here that the user wants enforced.
+    tools = tuple(
+        [
+            spec if spec.strict is not None else ToolSpec(spec.name, "", _NO_ARGUMENTS)
+            for spec in plan.registry.specs
+        ]
+    )
+    output = None if plan.output is None else _find_native_output(plan.output)
     for at, model in enumerate(plan.models):
         if not isinstance(model, HttpModel):
             continue
         request = ModelRequest(
             model=model.model,
             messages=(user("Hello"),),
-            tools=plan.registry.specs,
+            tools=tools,
             hosted_tools=plan.hosted_tools,
+            output=output,
             settings=settings,
         )
         try:
@@ -346,10 +369,18 @@ def check_wires(plan: AgentPlan) -> None:
             raise ConfigurationError(error.argument, problem, fix=error.fix) from None
 
 
+def _find_native_output(output: Output) -> OutputSchema | None:
+    """Return the output in the form of the wire's field, if the user wants it there and nowhere else."""
+    schema = output.schema
+    if schema.mode != "native":
+        return None
+    return msgspec.structs.replace(schema, schema=schema.envelope or schema.schema)
+
+
 def _build_attempt(model: Model, output: Output | None) -> Operation[ModelRequest, Reply]:
     if output is None:
         return model.attempt
-    from holdfast.runtime.output.output_modes import (
+    from holdfast.output.output_modes import (
         make_output_attempt,  # only for typed output
     )
 
@@ -360,7 +391,7 @@ def compile_output_type(given: object) -> Output | None:
     """Return the compiled type of an output; None for text. Raises ConfigurationError."""
     if given is str:
         return None
-    from holdfast.runtime.output.structured_output import (
+    from holdfast.output.structured_output import (
         compile_output,  # only for typed output
     )
 

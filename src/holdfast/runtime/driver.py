@@ -21,7 +21,7 @@ from holdfast.runtime.hooks.between_effects import (
 )
 from holdfast.runtime.open_runs.suspension import find_runnable, has_suspended, mark_suspended
 from holdfast.runtime.parallel import run_parallel
-from holdfast.transport.silence import read_silence_notes
+from holdfast.transport.port import read_silence_notes
 
 
 async def drive_turn(run: ActiveTurn) -> None:

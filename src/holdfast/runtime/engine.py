@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -26,12 +27,10 @@ from holdfast.core.turn_options import NO_OPTIONS
 from holdfast.journal.journal_errors import RequestExistsError, RunChangedError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, RunEntry
-from holdfast.middleware.refold import refold_session
+from holdfast.middleware.folds import refold_session
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
-from holdfast.runtime.arguments.changed_plans import ChangedPlans
-from holdfast.runtime.arguments.continued_turn import ContinuedTurn, read_continued_turn
-from holdfast.runtime.arguments.run_deps import add_default_deps, find_deps, is_function_of_run
+from holdfast.runtime.arguments.changed_plans import ChangedPlans, make_turn
 from holdfast.runtime.arguments.run_keywords import (
     RECOVER_NAMES,
     RESUME_NAMES,
@@ -40,11 +39,16 @@ from holdfast.runtime.arguments.run_keywords import (
     RunKeywords,
     check_names,
 )
-from holdfast.runtime.arguments.turn_arguments import make_turn
 from holdfast.runtime.around_turn import (
+    add_default_deps,
     call_after_turn,
     continue_turn,
+    find_deps,
+    find_last_try,
     finish_turn,
+    is_function_of_run,
+    is_latest_turn,
+    replay_turn,
     start_turn,
     try_again,
 )
@@ -67,10 +71,9 @@ from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.question_checks import check_handler, check_on_wait
 from holdfast.runtime.result import Result
-from holdfast.runtime.sessions.earlier_turn import find_last_try, is_latest_turn, replay_turn
-from holdfast.runtime.sessions.local_lease import LocalLease
 from holdfast.runtime.sessions.session_pool import (
     LeaseKind,
+    LocalLease,
     NewRun,
     OpenSession,
     SessionPool,
@@ -79,13 +82,18 @@ from holdfast.runtime.sessions.session_pool import (
 )
 from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.runtime.subagent import ChildRun, Subagent, subagent_tool
-from holdfast.runtime.toolsets.resources import ResourcePool
+from holdfast.runtime.toolsets import ResourcePool
 from holdfast.runtime.turn_state.channel import Channel, require_asyncio
-from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput
+from holdfast.runtime.turn_state.turn_input import (
+    ContinuedTurn,
+    Prompt,
+    TurnInput,
+    read_continued_turn,
+)
 from holdfast.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from holdfast.runtime.sessions.background_pruning import BackgroundPruning
+    from holdfast.runtime.sessions.agent_sessions import BackgroundPruning
 
 T = TypeVar("T", default=str)
 
@@ -183,7 +191,7 @@ class Engine(Generic[T]):
         """Resume an interrupted or suspended turn; see `Agent.resume`.
 
         Args:
-            turn: the run, and what the caller passed.
+            turn: the run, and the arguments of the caller.
             channel: as for `run`.
             questions: as for `run`.
         """
@@ -416,7 +424,7 @@ class Engine(Generic[T]):
     def _open_run(
         self, turn: TurnInput, run_id: str, pool: SessionPool, *, begins_turn: bool
     ) -> AbstractAsyncContextManager[OpenSession]:
-        """Return what opens the run of a turn; see `SessionPool.open_session` for `begins_turn`."""
+        """Return the context manager that opens the run of a turn; see `SessionPool.open_session` for `begins_turn`."""
         if turn.session is not None:
             return pool.open_session(run_id, max_wait=self.max_wait, begins_turn=begins_turn)
         lease: LeaseKind | None = "prepared" if begins_turn else "claimed"
@@ -498,3 +506,13 @@ class Engine(Generic[T]):
         else:
             begin = partial(continue_turn, run)
         return await self._drive(run, begin)
+
+
+def copy_on_journal(engine: Engine[T], journal: Journal) -> Engine[T]:
+    """Return an engine of the same agent on another journal."""
+    copied = copy(engine)
+    copied.journal = journal
+    copied.session_pool = SessionPool(journal, engine.plan.chain, engine.session_pool.cache)
+    copied.answering = Answering(engine.plan, copied.session_pool, journal)
+    copied.pruning = None  # of the other journal
+    return copied

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_value
+from holdfast.core.argument_checks import check_value, unwrap_partial
 from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.redaction import redact
 from holdfast.middleware.hook_contexts import InstructionsContext
@@ -163,6 +163,5 @@ async def _call_function(
 
 
 def _name_function(function: object) -> str:
-    while isinstance(function, partial):
-        function = function.func
+    function = unwrap_partial(function)
     return str(getattr(function, "__name__", type(function).__name__))

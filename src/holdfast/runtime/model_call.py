@@ -15,7 +15,6 @@ import msgspec
 
 from holdfast.core.detached_errors import clean_error, clean_info
 from holdfast.core.effects import CallModel, withheld_key
-from holdfast.core.error_arguments import read_error_info
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -25,14 +24,16 @@ from holdfast.core.errors import (
     Landed,
     LimitError,
     MiddlewareError,
+    TruncatedError,
+    read_error_info,
 )
 from holdfast.core.events import ModelFailed, ModelReplied, ResultsWithheld, TurnStopped
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
-from holdfast.core.messages import Reply, Usage
+from holdfast.core.messages import Reply, ReplyKind, Usage
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.redaction import redact
 from holdfast.core.transcript import TranscriptSnapshot
-from holdfast.core.turn_failures import refuses_request
+from holdfast.core.turn_failures import CUT_CALL, refuses_request
 from holdfast.middleware.hook_calls import has_enabled_hooks
 from holdfast.middleware.hook_contexts import ModelCall
 from holdfast.models.reply_carry import lost_usage
@@ -55,9 +56,10 @@ from holdfast.runtime.hooks.around_model import (
 )
 from holdfast.runtime.hooks.between_effects import make_stop_event
 from holdfast.runtime.streams.live_text import filter_partial
-from holdfast.runtime.toolsets.offered_tools import offer_tools, offered_names
+from holdfast.runtime.toolsets import offer_tools, offered_names
 from holdfast.runtime.turn_state.turn_hooks import Iteration
 from holdfast.tools.context import UsageSink
+from holdfast.tools.registry import shorten_name
 from holdfast.tools.results import replace_surrogates
 from holdfast.tools.tool_failures import error_text
 
@@ -93,6 +95,8 @@ async def call_model(
             outcome: Outcome[Reply] = Done(call.reply, attempts=0)
         else:
             outcome = await wrap_model_call(run, partial(_ask_model, run, iteration))(call)
+            if isinstance(outcome, Done) and outcome.value.kind is ReplyKind.TRUNCATED:
+                outcome = _end_second_cut(run, call, outcome)
             if hooks.chain.wrap_model:
                 notice_replaced_reply(hooks, iteration, call, outcome)
     except (MiddlewareError, ConfigurationError) as error:
@@ -163,6 +167,7 @@ def _record_reply(
     lost = lost_usage(outcome)
     if run.context.parent_meter is not None:
         _meter_usage(run.context.parent_meter, outcome.value, lost)
+    offered = offered_names(run)
     return ModelReplied(
         key=effect.key,
         at=run.plan.clock.now(),
@@ -170,7 +175,7 @@ def _record_reply(
         attempts=outcome.attempts,
         tried=outcome.tried,
         lost=lost,
-        offered=offered_names(run) if outcome.value.calls else None,
+        offered=offered if offered is None or outcome.value.calls else None,
         by=called_by,
     )
 
@@ -240,6 +245,28 @@ def _meter_usage(parent: UsageSink, reply: Reply | None, lost: Usage | None) -> 
     for usage in (reply.usage if reply is not None else None, lost):
         if usage is not None:
             parent.add(usage)
+
+
+def _end_second_cut(run: ActiveTurn, call: ModelCall, outcome: Done[Reply]) -> Outcome[Reply]:
+    """Return the failure of a reply that was cut within a call of the same tool as an earlier one.
+
+    The model was asked for a shorter call and did not write one, and each further reply would be paid.
+    """
+    reply = outcome.value
+    name = reply.calls[-1].name if reply.calls else ""
+    if name not in run.machine.cut_tools:
+        return outcome
+    most, spent = call.settings.max_tokens, reply.usage.output
+    limit = f" of {most:,} tokens" if most else f" after {spent:,} tokens" if spent else ""
+    text = (
+        f"The call of '{shorten_name(name)}' was cut at the output limit{limit} for the second time. "
+        "Raise settings.max_tokens, or let the tool take its work in smaller pieces"
+    )
+    info = ErrorInfo(
+        category=ErrorCategory.TRUNCATED, safe=text, code=CUT_CALL, landed=Landed.UNKNOWN
+    )
+    error = TruncatedError(text, info=info, partial=reply)
+    return Failed(error, info, attempts=outcome.attempts, tried=outcome.tried, carry=outcome.carry)
 
 
 def _make_over_limit(run: ActiveTurn) -> Failed:

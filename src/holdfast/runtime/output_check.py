@@ -1,7 +1,7 @@
 """Checks an output: parses it, runs the output validators, and adds details to errors.
 
-The parsed value is not saved. It is parsed from the reply again when it is needed. An exception of
-a validator must never reach the model, except for `OutputRejected`, whose message is for the model.
+The parsed value is not saved. It is parsed from the reply again when it is needed. This module must never word a
+problem: the room `output` does.
 """
 
 from __future__ import annotations
@@ -35,20 +35,16 @@ from holdfast.core.output import (
     bound_problems,
 )
 from holdfast.core.output_retries import OUTPUT_REJECTED
-from holdfast.core.partial_json import parse_partial_json
 from holdfast.core.problems import Problem
-from holdfast.core.redaction import redact
+from holdfast.core.turn_failures import CUT_CALL
+from holdfast.output.answer_checks import as_cut_output, keep_text, run_validators
+from holdfast.output.structured_output import Output, OutputContext
 from holdfast.resilience.pipeline import Done, Outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.hooks.around_tool import ToolDeniedError
-from holdfast.runtime.output.structured_output import Output, OutputContext, Validator
 
 _LONG_TEXT = 65_536
 """Texts of at least this many characters are parsed in a thread, so that other runs continue."""
-
-
-class BadValidatorError(TypeError):
-    """An output validator returned a value, which would be ignored."""
 
 
 def require_output(run: ActiveTurn) -> Output:
@@ -65,12 +61,13 @@ def require_output(run: ActiveTurn) -> Output:
 async def validate_output(run: ActiveTurn, effect: CheckOutput) -> OutputChecked:
     """Check the last reply. Propagates exceptions of validators, except `OutputRejected`."""
     output, reply = require_output(run), run.machine.reply or Reply(())
-    text = reply.text
+    text, now = reply.text, run.plan.clock.now()
     if len(text) < _LONG_TEXT:
-        parsed = output.parse_reply(reply)
+        parsed = output.parse_reply(reply, now)
     else:
         # Parsing is synchronous and would block the event loop, so it runs in a thread.
-        parsed = _expect_parsed(await run_callable(partial(output.parse_reply, reply), effect.key))
+        parse = partial(output.parse_reply, reply, now)
+        parsed = _expect_parsed(await run_callable(parse, effect.key))
     if isinstance(parsed, Valid):
         problems = await _run_validators(run, effect, parsed.value, text)
         if problems:
@@ -95,7 +92,7 @@ def _take_call(run: ActiveTurn, parsed: Valid) -> ToolCall | None:
 def finish_output_call(
     run: ActiveTurn, event: ToolFinished, outcome: Outcome[ToolResult]
 ) -> ToolFinished:
-    """Return the event of a tool, or of an output function with what its outcome means for the turn.
+    """Return the event of a tool, or of an output function with the consequence for the turn.
 
     A function that did not run, or that rejected its arguments, lets the model correct them. Any
     other failure ends the turn, because the function may have acted.
@@ -147,21 +144,19 @@ async def _run_validators(
     run: ActiveTurn, effect: CheckOutput, value: object, text: str
 ) -> tuple[Problem, ...]:
     """Run all validators and collect the problems that they report."""
-    problems: list[Problem] = []
-    for validator, takes_context in require_output(run).validators:
-        context = _build_context(run, effect, text) if takes_context else None
-        given = (value,) if context is None else (value, context)
-        try:
-            returned = await run_callable(partial(validator, *given), effect.key)
-        except OutputRejected as rejected:
-            problems.append(Problem("", redact(rejected.message)))
-            continue
-        if returned is not None:
-            raise BadValidatorError(
-                f"{_name_validator(validator)} returned {type(returned).__name__}: it must return None, "
-                "or raise OutputRejected"
-            )
-    return tuple(problems)
+    checks = run_validators(require_output(run), value, lambda: _build_context(run, effect, text))
+    try:
+        call = next(checks)
+        while True:
+            try:
+                returned = await run_callable(call, effect.key)
+            except OutputRejected as rejected:
+                call = checks.throw(rejected)
+            else:
+                call = checks.send(returned)
+    except StopIteration as end:
+        problems: tuple[Problem, ...] = end.value
+        return problems
 
 
 def _build_context(run: ActiveTurn, effect: CheckOutput, text: str) -> OutputContext:
@@ -175,27 +170,17 @@ def _build_context(run: ActiveTurn, effect: CheckOutput, text: str) -> OutputCon
     )
 
 
-def _name_validator(validator: Validator) -> str:
-    return getattr(validator, "__qualname__", type(validator).__name__)
-
-
 def add_output_details(run: ActiveTurn, error: HoldfastError) -> HoldfastError:
     """Add the text, the best partial value and the problems to the error of a typed turn."""
     machine = run.machine
     text = machine.partial.text if machine.partial is not None else ""
-    if isinstance(error, TruncatedError) and not isinstance(error, OutputError):
-        cut = TruncatedOutputError(
-            f"{error.info.safe}, so there is no whole answer. Raise settings.max_tokens, or ask "
-            "for a smaller one: asked again in the same way, it would be cut again",
-            info=error.info,
-            partial=error.partial,
-        )
-        cut.__cause__ = error
-        error = cut
+    if isinstance(error, TruncatedError) and error.info.code != CUT_CALL:
+        error = as_cut_output(error)
     if isinstance(error, LimitError) and machine.problems and error.partial is None:
         error.partial = machine.reply  # the last output, which was invalid
     if isinstance(error, OutputError):
-        error.raw, error.best, error.partial = text, parse_partial_json(text), machine.partial
+        keep_text(error, text)
+        error.partial = machine.partial
         if not isinstance(error, TruncatedOutputError):  # its problems are older
             known = run.last_parsed
             error.problems = known.problems if isinstance(known, Invalid) else machine.problems

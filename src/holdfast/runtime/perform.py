@@ -34,7 +34,7 @@ from holdfast.core.events import (
     OutputChecked,
     ToolFinished,
 )
-from holdfast.core.messages import Text, ToolCall, ToolResult, Usage
+from holdfast.core.messages import NO_USAGE, Text, ToolCall, ToolResult
 from holdfast.core.notices import DuplicateCall
 from holdfast.core.printable import escape_invisible
 from holdfast.core.redaction import redact
@@ -91,7 +91,13 @@ async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
 def _use_unhooked(run: ActiveTurn, effect: RunTool) -> Awaitable[Outcome[ToolResult]]:
     """Check the call and run its tool; no hook can replace, deny or stop it."""
     registry, call = run.plan.registry, effect.call
-    checked = check_call(registry, call, unfinished=effect.unfinished, by_code=effect.by_code)
+    checked = check_call(
+        registry,
+        call,
+        unfinished=effect.unfinished,
+        by_code=effect.by_code,
+        now=run.plan.clock.now(),
+    )
     return _use_tool(run, effect, checked)
 
 
@@ -99,7 +105,7 @@ def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:
     """Whether the tool may run again after a crash: only a `read` or an `idempotent` tool may.
 
     The effect of a tool that is no longer registered is unknown, so such a tool is not repeated
-    and the model is told that its call is in doubt.
+    and the model reads that its call is in doubt.
     """
     return is_repeatable(run, effect.call.name)
 
@@ -196,7 +202,7 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     call = effect.call
     at = run.plan.clock.now()
     notes = run.usage_meters.get(effect.key)
-    usage = notes.usage if notes is not None else Usage()
+    usage = notes.usage if notes is not None else NO_USAGE
     if isinstance(outcome, Done):
         refusal = notes.refusal if notes is not None and outcome.value.is_error else None
         info = refusal.to_public() if refusal is not None else None
@@ -236,7 +242,7 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
 
 
 def _failure_text(run: ActiveTurn, call: ToolCall, outcome: Failed) -> str:
-    """Return what the model reads about a failed tool, or about a failed hook of the tool."""
+    """Return the text for the model about a failed tool, or about a failed hook of the tool."""
     error: BaseException = outcome.error
     if isinstance(error, MiddlewareError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
@@ -254,7 +260,7 @@ def _may_write(run: ActiveTurn, call: ToolCall) -> bool:
 
 
 async def copy_result(run: ActiveTurn, effect: CopyResult) -> ToolFinished:
-    """Give a call that its reply has twice the result of the first one, and tell the readers."""
+    """Give a call that its reply has twice the result of the first one, and notify the readers."""
     name = shorten_name(effect.result.name)
     _log.warning(
         "tool %s (%s of run %s) was called twice by one reply, and runs once",

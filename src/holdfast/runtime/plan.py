@@ -6,7 +6,7 @@ the state of a run, because one agent can execute any number of runs at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -33,12 +33,12 @@ from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.timeout.pausable_timeout import find_share
 from holdfast.runtime.instructions import AgentInstructions
 from holdfast.runtime.tool_attempt import ToolAttempt
-from holdfast.telemetry.observers import Observation
+from holdfast.telemetry.observers import CheckedObserver
 from holdfast.tools.registry import Registry
 from holdfast.tools.toolset import Lifespan, Toolset
 
 if TYPE_CHECKING:
-    from holdfast.runtime.output.structured_output import Output
+    from holdfast.output.structured_output import Output
 
 
 class ToolCallOptions(Struct, frozen=True, kw_only=True):
@@ -46,8 +46,8 @@ class ToolCallOptions(Struct, frozen=True, kw_only=True):
 
     Args:
         retry: the retry options of tools.
-        tool_timeout: seconds for one attempt of a tool without its own timeout; None gives it what
-            its turn has left less 60 s, or less a fifth if that is less.
+        tool_timeout: seconds for one attempt of a tool without its own timeout; None gives it
+            the rest of its turn less 60 s, or less a fifth if that is less.
         detailed_errors: send the message of an exception that a tool raised to the model.
     """
 
@@ -72,7 +72,7 @@ class AgentPlan:
     toolsets: tuple[Toolset, ...]
     """The toolsets whose tools are listed before each model call."""
     lifespans: Mapping[Lifespan, str]
-    """What must be open while a turn runs, each with the name of its toolset."""
+    """The lifespans that are open while a turn runs, each with the name of its toolset."""
     output: Output | None
     deps_type: type[object] | None
     default_deps: object
@@ -86,11 +86,11 @@ class AgentPlan:
     carry: ReplyCarry
     use_tool: Operation[ToolAttempt, ToolResult]
     chain: Chain
-    observers: tuple[Callable[[Observation], None], ...]
+    observers: tuple[CheckedObserver, ...]
     clock: Clock
     rng: Rng
     fingerprints: Fingerprints = field(default_factory=dict)
-    """What was passed for one turn and cannot be saved; empty for the plan of the agent itself."""
+    """The values of one turn that cannot be saved; empty for the plan of the agent itself."""
 
     def cap_limits(self, limits: Limits) -> Limits:
         """Return the limits of a turn, adjusted by the options of the output."""
@@ -148,6 +148,7 @@ class AgentPlan:
             lines += [f"    {line}" for line in self.chain.describe()]
         if self.output is not None:
             lines.append(f"  output: {self.output.describe()}")
+            lines += self._describe_output_modes(self.output)
         lines.append(f"  limits: {self.limits}")
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
         for_code = [tool.name for tool in self.registry if not tool.offered]
@@ -181,8 +182,33 @@ class AgentPlan:
         lines += self._describe_shares()
         return "\n".join(lines)
 
+    def _describe_output_modes(self, output: Output) -> list[str]:
+        """Say how each model is asked for the output, and why."""
+        if output.schema.mode != "auto":
+            return []
+        from holdfast.output.output_modes import skip_refused_mode  # only agents with an output
+
+        lines: list[str] = []
+        for model in self.models:
+            choose = getattr(model, "asking", None)
+            if choose is None:
+                continue
+            method = choose(
+                ModelRequest(
+                    model=model.model,
+                    messages=(),
+                    tools=self.registry.specs,
+                    hosted_tools=self.hosted_tools,
+                    output=output.schema,
+                    settings=self.settings,
+                )
+            )
+            method = skip_refused_mode(model, output.schema, method)
+            lines.append(f"    {model.name}: mode={method.mode} ({method.reason})")
+        return lines
+
     def _describe_shares(self) -> list[str]:
-        """Tell which tools have no timeout of their own, and what they may use instead."""
+        """Name the tools without a timeout of their own, and the time that they may use instead."""
         if self.tool_calls.tool_timeout is not None:
             return []
         names = ", ".join(tool.name for tool in self.registry if tool.timeout is None)

@@ -36,7 +36,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         questions: the questions that the turn waits for, when `status` is WAITING. Answer them with
             `agent.answer(run_id, ...)` and continue with `agent.resume(run_id)`. `output` is None.
         parsed_by: which parser read a structured output: "strict", "embedded", "repaired" or "raw".
-        metadata: what was passed as `agent.run(metadata=...)`.
+        metadata: the value of `agent.run(metadata=...)`.
     """
 
     output: T

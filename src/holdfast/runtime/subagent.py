@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.context_objects import OuterCall
 from holdfast.core.effects import nested_run_id
 from holdfast.core.errors import (
     ConfigurationError,
@@ -37,7 +38,6 @@ from holdfast.core.errors import (
 from holdfast.core.events import Event, Status
 from holdfast.core.limits import Limits
 from holdfast.core.notices import FromAgent, Notice
-from holdfast.core.outer_calls import OuterCall
 from holdfast.core.questions import Answer, AnyQuestion, Question
 from holdfast.core.turn_options import TurnOptions
 from holdfast.journal.journal_errors import JournalError
@@ -164,7 +164,7 @@ class _AgentFunction(Generic[T]):
 
 def _add_caller_rules(plan: AgentPlan, caller: AgentPlan) -> AgentPlan:
     """Return the plan of a subagent with the rules of its caller."""
-    from holdfast.middleware.caller_rules import inherit_rules  # only with middlewares
+    from holdfast.middleware.tool_permission import inherit_rules  # only with middlewares
 
     inherited = inherit_rules(caller.middlewares, plan.middlewares)
     if not inherited:

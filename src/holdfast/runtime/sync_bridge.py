@@ -13,7 +13,7 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import suppress
 from typing import TypeVar
@@ -109,6 +109,29 @@ def run_blocking(work: Coroutine[object, object, T]) -> T:
         if future is None or not future.done():
             _cancel_and_wait(work, loop)
         raise
+
+
+def iterate_blocking(items: AsyncIterator[T]) -> Iterator[T]:
+    """Yield the items of an asynchronous iterator; leaving the loop early ends it."""
+
+    async def read_next() -> tuple[T] | None:
+        try:
+            return (await anext(items),)
+        except StopAsyncIteration:
+            return None
+
+    async def close() -> None:
+        end = getattr(items, "aclose", None)
+        if end is not None:
+            await end()
+
+    try:
+        found = run_blocking(read_next())
+        while found is not None:
+            yield found[0]
+            found = run_blocking(read_next())
+    finally:
+        run_blocking(close())
 
 
 def _cancel_and_wait(

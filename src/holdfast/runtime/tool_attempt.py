@@ -180,7 +180,7 @@ def _is_in_doubt(error: Exception, info: ErrorInfo) -> bool:
     failure = find_connection_failure(error)
     if failure is not None:
         return failure.is_in_doubt
-    # What is left is the response of a server, such as 504.
+    # Only the response of a server is left, such as 504.
     known = (info, classify(error))
     if any(one.landed is Landed.NO for one in known):
         return False
@@ -195,7 +195,7 @@ def make_event_sink(env: ExecutionContext, emit: Callable[[Notice], None]) -> Ev
     """Make the sink for the notices of a tool; None when there is no reader.
 
     Args:
-        env: what the operations of the run share.
+        env: the context that the operations of the run share.
         emit: publishes the notices of hooks and tools.
     """
     publish, ready = env.publish, env.ready

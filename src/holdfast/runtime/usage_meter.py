@@ -12,14 +12,12 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.messages import Usage
+from holdfast.core.messages import NO_USAGE, Usage
 from holdfast.tools.checked_call import Invocation
 from holdfast.tools.context import UsageSink
 
 TokensLeft: TypeAlias = Callable[[], int | None]
 """Returns the remaining tokens; None without a limit."""
-
-_NOTHING = Usage()
 
 
 class UsageMeter(Struct, eq=False):
@@ -32,7 +30,7 @@ class UsageMeter(Struct, eq=False):
 
     remaining: TokensLeft
     parent: UsageSink | None = None
-    usage: Usage = _NOTHING
+    usage: Usage = NO_USAGE
     refusal: ErrorInfo | None = None
     last: Invocation | None = None
     _counted_runs: set[str] = set()

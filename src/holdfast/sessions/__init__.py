@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.sessions.search import SearchHit as SearchHit
     from holdfast.sessions.session_history import History as History
     from holdfast.sessions.session_history import Point as Point
+    from holdfast.sessions.session_history import list_surviving_turns as list_surviving_turns
     from holdfast.sessions.sessions import Sessions as Sessions
 
 _HOME: dict[str, str] = {
@@ -24,6 +25,7 @@ _HOME: dict[str, str] = {
     "SearchHit": "holdfast.sessions.search",
     "SessionInfo": "holdfast.sessions.overview",
     "Sessions": "holdfast.sessions.sessions",
+    "list_surviving_turns": "holdfast.sessions.session_history",
 }
 """Public name -> the module that defines it. Sorted."""
 

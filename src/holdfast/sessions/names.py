@@ -1,4 +1,4 @@
-"""Tells the sessions of a journal from the runs that belong to a session.
+"""Distinguishes the sessions of a journal from the runs that belong to a session.
 
 Two kinds of run belong to the session `ada`: `ada/:title` holds its titles, and `ada/t1.i0.tool.0`
 is the run of an agent that one of its turns called as a tool. A session such as `ada/notes` does

@@ -25,7 +25,7 @@ HoldSession: TypeAlias = Callable[[str], AbstractAsyncContextManager[RunLog]]
 
 
 class PruneResult(Struct, frozen=True):
-    """What was deleted.
+    """The deleted sessions.
 
     Args:
         sessions: the ids of the sessions, the oldest first.

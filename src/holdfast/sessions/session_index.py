@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from typing import Protocol, Self, runtime_checkable
 
 from holdfast.core.run_fold import Pricing, price_nothing
+from holdfast.journal.open_questions import (
+    ListedQuestion,
+    QuestionQuery,
+    find_asking,
+    find_title,
+    pick_questions,
+)
 from holdfast.journal.port import Journal, Record, RunEntry
 from holdfast.journal.run_summary import fold_run, select_recent
 from holdfast.journal.session_rows import SessionQuery, SessionRow, make_row, select_sessions
@@ -42,6 +49,14 @@ class SessionIndex(Journal, Protocol):
         """Return the sessions of a page, the latest change first, without reading their records.
 
         The titles of a session that has no turns are a session of the list too.
+
+        Args:
+            wanted: which sessions the page has.
+        """
+        ...
+
+    async def list_questions(self, wanted: QuestionQuery) -> Sequence[ListedQuestion]:
+        """Return the open questions of a page of sessions; the latest change of a session last.
 
         Args:
             wanted: which sessions the page has.
@@ -106,13 +121,25 @@ class ScanningIndex:
 
     async def list_sessions(self, wanted: SessionQuery) -> Sequence[SessionRow]:
         """Return the sessions of a page, by reading all runs."""
-        rows = {
-            entry.run: make_row(entry, fold_run(await self._journal.read(entry.run), self._pricing))
-            for entry in await self._journal.runs()
-        }
+        rows = await self._read_rows()
         return select_sessions(
             rows.values(), wanted, lambda run: rows[run].title if run in rows else None
         )
+
+    async def list_questions(self, wanted: QuestionQuery) -> Sequence[ListedQuestion]:
+        """Return the open questions of a page, by reading all runs."""
+        rows = await self._read_rows()
+        return [
+            question
+            for row in find_asking(rows.values(), wanted)
+            for question in pick_questions(row, find_title(rows, row), await self.read(row.run))
+        ]
+
+    async def _read_rows(self) -> dict[str, SessionRow]:
+        return {
+            entry.run: make_row(entry, fold_run(await self._journal.read(entry.run), self._pricing))
+            for entry in await self._journal.runs()
+        }
 
     def use_prices(self, pricing: Pricing) -> None:
         """Count the cost of turns at these prices from now on."""

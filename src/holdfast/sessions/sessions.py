@@ -1,45 +1,68 @@
 """`Sessions`: lists, searches, changes and moves the conversations of a journal.
 
 Every change is one appended record, so it is complete or absent. Of two changes at the same time,
-one raises ConflictError. Turns are run by `agent.run(session=...)`.
+one raises ConflictError. A compaction keeps or removes a turn as a whole, so that no tool call loses its
+result; the caller passes the function that writes the summary. Turns are run by
+`agent.run(session=...)`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
+from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_arguments, check_value
 from holdfast.core.constraints import NonNegativeInt, PositiveInt
-from holdfast.core.effects import TITLES, turn_key
-from holdfast.core.errors import ConfigurationError, ConflictError, SessionBusyError
-from holdfast.core.events import Event, HistoryCompacted, SessionRewound, SessionTitled
+from holdfast.core.effects import TITLES, RunTool, effect_digest, interrupted_key, turn_key
+from holdfast.core.errors import ConfigurationError, ConflictError, NoTextError, SessionBusyError
+from holdfast.core.events import (
+    Event,
+    HistoryCompacted,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionUnanswered,
+    SessionRewound,
+    SessionTitled,
+    TurnClosed,
+    TurnInterrupted,
+    TurnOpened,
+)
+from holdfast.core.messages import Message
+from holdfast.core.question_log import asked_key
 from holdfast.core.session_state import Phase
 from holdfast.journal.encoding import corrupt_record
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.journal.port import Journal, Record, RunLog, SharedJournal
 from holdfast.journal.readable_events import make_readable
 from holdfast.journal.retention import Retention
+from holdfast.resilience.system_clock import new_nonce
 from holdfast.sessions import overview, session_export
-from holdfast.sessions.compaction import Pinned, Summarize, make_summary, plan_compaction
 from holdfast.sessions.names import (
     check_session_name,
     check_title,
     find_related_runs,
+    find_turn_number,
     new_name,
     title_run,
 )
 from holdfast.sessions.overview import SessionInfo
 from holdfast.sessions.pruning import HoldSession, PruneResult, Pruning
 from holdfast.sessions.search import SearchHit, search_sessions
-from holdfast.sessions.session_copies import close_open_turn, detach_answers, find_early_runs
 from holdfast.sessions.session_history import History, Replay, fold_history
 from holdfast.sessions.session_index import to_index
+
+Summarize: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
+"""An async function from messages to their summary."""
+
+Pinned: TypeAlias = Callable[[Message], bool]
+"""A function that says whether a message, and so its whole turn, is kept."""
 
 
 class Sessions:
@@ -88,7 +111,7 @@ class Sessions:
         The act and the change are saved in one transaction, so each is there if the other is.
 
         Args:
-            act: who changes what; `rewind` and `compact` add the number of the change to it, and
+            act: who makes the change, and which; `rewind` and `compact` add the number of the change to it, and
                 `import_` the session.
         """
         sessions = copy(self)
@@ -186,8 +209,8 @@ class Sessions:
         """Copy a session, or its turns up to a number, to a new session; return the new id.
 
         The original session does not change. The records are copied, so the new session continues,
-        replays and rewinds as the original does. Only what somebody allowed or denied for later calls
-        is not copied, because an answer is for one session.
+        replays and rewinds as the original does. Only permissions that somebody gave or denied for later calls
+        are not copied, because an answer is for one session.
 
         Args:
             session: the id of the original session.
@@ -323,7 +346,7 @@ class Sessions:
 
         Args:
             retention: the limits.
-            dry_run: whether to return what would be deleted, and delete nothing.
+            dry_run: whether to return the sessions that would be deleted, and delete nothing.
         """
         check_value("retention", retention, Retention)
         pruning = Pruning(self._journal, self._hold, self._now)
@@ -357,14 +380,14 @@ class Sessions:
 
         The session arrives as history, and nothing in it continues: a turn that has not ended is
         interrupted, and no answer in it allows anything. The records are saved together with these
-        ends, read again, and each one is compared with what was saved.
+        ends, read again, and each one is compared with the saved one.
 
         Args:
             lines: the exported lines, such as an open text file.
             session: the id of the session; default: the exported id.
             name: names the source of the lines in errors.
             open_turns: leave open turns open, to be resumed with the answers that they have. This is
-                for moving your own journal: whoever wrote the lines decides what is run.
+                for moving your own journal: the author of the lines decides about the calls that run.
 
         Raises:
             JournalCorruptError: a line is damaged, missing or superfluous; the error names it.
@@ -467,3 +490,144 @@ def _session_exists_error(session: str, argument: str = "session") -> Configurat
     return ConfigurationError(
         argument, f"the session {session!r} already exists", fix="Choose another id"
     )
+
+
+_NUMBERED = (TurnOpened, SessionRewound, HistoryCompacted, SessionTitled)
+
+
+def detach_answers(records: Sequence[Record]) -> list[Record]:
+    """Return the records of a copy: open questions get a new binding, and no answer is remembered.
+
+    An answer is for one session: a copy refuses an answer to the original, and does not remember the permissions that somebody
+    gave or denied for later calls. A copy from elsewhere could otherwise bring its own approvals.
+
+    Args:
+        records: all records of the original run.
+    """
+    ended = {
+        asked_key(record.event.key)
+        for record in records
+        if isinstance(record.event, QuestionAnswered | QuestionUnanswered)
+    }
+    return [_detach(record, ended) for record in records]
+
+
+def _detach(record: Record, ended: set[str]) -> Record:
+    event: Event = record.event
+    if isinstance(event, QuestionAsked) and event.key not in ended:
+        event = msgspec.structs.replace(event, nonce=new_nonce())
+    elif isinstance(event, QuestionAnswered) and isinstance(event.answer, dict):
+        once = {name: value for name, value in event.answer.items() if name != "remember"}
+        is_permission = once.get("type") in ("approved", "denied")
+        event = msgspec.structs.replace(event, answer=once) if is_permission else event
+    return record if event is record.event else msgspec.structs.replace(record, event=event)
+
+
+def close_open_turn(records: Sequence[Record], at: float) -> list[Record]:
+    """Return the records of a run with the end of its last turn, if that has not ended.
+
+    The turn is interrupted: its questions, answers and markers have no effect any more. Each of its
+    calls without a result gets an error result that says that the call is in doubt, whatever the
+    records say: the original may have run it, or may still run it. A turn that only had to be
+    closed gets the end that it has planned.
+
+    Args:
+        records: all records of the run.
+        at: when it is closed, in seconds since the epoch.
+    """
+    replay = Replay(records)
+    for _ in records:
+        replay.apply_next()
+    machine, closed = replay.machine, list(records)
+    if machine.phase is Phase.IDLE:
+        return closed
+    if machine.allows_event(TurnInterrupted):
+        started = tuple(one.key for one in machine.pending_effects() if isinstance(one, RunTool))
+        event = TurnInterrupted(interrupted_key(machine.turn), at, "imported", started)
+        machine.apply(event)
+        closed.append(Record(event))
+    (end,) = machine.pending_effects()
+    status, error = machine.status, machine.error
+    closed.append(Record(TurnClosed(end.key, at, status, error), effect_digest(end)))
+    return closed
+
+
+def find_early_runs(session: str, runs: Mapping[str, Sequence[Record]]) -> list[str]:
+    """List the runs of tools that belong to a turn that the session does not have.
+
+    A later turn would take such a run for its own, with all that it brings.
+
+    Args:
+        session: the name of the session.
+        runs: the records of the session and of the runs that belong to it.
+    """
+    last = sum(isinstance(record.event, _NUMBERED) for record in runs.get(session, ()))
+    return [run for run in runs if find_turn_number(session, run) > last]
+
+
+class CompactionPlan(Struct, frozen=True):
+    """The index ranges of the messages that are kept, and the removed messages."""
+
+    kept_ranges: tuple[tuple[int, int], ...]
+    removed: tuple[Message, ...]
+
+
+def plan_compaction(history: Sequence[Message], keep: int, pinned: Pinned | None) -> CompactionPlan:
+    """Choose the messages that a compaction keeps. System messages are always kept.
+
+    Args:
+        history: all messages.
+        keep: the number of turns to keep at the end.
+        pinned: says which earlier messages to keep with their turns.
+
+    >>> from holdfast.core.messages import assistant, system, user
+    >>> history = [system("Be kind."), user("a"), assistant("b"), user("c"), assistant("d")]
+    >>> plan_compaction(history, 1, None).kept_ranges
+    ((0, 1), (3, 5))
+    """
+    turns = _find_turn_ranges(history)
+    first = max(len(turns) - keep, 0)
+    ranges: list[tuple[int, int]] = []
+    removed: list[Message] = []
+    for number, (start, end) in enumerate(turns):
+        messages = history[start:end]
+        if number < first and messages[0].role != "system" and not _is_pinned(messages, pinned):
+            removed += messages
+        elif ranges and ranges[-1][1] == start:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((start, end))
+    return CompactionPlan(tuple(ranges), tuple(removed))
+
+
+def _is_pinned(turn: Sequence[Message], pinned: Pinned | None) -> bool:
+    return pinned is not None and any(pinned(message) for message in turn)
+
+
+def _find_turn_ranges(history: Sequence[Message]) -> list[tuple[int, int]]:
+    """Return the range from each user or system message to the next one."""
+    starts = [index for index, message in enumerate(history) if message.role in ("user", "system")]
+    # Not strict: without a start, the second list still has one item.
+    return list(zip(starts, [*starts[1:], len(history)], strict=False))
+
+
+async def make_summary(removed: Sequence[Message], summary: str | Summarize | None) -> str:
+    """Make the text that replaces these messages; "" means no replacement.
+
+    Raises:
+        ConfigurationError: there is neither a summary nor a model to write one.
+        NoTextError: the function returned no text.
+    """
+    if summary is None:
+        raise ConfigurationError(
+            "summary",
+            "is required: there is no model to write it",
+            fix="Pass a text, a function, or '' to remove the turns; or use agent.sessions",
+        )
+    check_value("summary", summary, str | Summarize)
+    if isinstance(summary, str):
+        return summary
+    text: object = await summary(removed)
+    if isinstance(text, str) and text.strip():
+        return text
+    raise NoTextError("the summary is empty; the history was not changed")

@@ -1,7 +1,7 @@
 """Skills: folders of instructions that a model opens when a task needs them.
 
 This package must never read a file outside of a skill's folder and must never execute anything in it.
-It must never store which skills are open in a run: that is a fold over the events, and what hooks of
+It must never store which skills are open in a run: that is a fold over the events, and the results of hooks of
 a turn close is shared by the hooks of this turn.
 """
 

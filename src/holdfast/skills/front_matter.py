@@ -1,6 +1,6 @@
 """Checks the front matter of a SKILL.md against the specification of Agent Skills.
 
-This module must never correct what it reads: an error says what is wrong, where, and what to write.
+This module must never correct its input: an error names the mistake, its place and the fix.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ class Header(Struct, frozen=True, kw_only=True):
 
     Args:
         name: the name of the skill and of its folder.
-        description: what the skill is for; the model chooses skills by it.
+        description: the purpose of the skill; the model chooses skills by it.
         license: the license, or "".
-        compatibility: what the skill requires of its environment, or "".
+        compatibility: its requirements on the environment, or "".
         metadata: further notes of the author.
         allowed_tools: the tools that the skill uses. They are shown to the model; nothing is permitted
             by it.

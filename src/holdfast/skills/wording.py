@@ -1,4 +1,4 @@
-"""What the model reads about skills: the index, and the block of those that are open.
+"""The texts for the model about skills: the index, and the block of those that are open.
 
 The text must never depend on anything but the skills.
 """

@@ -1,4 +1,4 @@
-"""Passes what a run does to observers, metrics and traces.
+"""Passes the events of a run to observers, metrics and traces.
 
-This package must never change what a run does.
+This package must never change a run.
 """

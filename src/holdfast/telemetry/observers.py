@@ -7,21 +7,22 @@ extra cost.
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_value
+from holdfast.core.argument_checks import check_value, is_async
+from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
-from holdfast.core.notices import Notice
+from holdfast.core.notices import FromAgent, Notice
 from holdfast.core.turn_options import Metadata
 
 _log = logging.getLogger("holdfast")
+_DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta)
 
 
 class Observation(Struct, frozen=True):
@@ -31,7 +32,7 @@ class Observation(Struct, frozen=True):
         agent: the agent's name.
         run_id: the id of the run, or the name of the session.
         item: the event or notice.
-        metadata: what was passed as `agent.run(metadata=...)` for this turn.
+        metadata: the value of `agent.run(metadata=...)` for this turn.
     """
 
     agent: str
@@ -42,7 +43,11 @@ class Observation(Struct, frozen=True):
 
 @runtime_checkable
 class EventObserver(Protocol):
-    """An object that receives what happens."""
+    """An object that receives events and notices.
+
+    An observer with an attribute `reads_deltas` that is False gets no pieces of text, such as `TextDelta`. A reply
+    is then not read piece by piece for its sake.
+    """
 
     def on_event(self, seen: Observation, /) -> None:
         """Called for each item, in order and within the run, so it must be fast."""
@@ -50,18 +55,25 @@ class EventObserver(Protocol):
 
 
 Observer: TypeAlias = Callable[[Observation], None] | EventObserver
-"""A function, or an object with a method `on_event`, that receives what happens in all runs of an agent."""
+"""A function, or an object with a method `on_event`, that receives the items of all runs of an agent."""
 Publish: TypeAlias = Callable[[Event | Notice], None]
 Ready: TypeAlias = Callable[[], Awaitable[None]]
 
 
-def check_observers(observers: Iterable[Observer]) -> tuple[Callable[[Observation], None], ...]:
+class CheckedObserver(Struct, frozen=True):
+    """The function of an observer, and whether it reads pieces of text."""
+
+    call: Callable[[Observation], None]
+    reads_deltas: bool
+
+
+def check_observers(observers: Iterable[Observer]) -> tuple[CheckedObserver, ...]:
     """Return the functions to call. Raises ConfigurationError that names a wrong observer."""
     check_value("observers", observers, Iterable[object])
     return tuple(_check_observer(index, observer) for index, observer in enumerate(observers))
 
 
-def _check_observer(index: int, observer: Observer) -> Callable[[Observation], None]:
+def _check_observer(index: int, observer: Observer) -> CheckedObserver:
     argument = f"observers[{index}]"
     if isinstance(observer, type):
         raise ConfigurationError(
@@ -69,17 +81,19 @@ def _check_observer(index: int, observer: Observer) -> Callable[[Observation], N
         )
     check_value(argument, observer, Observer)
     call = observer.on_event if isinstance(observer, EventObserver) else observer
-    if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
+    if is_async(call):
         raise ConfigurationError(
             argument,
             "is async, but a run does not wait for observers",
             fix="Write `def`, and pass slow work to a queue",
         )
-    return call
+    reads_deltas = getattr(observer, "reads_deltas", True)
+    check_value(f"{argument}.reads_deltas", reads_deltas, bool)
+    return CheckedObserver(call, reads_deltas)
 
 
 def make_emitter(
-    observers: tuple[Callable[[Observation], None], ...],
+    observers: tuple[CheckedObserver, ...],
     who: tuple[str, str, Metadata],
     publish: Publish | None,
 ) -> Publish | None:
@@ -96,16 +110,21 @@ def make_emitter(
     if not observers:
         return publish
     agent, run_id, metadata = who
+    readers = tuple(observer for observer in observers if observer.reads_deltas)
 
     def emit(item: Event | Notice) -> None:
         if publish is not None:
             publish(item)
+        is_delta = isinstance(item.item if isinstance(item, FromAgent) else item, _DELTAS)
+        listeners = readers if is_delta else observers
+        if not listeners:
+            return
         seen = Observation(agent, run_id, item, metadata)
-        for observer in observers:
+        for observer in listeners:
             try:
-                observer(seen)
+                observer.call(seen)
             except Exception as error:  # noqa: BLE001  # REASON: observers are the user's code
-                name = getattr(observer, "__qualname__", type(observer).__name__)
+                name = getattr(observer.call, "__qualname__", type(observer.call).__name__)
                 _log.warning(
                     "the observer %s failed on %s",
                     name,
@@ -114,6 +133,24 @@ def make_emitter(
                 )
 
     return emit
+
+
+def find_watch(
+    observers: tuple[CheckedObserver, ...], watch: Callable[[], bool] | None
+) -> Callable[[], bool] | None:
+    """Return the function that says whether somebody reads deltas as they arrive; None if somebody always does.
+
+    Args:
+        observers: the observers of the agent.
+        watch: whether the reader of the run does; None without a reader.
+    """
+    if any(observer.reads_deltas for observer in observers):
+        return None
+    return watch or _is_unwatched
+
+
+def _is_unwatched() -> bool:
+    return False
 
 
 async def wait_for_nobody() -> None:

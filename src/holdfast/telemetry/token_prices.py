@@ -1,4 +1,4 @@
-"""What tokens cost: prices that the operator gives, since no provider tells them with a reply.
+"""Prices of tokens: the operator gives them, since no provider sends them with a reply.
 
 This module must never guess a price: a cost that is not known is None.
 """
@@ -25,9 +25,9 @@ class TokenPrices(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """The prices of a million tokens, in any currency.
 
     Args:
-        input: of what is sent.
-        output: of what the model writes, with its reasoning.
-        cached_input: of what is sent and was cached; by default that of `input`.
+        input: of the tokens that are sent.
+        output: of the tokens that the model writes, with its reasoning.
+        cached_input: of sent tokens that were cached; by default that of `input`.
 
     Raises:
         ConfigurationError: one is not a number from 0 to a billion.
@@ -48,7 +48,7 @@ class TokenPrices(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def cost_of(self, usage: Usage) -> float:
         """Return the cost of tokens."""
         cached = self.input if self.cached_input is None else self.cached_input
-        fresh = max(0, usage.input - usage.cached_input)  # whatever a provider says
+        fresh = max(0, usage.input - usage.cached_input)  # a provider may say anything
         paid = fresh * self.input + usage.cached_input * cached + usage.output * self.output
         return round(paid / _TOKENS, 8)
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from holdfast.core.client_tools import ClientTool as ClientTool
     from holdfast.core.client_tools import ClientToolQuestion as ClientToolQuestion
     from holdfast.core.client_tools import ClientToolResult as ClientToolResult
+    from holdfast.core.context_objects import OuterCall as OuterCall
     from holdfast.core.json_schema import JsonSchema as JsonSchema
-    from holdfast.core.outer_calls import OuterCall as OuterCall
     from holdfast.middleware.hook_contexts import ToolsetContext as ToolsetContext
     from holdfast.tools.context import EventSink as EventSink
     from holdfast.tools.context import ToolContext as ToolContext
@@ -34,7 +34,7 @@ _HOME: dict[str, str] = {
     "ClientToolResult": "holdfast.core.client_tools",
     "EventSink": "holdfast.tools.context",
     "JsonSchema": "holdfast.core.json_schema",
-    "OuterCall": "holdfast.core.outer_calls",
+    "OuterCall": "holdfast.core.context_objects",
     "Registry": "holdfast.tools.registry",
     "Tool": "holdfast.tools.tool",
     "ToolContext": "holdfast.tools.context",

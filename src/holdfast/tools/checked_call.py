@@ -13,12 +13,16 @@ from msgspec import Struct
 
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, ToolNotFoundError
 from holdfast.core.messages import Text, ToolCall, ToolResult
-from holdfast.core.output import OutputRejected
-from holdfast.tools.argument_wording import RefusedCall, refuse_unfinished
 from holdfast.tools.registry import Registry, shorten_name
 from holdfast.tools.results import RESULT_LIMIT, cut_text, replace_surrogates
 from holdfast.tools.tool import Tool
-from holdfast.tools.tool_failures import ToolError, error_text, failure_info
+from holdfast.tools.tool_failures import (
+    RefusedCall,
+    error_text,
+    failure_info,
+    is_for_model,
+    refuse_unfinished,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel  # it is heavy, and imported with the first tool
@@ -32,7 +36,7 @@ class Invocation(Struct, frozen=True):
 
     `result` is set if there is a result for the model: the tool returned, the call could not run,
     or the tool raised `ToolError`. Otherwise `error` is the exception. `info` is set for every
-    failure. `value` holds what an output function returned. `out_of_time` is set if the call took
+    failure. `value` holds the return value of an output function. `out_of_time` is set if the call took
     its whole share of the time of its turn, so that there is none for another attempt.
     """
 
@@ -100,6 +104,7 @@ def check_call(
     unfinished: bool = False,
     edited: bool = False,
     by_code: bool = False,
+    now: float | None = None,
 ) -> CheckedCall | Invocation:
     """Return the call with its validated arguments, or the result of a call that cannot run.
 
@@ -109,6 +114,7 @@ def check_call(
         unfinished: the reply was cut, so the call must not run.
         edited: a person or a hook wrote the arguments, not the model.
         by_code: code made the call, not the model.
+        now: the time in seconds since 1970, for messages about dates.
     """
     try:
         tool = registry.find(call.name, by_code=by_code)
@@ -119,7 +125,7 @@ def check_call(
         refused = refuse_unfinished(call.arguments)
         return _not_run(call, refused.code, refused.text)
     try:
-        checked = tool.signature.check(call.arguments, edited=edited)
+        checked = tool.signature.check(call.arguments, edited=edited, now=now)
     except Exception as error:  # noqa: BLE001  # REASON: validators are the user's code
         return call_failed(call, error, landed=Landed.NO)
     if isinstance(checked, RefusedCall):
@@ -161,5 +167,5 @@ def call_failed(call: ToolCall, error: Exception, landed: Landed | None = None) 
     info = failure_info(error, call.name)
     if landed is not None:
         info = msgspec.structs.replace(info, landed=landed)
-    is_for_model = isinstance(error, ToolError | OutputRejected)
-    return Invocation(error_result(call, error_text(error)) if is_for_model else None, error, info)
+    result = error_result(call, error_text(error)) if is_for_model(error) else None
+    return Invocation(result, error, info)

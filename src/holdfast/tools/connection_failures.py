@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final
 
-from holdfast.core.error_arguments import read_error_info
-from holdfast.core.errors import ErrorCategory, HoldfastError, Landed
+from holdfast.core.errors import ErrorCategory, HoldfastError, Landed, read_error_info
 
 _DEEPEST: Final = 24
 _MOST: Final = 1_000
@@ -24,7 +23,7 @@ _LONGEST_TEXT: Final = 2_000
 
 
 class ConnectionFailure(Enum):
-    """What an exception says about a connection."""
+    """The state of a connection that an exception shows."""
 
     TIMED_OUT = "timed_out"
     """No answer came in time: the tool may have acted."""
@@ -83,6 +82,11 @@ _TABLE: Final = {
         "botocore HTTPClientError ConnectionClosedError ResponseStreamingError IncompleteReadError",
         "psycopg OperationalError InterfaceError",
         "asyncpg InterfaceError",
+        "pymysql OperationalError InterfaceError",
+        "asyncmy OperationalError InterfaceError",
+        "mysql OperationalError InterfaceError",
+        "mariadb OperationalError InterfaceError",
+        "MySQLdb OperationalError InterfaceError",
         "redis ConnectionError",
         "pymongo ConnectionFailure WriteConcernError",
     ),
@@ -103,6 +107,7 @@ _TABLE: Final = {
         "aiohttp ConnectionTimeoutError ServerFingerprintMismatch",
         "botocore EndpointConnectionError ConnectTimeoutError ProxyConnectionError",
         "psycopg ConnectionTimeout",
+        "mysql ConnectionTimeoutError",
         "psycopg_pool PoolTimeout PoolClosed TooManyRequests",
         "redis AuthenticationError AuthorizationError BusyLoadingError MaxConnectionsError",
         "pymongo ServerSelectionTimeoutError WaitQueueTimeoutError",
@@ -130,7 +135,7 @@ _HAD_CONNECTION: Final = frozenset(
     )
     for name in names
 )
-"""These are raised on a connection that was made, whatever they wrap."""
+"""These are raised on a connection that was made, even if they wrap another error."""
 
 _BY_GRPC_CODE: Final = {
     "DEADLINE_EXCEEDED": _TIMED_OUT,
@@ -153,6 +158,21 @@ _BY_SQLSTATE: Final = {
     "25P03": _LOST,
 }
 
+_MYSQL_CLIENTS: Final = frozenset({"pymysql", "asyncmy", "mysql", "mariadb", "MySQLdb"})
+
+_BY_MYSQL_CODE: Final = {
+    **dict.fromkeys((1040, 1203), _NOT_SENT),  # too many connections
+    **dict.fromkeys((1129, 1130), _NOT_SENT),  # the server accepts no connection of this host
+    **dict.fromkeys((2002, 2003, 2005), _NOT_SENT),  # the client could not connect
+    **dict.fromkeys((1053, 1079, 1080), _LOST),  # the server was shut down
+    **dict.fromkeys((1152, 1184, 1927, 3169, 4031), _LOST),  # it ended the connection
+    **dict.fromkeys((1158, 1159, 1160, 1161), _LOST),  # it could not read or write
+    **dict.fromkeys((2006, 2013, 2026, 2027, 2048, 2055), _LOST),  # the client lost the connection
+}
+"""The codes of MySQL and MariaDB. A class says little, because their clients use it for most errors of a server."""
+
+_ANY_MYSQL_ERROR: Final = frozenset({"OperationalError", "InterfaceError"})
+
 # These packages raise the same class for a connection that failed and for one that was lost. The client
 # of Redis does too, but it repeats a command by itself, so its last text proves nothing.
 _NEVER_SENT_TEXT: Final = {
@@ -165,17 +185,19 @@ _NEVER_SENT_TEXT: Final = {
 
 _TIMED_OUT_NAME: Final = re.compile(r"(?i:time[ds]?_?out)|Deadline|DEADLINE")
 _LOST_NAME: Final = re.compile(
-    r"(?i:disconnect|hang_?up|broken_?pipe|connection_?(?:is_?)?(?:error|fail|lost|loss|close|reset|abort"
-    r"|broken|drop|terminat|interrupt|gone)|(?:lost|clos|reset|broken|dropped|no)\w{0,3}_?connection)"
+    r"(?i:disconnect|hang_?up|broken_?pipe|connection_?(?:is_?)?(?:error|fail|lost|loss|close|reset|refus"
+    r"|abort|broken|drop|terminat|interrupt|gone)|(?:lost|clos|reset|broken|dropped|no)\w{0,3}_?connection)"
 )
-_REFUSED_NAME: Final = re.compile(r"(?i:^connect_?timeout(?:error)?$|connection_?refused)")
+_REFUSED_NAME: Final = re.compile(
+    r"(?i:(?:connect_?timeout|connection_?refused)(?:_?(?:error|exception))?)"
+)
 
 
 def find_connection_failure(error: BaseException) -> ConnectionFailure | None:
-    """Return what an exception and its causes say about a connection; None if they say nothing.
+    """Return the state of a connection that an exception and its causes show; None if they show none.
 
     A cause that leaves open whether the tool acted is enough, and so is an exception that was handled
-    when this one was raised. `NOT_SENT` is proved by the exception itself or by what it wraps.
+    when this one was raised. `NOT_SENT` is proved by the exception itself or by its cause.
 
     >>> find_connection_failure(TimeoutError())
     <ConnectionFailure.TIMED_OUT: 'timed_out'>
@@ -185,7 +207,7 @@ def find_connection_failure(error: BaseException) -> ConnectionFailure | None:
     """
     search = _Search()
     found = search.judge(error)
-    # A tool may have tried another way after its first one: what it handled counts too.
+    # A tool may have tried another way after its first one: the exception that it handled counts too.
     while search.handled and (found is None or not found.is_in_doubt):
         before = search.judge(search.handled.pop())
         if before is not None and before.is_in_doubt:
@@ -204,11 +226,11 @@ class _Search:
         """The exceptions that were being handled when those that were judged were raised."""
 
     def judge(self, error: BaseException, depth: int = 0) -> ConnectionFailure | None:
-        """Return what an exception says by itself and by what it wraps."""
+        """Return the verdict about an exception and the exceptions that it wraps."""
         if id(error) in self._seen:
             return None
         if depth > _DEEPEST or len(self._seen) >= _MOST:
-            return _LOST  # nobody knows what the rest says
+            return _LOST  # the rest may show anything
         self._seen.add(id(error))
         causes = list(_find_wrapped(error))
         wrapped = [self.judge(one, depth + 1) for one in causes]
@@ -255,8 +277,8 @@ def _find_wrapped(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         yield from error.exceptions
     candidates = [error.__cause__, *error.args[:4]]
-    # urllib3 and urllib, SQLAlchemy, aiohttp, botocore
-    names = ("reason", "orig", "os_error", "original_error", "error")
+    # urllib3 and urllib, SQLAlchemy, aiohttp, pymysql, botocore
+    names = ("reason", "orig", "os_error", "original_error", "original_exception", "error")
     candidates += [_read(error, name) for name in names]
     if isinstance(options := _read(error, "kwargs"), Mapping):
         candidates.append(options.get("error"))
@@ -266,21 +288,36 @@ def _find_wrapped(error: BaseException) -> Iterator[BaseException]:
 
 
 def _judge_class(error: BaseException) -> ConnectionFailure | None:
-    """Return what the exception's own class, code and text say."""
+    """Return the verdict of the exception's own class, code and text."""
     if isinstance(error, HoldfastError):
         return _judge_info(error)
     # Other codes, such as EHOSTUNREACH, also end a connection on which a request was sent.
     if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
         return _NOT_SENT
-    state = _read(error, "sqlstate") or _read(error, "pgcode")
+    mysql_code = _read_mysql_code(error)
+    if mysql_code in _BY_MYSQL_CODE:
+        return _BY_MYSQL_CODE[mysql_code]
+    state = not mysql_code and (_read(error, "sqlstate") or _read(error, "pgcode"))
     if isinstance(state, str) and state:  # the code of a server of PostgreSQL
         return _BY_SQLSTATE.get(state, _LOST if state.startswith("08") else None)
+    return _judge_type(error, answered=mysql_code > 0)
+
+
+def _judge_type(error: BaseException, *, answered: bool) -> ConnectionFailure | None:
+    """Return the verdict of the nearest class of an exception that has one.
+
+    Args:
+        error: the exception.
+        answered: whether it has a code of a server of MySQL.
+    """
     for kind in type(error).__mro__:
         key = _name_class(kind)
         package = key.partition(".")[0]
         if key == "grpc.RpcError":
             return _judge_grpc(error)
         if key in _BY_CLASS:
+            if answered and kind.__name__ in _ANY_MYSQL_ERROR:
+                return None
             never_sent = _NEVER_SENT_TEXT.get(package)
             if never_sent is not None and never_sent.search(_read_text(error)):
                 return _NOT_SENT
@@ -290,9 +327,20 @@ def _judge_class(error: BaseException) -> ConnectionFailure | None:
     return None
 
 
+def _read_mysql_code(error: BaseException) -> int:
+    """Return the code of an error of MySQL; 0 if it has none."""
+    packages = {_name_class(kind).partition(".")[0] for kind in type(error).__mro__}
+    if not packages & _MYSQL_CLIENTS:
+        return 0
+    for code in (_read(error, "errno"), *error.args[:1]):
+        if type(code) is int:
+            return code
+    return 0
+
+
 def _judge_name(name: str) -> ConnectionFailure | None:
     """Judge a class that is in no table by its name."""
-    if _REFUSED_NAME.search(name):
+    if _REFUSED_NAME.fullmatch(name):
         return _NOT_SENT
     if _TIMED_OUT_NAME.search(name):
         return _TIMED_OUT

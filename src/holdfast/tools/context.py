@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.context_objects import OuterCall, share_object, turn_number
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Usage
 from holdfast.core.notices import CustomNotice, Notice, add_origin
-from holdfast.core.outer_calls import OuterCall, turn_number
 from holdfast.core.questions import AnyQuestion, Question, Timeout
-from holdfast.core.shared_objects import share_object
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -60,7 +59,7 @@ class EventSink(Struct, frozen=True):
         publish: publishes one notice.
         emit: publishes a notice of the tool's own code, from any thread.
         ready: waits until a slow reader has caught up.
-        is_watched: tells whether somebody reads deltas as they arrive.
+        is_watched: says whether somebody reads deltas as they arrive.
         live: whether the stream has a reader, and not only observers.
     """
 
@@ -89,7 +88,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         event_sink: publishes notices; None without a reader or observer.
         usage_sink: counts the tokens that the call uses; the run sets it.
         shared_objects: the objects that hooks and tools share; get them with `shared(...)`.
-        metadata: what was passed as `agent.run(metadata=...)`.
+        metadata: the values that were passed as `agent.run(metadata=...)`.
         outer_calls: the calls that the agent of this call works for, the outermost first; empty for an
             agent that is not used as a tool. `outer_calls[0]` has the session and turn of the person.
 
@@ -105,7 +104,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
     attempt: int = 1
     session: str | None = None
     turn_opened_at: float = 0.0
-    deps: D_co = None  # type: ignore[assignment]  # REASON: absent deps are None, whatever D_co is
+    deps: D_co = None  # type: ignore[assignment]  # REASON: absent deps are None for any D_co
     arguments_json: str = "{}"
     remaining: float | None = None
     asker: Asker | None = None
@@ -183,8 +182,8 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         """Return the object of class `kind` that the hooks and tools of this turn share.
 
         The first caller makes it, as `kind()`; it lives until the turn ends in this process. A turn
-        that is resumed begins without it. Tools of one reply run at the same time, so lock what sync
-        tools change in their threads.
+        that is resumed begins without it. Tools of one reply run at the same time, so lock data that
+        sync tools change in their threads.
 
         Args:
             kind: the class, which can be called without arguments.

@@ -29,7 +29,7 @@ def current_tool_call() -> ToolContext[object] | None:
 
 
 class tool_call_scope(Struct, eq=False):  # noqa: N801 - used like a function; twice as fast as a generator
-    """Makes this call the current one for a block and for what the block starts."""
+    """Makes this call the current one for a block and for the tasks and threads that the block starts."""
 
     context: ToolContext[object]
     _token: Token[ToolContext[object] | None] | None = None

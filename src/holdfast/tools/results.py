@@ -9,7 +9,7 @@
    sets, msgspec structs, iterators, and objects with `tolist` (numpy). NaN and Infinity become the
    strings "NaN" and "Infinity"; bytes inside become base64.
 
-The text of one result is cut at a limit, with a note that tells how much is missing. A value without
+The text of one result is cut at a limit, with a note that says how much is missing. A value without
 a JSON form raises `ResultTypeError`; its `repr` is never shown, because it may hold secrets. Unpaired
 surrogates are replaced, because they can be neither saved nor sent.
 """
@@ -65,7 +65,7 @@ def content_of(value: object, limit: int = RESULT_LIMIT) -> Content:
 
 
 def output_content(value: object) -> Content:
-    """Return what the journal saves of the return value of an output function: all of it, as JSON.
+    """Return the saved form of the return value of an output function: all of it, as JSON.
 
     A value without a JSON form is saved as nothing: only this process has it.
 

@@ -4,7 +4,8 @@ A caller that gives up (timeout, cancellation) returns at once. Python cannot st
 *abandoned*, no longer counts towards the limit, and is listed in `abandoned_tools`. A warning is
 logged then, and when it ends. Work that has not begun when its caller gives up never begins. Work that waits
 for some seconds, because tools without a timeout are stuck, gets a thread above the limit, or is
-rejected if there are too many threads, so nothing waits forever. Daemon threads do not delay the end
+rejected if there are too many threads, so nothing waits forever. Work that a thread of the pool waits for gets a
+thread at once, because the one that waits does nothing meanwhile. Daemon threads do not delay the end
 of the process. This module never runs a call twice.
 """
 
@@ -113,6 +114,7 @@ class ToolThreads:
         self._max_threads = max_threads
         self._queue_timeout = queue_timeout
         self._numbers = count(1)
+        self._of_thread = threading.local()
         self._start_empty()
         # A forked child process has none of its parent's threads.
         start_empty = weakref.WeakMethod(self._start_empty)
@@ -157,12 +159,17 @@ class ToolThreads:
 
     def _submit_work(self, work: ThreadCall) -> bool:
         """Queue `work`, and return whether a thread will begin it at once."""
+        is_waited_for = hasattr(self._of_thread, "serves")
         with self._changed:
-            self._waiting.append(work)
+            if is_waited_for:
+                # Before work that has no thread yet, which could wait for more work in its turn.
+                self._waiting.appendleft(work)
+            else:
+                self._waiting.append(work)
             if self._idle >= len(self._waiting):
                 self._changed.notify()
                 return True
-            return self._threads < self._limit and self._start_thread()
+            return (is_waited_for or self._threads < self._limit) and self._start_thread()
 
     def _start_extra_thread(self, work: ThreadCall) -> None:
         """Start a thread above the limit for work that has waited too long, or reject the work."""
@@ -204,6 +211,7 @@ class ToolThreads:
         return True
 
     def _serve_queue(self) -> None:
+        self._of_thread.serves = True
         while (work := self._next_work()) is not None:
             work.run()
             if self._finish_work(work):

@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import opcode
 import re
-from collections.abc import Callable
-from types import MethodType
+from collections.abc import Callable, Mapping
+from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Generic, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_fields
+from holdfast.core.argument_checks import check_fields, check_value, unwrap_partial
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.model_request import ToolSpec
@@ -70,9 +71,11 @@ class Tool(Generic[P, R]):
         effect: the effect of running it twice; None if undeclared.
         timeout: seconds for one attempt; None for the agent's `tool_timeout`.
         result_limit: the maximum number of characters of a result; None for the default.
+        waits: whether the function waits for something in the event loop; also when that is not known.
         ends_itself: whether the function ends by itself when it is cancelled, however long that
             takes, as an agent does that has to save its end.
         offered: whether models see the tool and may call it; otherwise only code may, by `CallTools`.
+        strict: whether providers enforce the schema of its arguments; see `tool`.
         gives_output: whether its return value is the output of a turn.
     """
 
@@ -82,9 +85,11 @@ class Tool(Generic[P, R]):
     timeout: float | None
     result_limit: int | None
     kind: Kind
+    waits: bool
     binds: Binds
     ends_itself: bool
     offered: bool
+    strict: bool | None
     gives_output: bool = False
     _description: str | None
     _compiled: _CompiledSignature
@@ -101,7 +106,9 @@ class Tool(Generic[P, R]):
             timeout=settings.timeout,
             result_limit=settings.result_limit,
             offered=settings.offered,
+            strict=settings.strict,
             kind=_function_kind(function),
+            waits=_may_wait(function),
             binds=binds,
             ends_itself=getattr(function, "ends_itself", False),
             _description=settings.description,
@@ -112,6 +119,51 @@ class Tool(Generic[P, R]):
             __doc__=getattr(function, "__doc__", None),
             __wrapped__=function,
         )
+
+    @staticmethod
+    def from_schema(
+        name: str,
+        description: str,
+        schema: Mapping[str, object],
+        call: Callable[..., S],
+        **keywords: Unpack[SchemaToolKeywords],
+    ) -> Tool[..., S]:
+        """Return a tool of a JSON Schema and a function, such as for a table, a form or another program.
+
+        Each call is validated by the schema before the function gets it, and refused in the words of any
+        other tool. Nothing is converted: "3" is not 3. A property that is left out has its default.
+
+        Args:
+            name: the name for the model.
+            description: the description for the model.
+            schema: the JSON Schema of an object: at most 256 KiB of JSON, 20,000 values, 64 levels of
+                nesting and 2,000 references, which must be inside of it.
+            call: a function, sync or async, that takes the arguments as one dictionary, since their names
+                may be none of Python; a parameter with the annotation `ToolContext` gets the context.
+            keywords: those of `tool`, without the name and the description.
+
+        Raises:
+            ConfigurationError: the schema is none, or a pattern in it cannot be matched in bounded time;
+                providers do not accept the name; the function takes something else. The error names the
+                place.
+
+        >>> table = {"type": "object", "properties": {"order-id": {"type": "integer"}}}
+        >>> find = Tool.from_schema("find", "Find an order.", table, lambda given: given["order-id"])
+        >>> find.name, find({"order-id": 7})
+        ('find', 7)
+        """
+        for keyword in keywords:
+            if keyword not in SchemaToolKeywords.__annotations__:
+                raise TypeError(f"from_schema() got an unexpected keyword argument {keyword!r}")
+        check_value("tool.description", description, str)
+        settings = ToolOptions(name=name, description=description, **keywords)
+        _check_name(name)
+        _check_function(call)
+        # Imported here because pydantic is slow to import.
+        from holdfast.tools.schema_signature import compile_schema_signature
+
+        signature = compile_schema_signature(name, schema, call)
+        return make_tool_with_signature(call, settings, signature)
 
     @property
     def is_async(self) -> bool:
@@ -147,7 +199,9 @@ class Tool(Generic[P, R]):
         """The specification for providers; always the same object. Raises the errors of `signature`."""
         compiled = self._compiled
         if compiled.spec is None:
-            compiled.spec = ToolSpec(self.name, self.description, self.signature.schema)
+            compiled.spec = ToolSpec(
+                self.name, self.description, self.signature.schema, self.strict
+            )
         return compiled.spec
 
     @property
@@ -214,7 +268,13 @@ class Tool(Generic[P, R]):
             fields.append(f"timeout={self.timeout}")
         if not self.offered:
             fields.append("offered=False")
+        if self.strict is not None:
+            fields.append(f"strict={self.strict}")
         return f"Tool({', '.join(fields)})"
+
+
+_SEND = opcode.opmap.get("SEND")
+"""The instruction of every `await`, `async for` and `async with`."""
 
 
 class ToolOptions(Struct, frozen=True, kw_only=True):
@@ -226,20 +286,27 @@ class ToolOptions(Struct, frozen=True, kw_only=True):
     timeout: PositiveFloat | None = None
     result_limit: PositiveInt | None = None
     offered: bool = True
+    strict: bool | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "tool.")
 
 
-class ToolKeywords(TypedDict, total=False):
-    """The keywords of `@tool`, as they are passed."""
+class SchemaToolKeywords(TypedDict, total=False):
+    """The keywords of `Tool.from_schema`, as they are passed."""
 
-    name: str | None
-    description: str | None
     effect: ToolEffect | None
     timeout: float | None
     result_limit: int | None
     offered: bool
+    strict: bool | None
+
+
+class ToolKeywords(SchemaToolKeywords, total=False):
+    """The keywords of `@tool`, as they are passed."""
+
+    name: str | None
+    description: str | None
 
 
 @overload
@@ -262,7 +329,11 @@ def tool(
         timeout: seconds for one attempt; None for the agent's `tool_timeout`.
         result_limit: the maximum number of characters of a result that the model sees.
         offered: whether models may call it. False for a tool that only code calls, by `CallTools`: no
-            request names it, and a model that calls it is told that there is no such tool.
+            request names it, and a model that calls it reads that there is no such tool.
+        strict: whether the provider enforces the schema of the arguments while the model writes them.
+            True converts the schema for it, and the arguments back; the agent cannot be made if the
+            provider has no form for it. None is strict on OpenAI and Gemini if they take the schema
+            unchanged, and nowhere else. False never is.
 
     Raises:
         ConfigurationError: an argument has no annotation, or a type that JSON cannot express.
@@ -325,7 +396,7 @@ def make_tool_with_signature(
     compiled = _CompiledSignature()
     compiled.signature = signature
     new_tool = Tool(function, settings)
-    new_tool.__dict__["_compiled"] = compiled
+    new_tool.__dict__.update(_compiled=compiled, binds="no")
     return new_tool
 
 
@@ -346,8 +417,7 @@ def _check_function(function: object) -> None:
 
 def _own_name(function: object) -> str:
     """Return the function's name; for a partial that of its function, for an object that of its class."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = unwrap_partial(function)
     return str(getattr(function, "__name__", type(function).__name__))
 
 
@@ -378,8 +448,7 @@ def _find_binding(function: object) -> Binds:
 
 
 def _function_kind(function: object) -> Kind:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = unwrap_partial(function)
     candidates = [function]
     if not inspect.isroutine(function):
         candidates.append(type(function).__call__)
@@ -389,3 +458,13 @@ def _function_kind(function: object) -> Kind:
         if inspect.isasyncgenfunction(candidate):
             return "async_generator"
     return "sync"
+
+
+def _may_wait(function: object) -> bool:
+    """Whether a call of a function may wait for something: True unless its code has no `await` or the like."""
+    function = unwrap_partial(function)
+    called = function if inspect.isroutine(function) else type(function).__call__
+    code = getattr(called, "__code__", None)
+    if not (isinstance(code, CodeType) and code.co_flags & inspect.CO_COROUTINE):
+        return True
+    return _SEND is None or _SEND in code.co_code[::2]

@@ -1,5 +1,6 @@
-"""Classifies the exception of a tool: its category, and whether the call may have taken effect.
+"""The failures of a call: why it cannot run, or the category of an exception and whether it may have taken effect.
 
+The text of a call that cannot run quotes only the schema and the model's own arguments.
 An exception of Holdfast has its own `ErrorInfo`; otherwise an HTTP status decides, then the table of
 `tools.connection_failures`, and then the type. The `safe` text contains only the type's name.
 """
@@ -9,30 +10,67 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.detached_errors import change_texts
-from holdfast.core.error_arguments import find_wrong_argument, read_error_info
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
     ErrorInfo,
     HoldfastError,
     Landed,
+    find_wrong_argument,
+    read_error_info,
 )
 from holdfast.core.output import OutputRejected
+from holdfast.core.problems import Problem
 from holdfast.core.redaction import redact
 from holdfast.tools.connection_failures import ConnectionFailure, find_connection_failure
 from holdfast.tools.results import replace_surrogates
+
+SEND_AGAIN = "Send the whole call again, with its arguments as one complete JSON object."
+
+
+class RefusedCall(Struct, frozen=True):
+    """Why a call cannot run: a text for the model, and a code."""
+
+    text: str
+    code: str
+
+
+def refuse_unfinished(text: str) -> RefusedCall:
+    """Return the refusal of a call whose reply was cut, so that its arguments may be incomplete."""
+    end = f", after `{text[-60:]}`" if text else ""
+    return RefusedCall(
+        f"its arguments were cut off by the output limit{end}. {SEND_AGAIN} "
+        "If they are long, make them shorter or split the work into several calls.",
+        "unfinished_arguments",
+    )
+
+
+def refuse_arguments(problems: Sequence[Problem], more: int = 0) -> RefusedCall:
+    """Return the refusal of a call with invalid arguments.
+
+    Args:
+        problems: the problems.
+        more: how many problems there are beside these.
+    """
+    lines = "\n".join(f"- {problem}" for problem in problems)
+    rest = f"\n- and {more} more" if more else ""
+    return RefusedCall(
+        f"its arguments are invalid:\n{lines}{rest}\nCorrect them and call it again.",
+        "invalid_arguments",
+    )
 
 
 class ToolError(Exception):
     """Raise this in a tool to send a message to the model, which sees it unchanged.
 
-    The call counts as failed and is not retried: the model decides what to do. Every other
+    The call counts as failed and is not retried: the model decides about the next step. Every other
     exception is hidden from the model, because its text may hold secrets. (The name and the meaning
     are those of the MCP SDK.)
 
@@ -47,6 +85,24 @@ class ToolError(Exception):
             if (wrong := find_wrong_argument(type(self).__name__, text)) is not None:
                 raise ConfigurationError(wrong[0], wrong[1], fix=wrong[2])
         super().__init__(*texts)
+
+
+class ServiceFailedError(ToolError):
+    """A service that a tool calls has answered with an error that may be temporary.
+
+    The model sees the text, as that of any `ToolError`, once the call is not repeated: the status says
+    whether it may be, and the effect of the tool.
+
+    Args:
+        text: the text for the model.
+        status: the HTTP status.
+        headers: the headers of the response, which may name a wait.
+    """
+
+    def __init__(self, text: str, status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(text)
+        self.status_code = status
+        self.headers = headers
 
 
 _PROGRAMMING = (
@@ -127,6 +183,12 @@ def failure_info(error: BaseException, name: str) -> ErrorInfo:
     )
 
 
+def is_for_model(error: BaseException) -> bool:
+    """Whether an exception is the result of its call, which the model reads and which is not repeated."""
+    is_result = isinstance(error, ToolError | OutputRejected)
+    return is_result and not isinstance(error, ServiceFailedError)
+
+
 def error_text(error: BaseException) -> str:
     """Return `str(error)` without unpaired surrogates; a fixed text if `__str__` raises."""
     try:
@@ -138,7 +200,7 @@ def error_text(error: BaseException) -> str:
 def _classify_error(error: BaseException, text: str) -> tuple[ErrorCategory, Landed, int | None]:
     if isinstance(error, BaseExceptionGroup):
         return _classify_group(error)
-    if isinstance(error, ToolError | OutputRejected):
+    if is_for_model(error):
         return ErrorCategory.CLIENT_ERROR, Landed.UNKNOWN, None
     status = _find_status(error)
     lost = find_connection_failure(error)

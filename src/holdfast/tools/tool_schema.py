@@ -1,21 +1,31 @@
 """Compiles a signature to a JSON Schema and a validator, both created by pydantic from one model.
 
 The first tool imports this module, because pydantic is slow to import. It never guesses a type: a
-type that JSON cannot express raises an error with the argument's name when the tool is created.
+type that JSON cannot express raises an error with the argument's name when the tool is created. The descriptions
+come from the docstring, in the styles of Google, numpy, reST and Epydoc; a docstring in another style is the
+description as a whole, and none raises an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, get_args, get_origin
 
+import typing_extensions
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import PydanticUndefined
+from pydantic_core import PydanticSerializationError, PydanticUndefined
+from typing_extensions import ReadOnly, get_type_hints, is_typeddict
 
+from holdfast.core.argument_checks import unwrap_partial
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.schema_checks.schema_limits import OUTPUT_LIMITS, check_schema_size
+from holdfast.core.schema_checks.schema_sense import read_schema
 from holdfast.tools.annotations import (
     Parameter,
     UndefinedNameError,
@@ -23,11 +33,9 @@ from holdfast.tools.annotations import (
     is_context,
     parameters_of,
 )
-from holdfast.tools.argument_wording import RefusedCall
-from holdfast.tools.arguments import parse_arguments
-from holdfast.tools.checked_arguments import CheckedArguments, check_arguments
+from holdfast.tools.arguments import CheckedArguments, check_arguments, parse_arguments
 from holdfast.tools.context import ToolContext
-from holdfast.tools.docstrings import ToolDocs, parse_docstring
+from holdfast.tools.tool_failures import RefusedCall
 from holdfast.tools.type_constraints import convert_constraints
 
 _UNUSABLE = (
@@ -40,10 +48,24 @@ _UNUSABLE = (
     TypeError,
     ValueError,
 )
-"""What pydantic raises for annotations that it cannot use."""
+"""The exceptions of pydantic for annotations that it cannot use."""
 
 _CONFIG = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+_UNPACK: tuple[object, ...] = (
+    typing.Unpack,
+    typing_extensions.Unpack,
+)  # two objects before Python 3.12
+_MARKS: tuple[object, ...] = (Required, NotRequired, ReadOnly)
 _RESERVED = frozenset(dir(BaseModel))
+
+
+class _LeftOut:
+    """The value of an optional key of a TypedDict that a call does not have."""
+
+    __slots__ = ()
+
+
+_LEFT_OUT = _LeftOut()
 
 
 class Slot(NamedTuple):
@@ -96,21 +118,26 @@ class Signature:
         self._positional = tuple(order[:positional])
         self._keywords = tuple(order[positional:])
         self._is_keywords_only = not positional and all(
-            slot.parameter == slot.field for slot in order
+            slot.parameter == slot.field
+            and model.__pydantic_fields__[slot.field].default is not _LEFT_OUT
+            for slot in order
         )
 
     def parse_arguments(self, text: str) -> BaseModel | RefusedCall:
         """Validate the arguments of one call; see `arguments`."""
         return parse_arguments(self, text)
 
-    def check(self, text: str, *, edited: bool = False) -> CheckedArguments | RefusedCall:
+    def check(
+        self, text: str, *, edited: bool = False, now: float | None = None
+    ) -> CheckedArguments | RefusedCall:
         """Validate the arguments of one call, and write them as JSON.
 
         Args:
             text: the argument text.
             edited: a person or a hook wrote the text, by the names of the parameters.
+            now: the time in seconds since 1970, for messages about dates.
         """
-        return check_arguments(self, text, edited=edited)
+        return check_arguments(self, text, edited=edited, now=now)
 
     def call_with(
         self, validated: BaseModel, context: ToolContext
@@ -124,6 +151,7 @@ class Signature:
             {
                 slot.parameter: fields[slot.field] if slot.field else context
                 for slot in self._keywords
+                if not slot.field or fields[slot.field] is not _LEFT_OUT
             },
         )
 
@@ -145,33 +173,66 @@ def compile_signature(
     fields: dict[str, Any] = {}
     slots: list[Slot] = []
     positional = 0
-    for parameter in parameters_of(function, name, skip_first=skip_first):
+    for parameter, annotation in _list_arguments(function, name, skip_first=skip_first):
         where = f"tool {name!r}, argument {parameter.name!r}"
-        _refuse_variadic(parameter, where)
         positional += parameter.kind is Parameter.POSITIONAL_ONLY
-        annotation = annotation_of(function, parameter, where)
         if is_context(annotation):
             slots.append(Slot(parameter.name, None))
             continue
-        annotation = convert_constraints(annotation, where)
+        kind = convert_constraints(annotation, where)
         field = _field_name(parameter.name)
         slots.append(Slot(parameter.name, field))
-        fields[field] = _field_definition(
-            parameter, annotation, docs, renamed=field != parameter.name
-        )
+        fields[field] = _field_definition(parameter, kind, docs, renamed=field != parameter.name)
     model = _create_model(name, fields, slots)
     return Signature(
         _create_schema(model, name, fields, slots), docs.description, model, (slots, positional)
     )
 
 
-def _refuse_variadic(parameter: Parameter, where: str) -> None:
-    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-        raise ConfigurationError(
+def _list_arguments(
+    function: Callable[..., object], name: str, *, skip_first: bool
+) -> Iterator[tuple[Parameter, object]]:
+    """Yield the parameters of a function and their types; `**options: Unpack[Options]` has one for each key."""
+    seen: set[str] = set()
+    for parameter in parameters_of(function, name, skip_first=skip_first):
+        where = f"tool {name!r}, argument {parameter.name!r}"
+        is_variadic = parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        if not is_variadic:
+            seen.add(parameter.name)
+            yield parameter, annotation_of(function, parameter, where)
+            continue
+        annotation: object = None
+        if parameter.kind is Parameter.VAR_KEYWORD and parameter.annotation is not Parameter.empty:
+            annotation = annotation_of(function, parameter, where)
+        keys = get_args(annotation)[0] if get_origin(annotation) in _UNPACK else None
+        if not is_typeddict(keys):
+            raise ConfigurationError(
+                where,
+                "takes any number of values, which a tool's schema cannot express",
+                fix="Take one list or dict instead, or Unpack[...] of a TypedDict; a decorator in "
+                "between needs functools.wraps",
+            )
+        for key, kind in _list_keys(keys, where):
+            if key.name in seen:
+                raise ConfigurationError(where, f"has {key.name!r} twice", fix="Rename one")
+            yield key, kind
+
+
+def _list_keys(keys: Any, where: str) -> Iterator[tuple[Parameter, object]]:
+    """Yield the keys of a TypedDict as parameters, and their types."""
+    try:
+        hints = get_type_hints(keys, include_extras=True)
+    except NameError as error:
+        raise UndefinedNameError(
             where,
-            "takes any number of values, which a tool's schema cannot express",
-            fix="Take one list or dict instead; a decorator in between needs functools.wraps",
-        )
+            f"has a key whose type names {error.name!r}, which cannot be found",
+            fix="Define or import that type before the tool",
+        ) from error
+    for key, kind in hints.items():
+        while get_origin(kind) in _MARKS:
+            (kind,) = get_args(kind)  # noqa: PLW2901  # REASON: the same type without its mark
+        default = Parameter.empty if key in keys.__required_keys__ else _LEFT_OUT
+        yield Parameter(key, Parameter.KEYWORD_ONLY, default=default), kind
 
 
 def _field_name(parameter: str) -> str:
@@ -247,9 +308,12 @@ def _create_schema(
     model: type[BaseModel], name: str, fields: Mapping[str, Any], slots: Sequence[Slot]
 ) -> Mapping[str, object]:
     try:
-        return _generate_schema(model)
+        schema = _generate_schema(model)
     except _UNUSABLE as error:
         raise _find_culprit(name, fields, slots, error) from error
+    # Constraints such as Field(ge=5, le=3), and json_schema_extra, are in it as they were written.
+    read_schema(f"tool {name!r}", schema, OUTPUT_LIMITS)
+    return schema
 
 
 def _generate_schema(model: type[BaseModel]) -> dict[str, object]:
@@ -262,14 +326,37 @@ def _generate_schema(model: type[BaseModel]) -> dict[str, object]:
     return schema
 
 
-class _QuietSchema(GenerateJsonSchema):
-    """Creates schemas without titles that repeat a name (they cost tokens), and without warnings."""
+class SchemaGenerator(GenerateJsonSchema):
+    """Creates schemas without the defaults that JSON cannot express; they still apply."""
+
+    def is_subclass_schema(self, schema: Any) -> Any:
+        """Refuse a class: JSON has none, and pydantic would let any value be offered to the model."""
+        return self.handle_invalid_for_json_schema(schema, "a class")
+
+    def custom_error_schema(self, schema: Any) -> Any:
+        """Refuse `Hashable`, which pydantic describes as any value."""
+        if schema["custom_error_type"] == "is_hashable":
+            return self.handle_invalid_for_json_schema(schema, "a hashable value")
+        return super().custom_error_schema(schema)
+
+    def encode_default(self, dft: Any) -> Any:
+        """Return a default as plain data. Raises PydanticSerializationError if JSON cannot hold it, as infinity."""
+        encoded = super().encode_default(dft)
+        try:
+            check_schema_size("default", {"default": encoded}, OUTPUT_LIMITS)
+        except ConfigurationError as error:
+            raise PydanticSerializationError(str(error)) from None
+        return encoded
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Do nothing: there is nothing wrong with a default that is left out."""
+
+
+class _QuietSchema(SchemaGenerator):
+    """Creates schemas without titles that repeat a name, since they cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # REASON: pydantic's signature
         return False
-
-    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """Do nothing: a default that JSON cannot express is left out of the schema and still applies."""
 
 
 def _find_culprit(
@@ -314,3 +401,45 @@ def _type_name(annotation: object) -> str:
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+class ToolDocs(Struct, frozen=True):
+    """The description of a tool, and those of its arguments."""
+
+    description: str
+    arguments: dict[str, str]
+
+
+def parse_docstring(function: Callable[..., object]) -> ToolDocs:
+    """Read the docstring of `function`, or of the class if it is a callable object."""
+    text = _find_docstring(function)
+    if not text:
+        return ToolDocs("", {})
+    # Imported at the first use, so that importing a module with tools stays cheap.
+    from docstring_parser import ParseError, parse
+
+    try:
+        parsed = parse(text)
+    except ParseError:
+        return ToolDocs(text, {})
+    paragraphs = [part for part in (parsed.short_description, parsed.long_description) if part]
+    between = "\n\n" if parsed.blank_after_short_description else "\n"
+    arguments = {
+        # The numpy style may describe several arguments at once: `x, y : int`.
+        name.strip().lstrip("*"): param.description.strip()
+        for param in parsed.params
+        if param.description
+        for name in param.arg_name.split(",")
+    }
+    return ToolDocs(between.join(paragraphs), arguments)
+
+
+def _find_docstring(function: Callable[..., object]) -> str:
+    inner = unwrap_partial(function)
+    if inspect.isroutine(inner):
+        return inspect.getdoc(inner) or ""
+    kind = type(inner)
+    # inspect.getdoc would return the docstring of `type.__call__`.
+    text = inspect.cleandoc(kind.__call__.__doc__ or kind.__doc__ or "")
+    # The docstring that a dataclass generates.
+    return "" if text.startswith(f"{kind.__name__}(") else text

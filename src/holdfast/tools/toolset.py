@@ -2,7 +2,7 @@
 
 A toolset is an immutable value: each method returns another one. The tools of a toolset are fixed, or
 functions of the user decide about them before each model call. This module must never run a tool, and
-must not catch what such a function raises.
+must not catch an exception of such a function.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ ListTools: TypeAlias = Callable[[AnyContext], _Functions | Awaitable[_Functions]
 """Lists the tools of a toolset, sync or async."""
 
 Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
-"""Opens what the tools of a toolset need, such as a connection, and closes it."""
+"""Opens a resource that the tools of a toolset need, such as a connection, and closes it."""
 
 Resources: TypeAlias = Mapping[Lifespan, object]
-"""What each open lifespan has yielded."""
+"""The object that each open lifespan has yielded."""
 
 NO_RESOURCES: Resources = {}
 
@@ -57,11 +57,11 @@ class Toolset:
         name: names the toolset in errors.
         tools: functions, tools and other toolsets; or a function, sync or async, that lists the tools
             before each model call and takes a `ToolsetContext`.
-        lifespan: opens what the tools need; a function without arguments that returns an async
+        lifespan: opens the resource that the tools need; a function without arguments that returns an async
             context manager, such as one made by `@asynccontextmanager`. It is entered when a turn
             begins that has this toolset, and left when the last such turn in progress of the agent
             ends; inside of `async with agent`, it stays open until the end of that block.
-            `ToolsetContext.resource` is what it yields.
+            `ToolsetContext.resource` is the object that it yields.
 
     Raises:
         ConfigurationError: an argument is wrong, or two tools have the same name.
@@ -78,7 +78,7 @@ class Toolset:
     fixed_tools: tuple[Tool, ...] | None
     """The tools, or None if functions decide about them before each model call."""
     lifespans: tuple[Lifespan, ...]
-    """What must be open while a turn uses the toolset."""
+    """The lifespans that must be open while a turn uses the toolset."""
     middlewares: tuple[Middleware[Any], ...]
     """The middlewares that an agent with this toolset has, such as the one of `Skills`."""
     _lifespan: Lifespan | None
@@ -192,8 +192,8 @@ class Toolset:
         """Return the tools for one model call.
 
         Args:
-            context: what the functions of the toolset learn; its `resource` is set here.
-            resources: what the open lifespans have yielded.
+            context: the facts for the functions of the toolset; its `resource` is set here.
+            resources: the objects that the open lifespans have yielded.
 
         Raises:
             ConfigurationError: two tools have the same name, or a function returned something else
@@ -265,7 +265,7 @@ async def _filter_tools(
     kept = []
     for tool in tools:
         is_kept = await _wait_for(keep(context, tool))
-        check_value("what the function of `filtered` returned", is_kept, bool)
+        check_value("the result of `filtered`", is_kept, bool)
         if is_kept:
             kept.append(tool)
     return tuple(kept)
@@ -275,7 +275,7 @@ async def _prepare_tools(
     prepare: PrepareTools, context: AnyContext, tools: tuple[Tool, ...]
 ) -> tuple[Tool, ...]:
     given = await _wait_for(prepare(context, list(tools)))
-    return _check_tools("what the function of `prepared` returned", given)
+    return _check_tools("the result of `prepared`", given)
 
 
 def _check_present(names: Mapping[str, str], tools: Sequence[Tool]) -> None:

@@ -1,17 +1,18 @@
 """Constraints of msgspec in annotations, in a form that pydantic checks.
 
 pydantic ignores metadata that it does not know, so a constraint would be lost without a word. This
-module must never drop a constraint: what it cannot convert is an error.
+module must never drop a constraint: one that it cannot convert is an error.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from pydantic import Field
+from pydantic import AwareDatetime, Field, NaiveDatetime
 from pydantic.fields import FieldInfo
 
 from holdfast.core.errors import ConfigurationError
@@ -38,19 +39,31 @@ def convert_constraints(kind: Any, argument: str) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         base, *metadata = inner
-        said = [_to_field(one) if isinstance(one, msgspec.Meta) else one for one in metadata]
-        return Annotated[convert_constraints(base, argument), *said]
+        converted = [new for one in metadata for new in _convert_metadata(one, base, argument)]
+        return Annotated[convert_constraints(base, argument), *converted]
     if origin is Literal or not inner:
         _refuse_constrained_fields(kind, argument, set())
         return kind
-    converted = tuple(
+    parts = tuple(
         one if isinstance(one, list) else convert_constraints(one, argument) for one in inner
     )
-    if all(new is old for new, old in zip(converted, inner, strict=True)):
+    if all(new is old for new, old in zip(parts, inner, strict=True)):
         return kind
     if origin in (Union, types.UnionType):
-        return Union[converted]  # noqa: UP007  # at run time
-    return origin[converted]
+        return Union[parts]  # noqa: UP007  # at run time
+    return origin[parts]
+
+
+def _convert_metadata(metadata: object, base: object, argument: str) -> list[object]:
+    """Return the metadata of pydantic that says the same as one of a type."""
+    if not isinstance(metadata, msgspec.Meta):
+        return [metadata]
+    if metadata.tz is None:
+        return [_to_field(metadata)]
+    if base is not datetime:
+        problem = "has a msgspec.Meta(tz=...) for a type that is not datetime, which is not checked"
+        raise ConfigurationError(argument, problem, fix="Use it for datetime alone")
+    return [_to_field(metadata), AwareDatetime if metadata.tz else NaiveDatetime]
 
 
 def _to_field(meta: msgspec.Meta) -> FieldInfo:
@@ -67,7 +80,7 @@ def _refuse_constrained_fields(kind: object, argument: str, seen: set[object]) -
     seen.add(kind)
     try:
         hints = get_type_hints(kind, include_extras=True)
-    except Exception:  # noqa: BLE001  # REASON: pydantic tells about annotations that cannot be read
+    except Exception:  # noqa: BLE001  # REASON: pydantic reports annotations that cannot be read
         return
     for name, hint in hints.items():
         for part in _iter_parts(hint):
@@ -81,12 +94,12 @@ def _refuse_constrained_fields(kind: object, argument: str, seen: set[object]) -
 
 
 def _has_fields(kind: type) -> bool:
-    is_struct = issubclass(kind, msgspec.Struct)  # pydantic tells that it cannot be used
+    is_struct = issubclass(kind, msgspec.Struct)  # pydantic reports that it cannot be used
     return not is_struct and hasattr(kind, "__annotations__")
 
 
 def _iter_parts(kind: object) -> Iterator[object]:
-    """Yield a type, what it is made of and its metadata."""
+    """Yield a type, its parts and its metadata."""
     yield kind
     for part in get_args(kind):
         yield from _iter_parts(part)

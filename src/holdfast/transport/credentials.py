@@ -36,7 +36,7 @@ def find_secrets(address: str, headers: Iterable[tuple[str, str]] = ()) -> Secre
     """
     values = set(_secrets_of_address(address))
     for name, value in headers:
-        if name.lower() not in _PUBLIC_HEADERS:
+        if name.lower() not in _PUBLIC_HEADERS and not name.lower().endswith("-version"):
             values.update(_secrets_of_header(name, value))
     return SecretValues(values)
 

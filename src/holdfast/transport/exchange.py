@@ -3,7 +3,9 @@
 `http_failures` turns every exception of the library into a TransportError. For each piece of a body,
 only two reads of the clock are added. A reader that gathers is not woken for each piece: the pieces
 wait in the buffer of the library. A request whose kept connection its server closed at the same moment
-is sent again once, which is no retry: nobody is told, and nothing waits or counts.
+is sent again once, which is no retry: nobody is notified, and nothing waits or counts. The library joins the
+headers and the body into one block, which copies the body, and reads a body of more than a megabyte as
+a file, in small pieces; a large body is therefore written after the headers.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from contextvars import ContextVar
 from functools import partial
 from ssl import SSLContext
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Self, TypeVar, overload
+from urllib.parse import quote, urlsplit
+from weakref import ref
 
 import aiohttp
-from aiohttp import ClientResponse, ClientSession, ClientTimeout, StreamReader
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, Payload, StreamReader
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
@@ -29,7 +34,12 @@ from yarl import URL
 
 from holdfast.core.detached_errors import clean_client_error
 from holdfast.core.errors import TransportError
-from holdfast.transport.client_pool import ClientPool
+from holdfast.transport.client_pool import (
+    ClientPool,
+    UnusableConnectionError,
+    UsedConnections,
+    find_proxy,
+)
 from holdfast.transport.credentials import find_secrets
 from holdfast.transport.http_failures import (
     PROXY_LOGIN,
@@ -39,12 +49,8 @@ from holdfast.transport.http_failures import (
     timeout_error,
     transport_error,
 )
-from holdfast.transport.kept_connections import UnusableConnectionError, UsedConnections
-from holdfast.transport.large_body import LARGE, LargeBody
 from holdfast.transport.network_waits import NetworkWaits
-from holdfast.transport.port import HttpRequest, Timeouts
-from holdfast.transport.proxies import find_proxy
-from holdfast.transport.silence import SilenceNote
+from holdfast.transport.port import HttpRequest, SilenceNote, Timeouts
 from holdfast.transport.timers import Watchdog
 
 if TYPE_CHECKING:
@@ -52,18 +58,27 @@ if TYPE_CHECKING:
 
 # There are usually few URLs and limits; the caches are limited for programs with generated ones.
 _MOST_CACHED = 256
+
 _NOTED_SILENCE = 0.1
+
 _LONGEST_RACE = 1.0
 """Seconds after which the end of a kept connection is not a race with the request any more."""
+
 # This module uses private parts of the library. The second version is the first untested one, as in
 # pyproject.toml.
 _TESTED_FROM, _UNTESTED_FROM = (3, 13), (3, 15)
+
 _KEEP_ALIVE_COMMENTS = "text/event-stream"
-
+_STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 T = TypeVar("T")
-
 _used_connections = UsedConnections()
-_sending: ContextVar[Exchange] = ContextVar("holdfast_exchange")
+# Weak, since a connection keeps the context in which it was opened, and would keep its owner with it.
+_sending: ContextVar[ref[Exchange]] = ContextVar("holdfast_exchange")
+
+LARGE: Final = 2**16
+"""The size in bytes from which a copy costs more than a second write to the socket."""
+
+_PIECE = 2**20
 
 
 def warn_of_untested_client(version: str) -> None:
@@ -107,13 +122,10 @@ class SharedClient:
     """
 
     def __init__(self, connections: int, idle: float, tls: SSLContext | None) -> None:
-        self._connections = connections
-        self._idle = idle
-        self._tls = tls
         warn_of_untested_client(aiohttp.__version__)
         self._parsed_targets: dict[str, RequestTarget] = {}
         self._connect_limits: dict[tuple[float | None, float | None], ClientTimeout] = {}
-        self.pool = ClientPool(self._make_session)
+        self.pool = ClientPool(partial(_make_session, connections, idle, tls))
 
     def new_exchange(self, request: HttpRequest, timeouts: Timeouts) -> Exchange:
         """Create a request that is not sent yet."""
@@ -142,30 +154,32 @@ class SharedClient:
             )
         return client_timeout
 
-    def _make_session(self) -> ClientSession:
-        connector = aiohttp.TCPConnector(
-            limit=self._connections,
-            keepalive_timeout=self._idle,
-            ssl=True if self._tls is None else self._tls,
-        )
-        # The library has no public option for the class of its connections.
-        connector._factory = partial(_make_handler, get_running_loop())  # noqa: SLF001
-        session = ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": "holdfast"},
-            request_class=_WatchedRequest,
-        )
-        # The library repeats a GET after a broken connection, and has no public option against it.
-        session._retry_connection = False  # noqa: SLF001
-        return session
+
+def _make_session(connections: int, idle: float, tls: SSLContext | None) -> ClientSession:
+    connector = aiohttp.TCPConnector(
+        limit=connections,
+        keepalive_timeout=idle,
+        ssl=True if tls is None else tls,
+    )
+    # The library has no public option for the class of its connections.
+    connector._factory = partial(_make_handler, get_running_loop())  # noqa: SLF001
+    session = ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": "holdfast"},
+        request_class=_WatchedRequest,
+    )
+    # The library repeats a GET after a broken connection, and has no public option against it.
+    session._retry_connection = False  # noqa: SLF001
+    return session
 
 
 class _WatchedRequest(ClientRequest):
-    """Tells the exchange of this task when the request has a connection that can carry it."""
+    """Notifies the exchange of this task when the request has a connection that can carry it."""
 
     def send(self, conn: Connection) -> Coroutine[object, object, ClientResponse]:
-        _sending.get().note_connection(conn)
+        if (exchange := _sending.get()()) is not None:
+            exchange.note_connection(conn)
         return super().send(conn)
 
 
@@ -225,6 +239,7 @@ class Exchange:
     """The context manager of one request, and its `Response`."""
 
     __slots__ = (
+        "__weakref__",
         "_all_is_content",
         "_body_began",
         "_client",
@@ -253,7 +268,7 @@ class Exchange:
         self._body_began = False
         self._ended = False
         self._kept_connection: _GatheringHandler | None = None
-        self._needs_new_connection = False
+        self._needs_new_connection = request.is_once
 
     async def __aenter__(self) -> Self:
         self._target = self._client.find_target(self._request.url)
@@ -262,7 +277,7 @@ class Exchange:
         watch = self._watchdog = Watchdog(opened.timers, self._timeouts)
         waits = self._waits = opened.waits
         waits.count += 1
-        token = _sending.set(self)
+        token = _sending.set(ref(self))
         failure: TransportError | None = None
         try:
             self._response = await self._send_request(opened.session)
@@ -343,6 +358,8 @@ class Exchange:
             joined = b"".join(pieces)  # the library does some work for each piece
             pieces.clear()
             pieces.append(joined)
+            if splits := content._http_chunk_splits:  # noqa: SLF001
+                splits.clear()  # where each of them ended, which only its `readchunk` needs
         return content._read_nowait(-1) if pieces else b""  # noqa: SLF001
 
     def note_content(self) -> None:
@@ -508,7 +525,7 @@ def _abort_connection(connection: Connection) -> bool:
 
 def _parse_target(address: str) -> RequestTarget:
     try:
-        url = URL(address)
+        url = _keep_escapes(URL(address), address)
     except ValueError:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host:
@@ -516,6 +533,25 @@ def _parse_target(address: str) -> RequestTarget:
             "bad_url", "the URL of the model is not an http or https URL. Check the base URL"
         )
     return RequestTarget(url, _format_host(url), find_proxy(url.scheme, url.host))
+
+
+def _keep_escapes(url: URL, address: str) -> URL:
+    """Return the URL of an address with its escapes as they are: the library decodes some, such as %2C and %3B."""
+    if "%" not in address:
+        return url
+    parts = urlsplit(address)
+    return URL.build(
+        scheme=url.scheme,
+        authority=url.raw_authority,
+        path=_encode_rest(parts.path) or "/",
+        query_string=_encode_rest(parts.query),
+        encoded=True,
+    )
+
+
+def _encode_rest(text: str) -> str:
+    """Return a part of an address with everything encoded that is not yet and must be."""
+    return quote(_STRAY_PERCENT.sub("%25", text), safe="/:@!$&'()*+,;=~%?[]")
 
 
 def _format_host(url: URL) -> str:
@@ -536,3 +572,32 @@ def _unsendable_error(request: HttpRequest, destination: Destination) -> Transpo
         f"{destination.host}: the URL cannot be used with these headers. "
         "Pass the key as a header or in the URL, not both",
     )
+
+
+class LargeBody(Payload):
+    """A body that is written after the headers, one megabyte at a time.
+
+    Args:
+        value: the body.
+    """
+
+    _value: bytes
+    _autoclose = True
+
+    def __init__(self, value: bytes) -> None:
+        super().__init__(value)
+        self._size = len(value)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the body as text."""
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Write the body, as fast as the connection accepts it."""
+        writer.send_headers()
+        if len(self._value) <= _PIECE:
+            await writer.write(self._value)
+            return
+        view = memoryview(self._value)
+        for start in range(0, len(view), _PIECE):
+            await writer.write(view[start : start + _PIECE])

@@ -3,7 +3,7 @@
 The first request imports `exchange`, which does the work, because the client library is slow to
 import. The transport does not retry, follows no redirect, stores no cookie, and reads the body only
 as bytes. One thing is sent twice: a request on a kept connection that ends without one byte of a
-response goes out once more, on a new connection.
+response goes out once more, on a new connection; one that `is_once` never does.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class HttpTransport:
 
         If a connection that carried an earlier request ends without one byte of a response, the
         server has probably closed it just then. The request is sent once more, on a new connection.
+        A request that `is_once` gets a new connection at once.
 
         Args:
             request: the request; header values are sent unchanged.

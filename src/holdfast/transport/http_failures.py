@@ -1,6 +1,6 @@
 """Turns the exceptions of the HTTP client into typed errors.
 
-The safe text names the host and what to do, and nothing else of the request: no path, query, user,
+The safe text names the host and the next step, and nothing else of the request: no path, query, user,
 header or key. `landed` is NO only if the request certainly was not sent.
 """
 

@@ -1,6 +1,7 @@
 """The interface between the runtime and an HTTP client: send one request, read its bytes.
 
-This module imports no HTTP client, because users may implement their own transport.
+A transport may add a note to a cancellation, which names the server that was silent. This module imports
+no HTTP client, because users may implement their own transport.
 """
 
 from __future__ import annotations
@@ -17,12 +18,22 @@ from holdfast.core.constraints import PositiveFloat
 
 
 class HttpRequest(Struct, frozen=True):
-    """One request, with its headers exactly as they are sent; its repr shows no header and no body."""
+    """One request, with its headers exactly as they are sent; its repr shows no header and no body.
+
+    Args:
+        method: the method.
+        url: the address; what is percent-encoded in it is sent so.
+        headers: the headers.
+        body: the body.
+        is_once: it must reach the server once at most: it goes out on a new connection, because a kept one that
+            ends does not say whether its server has begun to work.
+    """
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    is_once: bool = False
 
     def __repr__(self) -> str:
         return f"HttpRequest({self.method}, {len(self.headers)} headers, {len(self.body)} bytes)"
@@ -106,7 +117,8 @@ class Response(Protocol):
 class Transport(Protocol):
     """Sends requests. It does not retry, follow redirects or parse bodies.
 
-    It may send a request once more if a kept connection ended without one byte of a response.
+    It may send a request once more if a kept connection ended without one byte of a response, unless the request
+    `is_once`.
     """
 
     def send(
@@ -123,3 +135,22 @@ class Transport(Protocol):
     async def aclose(self) -> None:
         """Close every connection."""
         ...
+
+
+class SilenceNote(str):
+    """A note of the transport. Notes of others are not shown to users."""
+
+    __slots__ = ()
+
+
+def read_silence_notes(stopped: BaseException | None) -> str:
+    """Return the notes of the transport on an exception, as one text.
+
+    >>> cancelled = ValueError()
+    >>> cancelled.add_note("written by a tool")
+    >>> cancelled.add_note(SilenceNote("api.example had sent nothing for 60 s."))
+    >>> read_silence_notes(cancelled)
+    'api.example had sent nothing for 60 s.'
+    """
+    notes = getattr(stopped, "__notes__", ())
+    return " ".join(note for note in notes if isinstance(note, SilenceNote))

@@ -1,4 +1,4 @@
-"""Runs in progress in this process, and readers that see the journal first and then what is live.
+"""Runs in progress in this process, and readers that see the journal first and then the live items.
 
-This room must never change what a run does: a reader that is slow or gone costs its own buffer only.
+This room must never change a run: a reader that is slow or gone costs its own buffer only.
 """

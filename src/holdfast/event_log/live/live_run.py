@@ -90,7 +90,7 @@ class Subscription:
         """Take the entries that wait."""
         ready = list(self._entries)
         self._entries.clear()
-        # What was taken last is still being sent, and counts until the next is taken.
+        # The item that was taken last is still being sent, and counts until the next one is taken.
         self._size -= self._in_flight
         self._in_flight = self._size
         return ready
@@ -168,7 +168,7 @@ class LiveRun:
 
     @property
     def reply_in_progress(self) -> TextFold:
-        """What was shown of the reply in progress; it changes with the next item."""
+        """The shown part of the reply in progress; it changes with the next item."""
         self._show_text()
         return self._fold
 

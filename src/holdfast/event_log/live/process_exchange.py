@@ -1,14 +1,14 @@
 """Connects the runs and readers of this process with those of the other processes of a journal.
 
-A process tells of a run only while another one wants it. When the link is down, readers are woken by
-what they find in the journal. This module must never decide what a reader sees.
+A process sends a run only while another one wants it. When the link is down, readers are woken by
+the records of the journal. This module must never decide what a reader sees.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -17,13 +17,19 @@ from typing import TypeAlias, TypeVar
 from msgspec import Raw
 
 from holdfast.core.errors import HoldfastError
-from holdfast.event_log.live.link_messages import (
+from holdfast.event_log.live.change_feed import MOST_SESSIONS
+from holdfast.event_log.live.live_run import LiveRun
+from holdfast.event_log.live.relay import (
     ActAsked,
     ActDone,
+    Changed,
     ItemsShown,
     LimitsTold,
     LinkMessage,
+    ListWanted,
+    Mirror,
     Present,
+    Relay,
     RunBegun,
     RunEnded,
     TextTold,
@@ -32,17 +38,16 @@ from holdfast.event_log.live.link_messages import (
     decode_message,
     encode_message,
 )
-from holdfast.event_log.live.live_run import LiveRun
-from holdfast.event_log.live.relay import Mirror, Relay
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.journal.live_link import LARGEST_MESSAGE, OpenLink
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.sessions.session_index import SessionIndex
 
 SECONDS_WANTED = 30.0
-"""How long a run is told of after another process has wanted it."""
+"""How long a run is sent after another process has wanted it."""
 
 _SECONDS_BETWEEN_WISHES = 5.0
+_SECONDS_BETWEEN_CHANGES = 0.5
 _MOST_UNSENT = 2_000
 _USES_AT_ONCE = 40  # each has less than 150 bytes
 
@@ -51,7 +56,7 @@ _log = logging.getLogger("holdfast.event_log")
 T = TypeVar("T")
 
 NoteLink: TypeAlias = Callable[[bool], None]
-"""Is told, on the event loop, whether messages of other processes arrive."""
+"""Is called on the event loop with whether messages of other processes arrive."""
 
 NoteLimits: TypeAlias = Callable[[str, Sequence[Raw]], None]
 
@@ -60,7 +65,7 @@ Name: TypeAlias = tuple[str, str]
 
 
 class TenantRuns:
-    """The runs of one tenant that this process drives, or that others tell of.
+    """The runs of one tenant that this process drives, or that others send.
 
     Args:
         tenant: the tenant.
@@ -86,11 +91,11 @@ class TenantRuns:
 
 
 class LiveExchange:
-    """The link of this process, and what comes and goes over it.
+    """The link of this process, and the messages that it sends and receives.
 
     Args:
         open_link: opens the link, such as `open_link` of the journal.
-        note_link: is told when the link is lost or found, until the exchange is closed.
+        note_link: is called when the link is lost or found, until the exchange is closed.
     """
 
     def __init__(self, open_link: OpenLink, note_link: NoteLink) -> None:
@@ -106,10 +111,13 @@ class LiveExchange:
         self._results: dict[str, asyncio.Event] = {}
         self._unsent: deque[LinkMessage] = deque()
         self._woken: set[Name] = set()
+        self._wanted_lists: dict[str, float] = {}
+        self._changed: set[Name] = set()
+        self._telling: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
         self._peer_heard_at = -SECONDS_WANTED
         self.note_limits: NoteLimits = _ignore_limits
-        """Is told how another process uses endpoints: its id, and its uses."""
+        """Is called with the use of endpoints by another process: its id, and its uses."""
         self.link = open_link(self._receive_in_thread, self._note_link_in_thread)
 
     @property
@@ -121,14 +129,16 @@ class LiveExchange:
         """Connect the runs of a tenant."""
         self._tenants[runs.tenant] = runs
         runs.watch.on_wake = lambda session: self._note_change(runs, session)
+        runs.watch.on_record = lambda session: self._note_record(runs.tenant, session)
+        runs.watch.feed.on_reader.append(lambda: self._want_list(runs.tenant))
 
     def find_mirror(self, tenant: str, session: str) -> LiveRun | None:
-        """Return a run that another process drives, if this process is told of it."""
+        """Return a run that another process drives, if that process sends it."""
         mirror = self._mirrors.get((tenant, session))
         return mirror.live if mirror is not None and mirror.is_ready else None
 
     def want(self, tenant: str, session: str) -> None:
-        """Ask the process that drives a run to tell of it, unless that was just asked."""
+        """Ask the process that drives a run to send it, unless that was just asked."""
         name, now = (tenant, session), monotonic()
         last = self._wishes.get(name, -_SECONDS_BETWEEN_WISHES)
         if self.has_peers and now - last >= _SECONDS_BETWEEN_WISHES:
@@ -141,15 +151,15 @@ class LiveExchange:
         return monotonic() - self._peer_heard_at < SECONDS_WANTED
 
     def announce_act(self, tenant: str, session: str) -> None:
-        """Tell the driver of a run that there is an act for it."""
+        """Notify the driver of a run that there is an act for it."""
         self._send(ActAsked(self._me, tenant, session))
 
     def announce_result(self, tenant: str, session: str, act: str) -> None:
-        """Tell whoever asked for an act that it has a result."""
+        """Notify whoever asked for an act that it has a result."""
         self._send(ActDone(self._me, tenant, session, act))
 
-    def tell_limits(self, uses: Sequence[Raw]) -> None:
-        """Tell the other processes how this one uses endpoints. An empty list asks them for their uses."""
+    def send_limits(self, uses: Sequence[Raw]) -> None:
+        """Send the use of endpoints to the other processes. An empty list asks them for their uses."""
         for first in range(0, max(len(uses), 1), _USES_AT_ONCE):
             self._send(LimitsTold(self._me, "", "", tuple(uses[first : first + _USES_AT_ONCE])))
 
@@ -162,9 +172,10 @@ class LiveExchange:
         self._results.pop(act, None)
 
     def tidy(self) -> None:
-        """Ask again for the runs that readers follow, and forget the others; called regularly."""
+        """Ask again for the runs and lists that readers follow, and forget the others; called regularly."""
         self._send(Present(self._me, "", ""))
         now = monotonic()
+        self._tidy_lists(now)
         for name, mirror in list(self._mirrors.items()):
             if mirror.is_broken or not mirror.live.readers:
                 self._drop_mirror(name)
@@ -178,17 +189,27 @@ class LiveExchange:
             if now - at > SECONDS_WANTED:
                 del self._wishes[name]
 
+    def _tidy_lists(self, now: float) -> None:
+        for runs in self._tenants.values():
+            if runs.watch.feed.has_readers:
+                self._want_list(runs.tenant)
+        for tenant, until in list(self._wanted_lists.items()):
+            if now > until:
+                del self._wanted_lists[tenant]
+
     def close(self) -> None:
-        """Stop telling and hearing."""
+        """Stop sending and receiving."""
         self._is_closed = True
         self.link.close()
+        if self._telling is not None:
+            self._telling.cancel()
         for name in list(self._relays):
             self._stop_relay(name)
         for name in list(self._mirrors):
             self._drop_mirror(name)
 
     def _note_change(self, runs: TenantRuns, session: str) -> None:
-        """Tell others that a session of this process has changed, and of its run if one wants it."""
+        """Notify others that a session of this process has changed, and send its run if one wants it."""
         name = (runs.tenant, session)
         if self.has_peers:
             self._woken.add(name)
@@ -199,12 +220,34 @@ class LiveExchange:
             if name in self._wanted:
                 self._begin_relay(name, live)
 
+    def _want_list(self, tenant: str) -> None:
+        self._send(ListWanted(self._me, tenant, ""))
+
+    def _note_record(self, tenant: str, session: str) -> None:
+        """Notify others that records were saved, if they show lists; some times a second at most."""
+        if tenant not in self._wanted_lists or self._is_closed:
+            return
+        self._changed.add((tenant, session))
+        if self._telling is None:
+            self._telling = self._loop.call_later(_SECONDS_BETWEEN_CHANGES, self._send_changed)
+
+    def _send_changed(self) -> None:
+        self._telling = None
+        counts = Counter(tenant for tenant, _ in self._changed)
+        for tenant, session in self._changed:
+            if counts[tenant] <= MOST_SESSIONS:
+                self._send(Changed(self._me, tenant, session))
+        for tenant, count in counts.items():
+            if count > MOST_SESSIONS:  # they are too many to be named by the readers of lists
+                self._send(Changed(self._me, tenant, ""))
+        self._changed.clear()
+
     def _begin_relay(self, name: Name, live: LiveRun) -> None:
         known = self._relays.get(name)
         if known is None or known[0].is_over:
             relay = Relay((self._me, *name), live, self._send)
             self._relays[name] = (relay, asyncio.create_task(relay.run()))
-        self._relays[name][0].tell_all()
+        self._relays[name][0].send_all()
 
     def _stop_relay(self, name: Name) -> None:
         known = self._relays.pop(name, None)
@@ -248,7 +291,7 @@ class LiveExchange:
         self._call_soon(self._note_link, is_up)
 
     def _call_soon(self, callback: Callable[[T], None], value: T) -> None:
-        """Call back on the event loop; nobody is left to be told when that is closed."""
+        """Call back on the event loop; nobody is left to be notified when that is closed."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, value)
 
@@ -263,6 +306,7 @@ class LiveExchange:
                 self._drop_mirror(name)
         self._wishes.clear()
         for runs in self._tenants.values():
+            runs.watch.feed.note_all()
             for session in runs.watch.sessions:
                 runs.watch.wake_here(session)
 
@@ -278,8 +322,20 @@ class LiveExchange:
                 done.set()
         elif isinstance(message, LimitsTold):
             self.note_limits(message.sender, message.uses)
-        elif runs is None or isinstance(message, Present):
-            return
+        elif isinstance(message, ListWanted):
+            self._wanted_lists[message.tenant] = monotonic() + SECONDS_WANTED
+        elif runs is not None and not isinstance(message, Present):
+            self._hear_of_session(runs, message)
+
+    def _hear_of_session(
+        self,
+        runs: TenantRuns,
+        message: Woken | Changed | Wanted | ActAsked | RunBegun | TextTold | ItemsShown | RunEnded,
+    ) -> None:
+        if isinstance(message, Changed) and not message.session:
+            runs.watch.feed.note_sessions()
+        elif isinstance(message, Changed):
+            runs.watch.feed.note_session(message.session)
         elif isinstance(message, Woken):
             self._hear_change(runs, message.session)
         elif isinstance(message, Wanted):

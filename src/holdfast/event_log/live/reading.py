@@ -1,7 +1,9 @@
-"""Reads the event log of a session from a position: the journal first, then what is live.
+"""Reads the event log of a session from a position: the journal first, then the run in progress.
 
-One path serves a reader that begins, one that comes back, and one that follows a session for days.
-This module must never hold a truth that the journal does not have.
+One path serves a reader that begins, one that comes back, and one that follows a session for days. A
+reader that comes back may have text of an attempt of another process, which died. It learns that with
+the first item that begins another attempt. This module must never hold a truth that the journal does
+not have.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -19,13 +21,14 @@ from holdfast.event_log.live.last_turn import LastTurn, read_last_turn
 from holdfast.event_log.live.live_run import Entry, LiveRun, Subscription
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.event_log.positions import START, Position
-from holdfast.event_log.reader_state import ReaderState
 from holdfast.event_log.stream_items import (
     EndItem,
     EventItem,
+    NoticeItem,
     SessionState,
     StatusItem,
     StreamItem,
+    TextItem,
 )
 from holdfast.event_log.text_fold import TextFold
 from holdfast.journal.port import Record
@@ -39,8 +42,10 @@ TURN_ENDED: frozenset[SessionState] = frozenset(
 TURN_RESTS: frozenset[SessionState] = TURN_ENDED | {"waiting"}
 """The states in which nothing happens until somebody acts."""
 
-
 _RECORDS_AT_ONCE = 200
+
+Place: TypeAlias = tuple[StreamItem, Position]
+"""An item, and the place after it."""
 
 
 class LiveRuns(Protocol):
@@ -55,7 +60,7 @@ class LiveRuns(Protocol):
         ...
 
     def want(self, session: str) -> None:
-        """Ask to be told of a run that another process drives."""
+        """Ask for the items of a run that another process drives."""
         ...
 
     @property
@@ -77,10 +82,10 @@ class ReadingEnd(Struct, frozen=True):
 
 
 class QuietTime:
-    """How long a stream has told nothing, on the event loop.
+    """How long a stream has sent nothing, on the event loop.
 
     Args:
-        seconds: after how many seconds its reader is to be told that it is still there; None for never.
+        seconds: after how many seconds its reader gets a sign that it is still there; None for never.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -89,7 +94,7 @@ class QuietTime:
         self._since = self._monotonic()
 
     def restart(self) -> None:
-        """Begin again: something was told."""
+        """Begin again: something was sent."""
         self._since = self._monotonic()
 
     def take_due(self) -> bool:
@@ -139,7 +144,7 @@ class SessionReader:
             return
 
     async def read_saved(self, session: str, position: Position) -> AsyncIterator[Entry]:
-        """Yield what the journal has after a position, and do not wait for more."""
+        """Yield the items of the journal after a position, and do not wait for more."""
         fold = TextFold(position)
         for batch in await self._read_journal(session, fold, None):
             for entry in batch:
@@ -148,7 +153,7 @@ class SessionReader:
     async def follow(
         self, session: str, position: Position = START, end: ReadingEnd | None = None
     ) -> AsyncGenerator[Entry]:
-        """Yield what a reader at a position misses, and then what happens.
+        """Yield the items that a reader at a position misses, and then the new ones.
 
         Args:
             session: the session.
@@ -167,7 +172,7 @@ class SessionReader:
         end: ReadingEnd | None = None,
         idle: float | None = None,
     ) -> AsyncGenerator[list[Entry]]:
-        """Yield the same as `follow`, in lists of what is there at once.
+        """Yield the same as `follow`, in lists of the items that are there at once.
 
         Args:
             session: the session.
@@ -192,7 +197,7 @@ class SessionReader:
                     async for batch in page:
                         found, is_last = _end_batch(batch, end)
                         position = found[-1].position if found else position
-                        status, found = _tell_new_turn(status, found)
+                        status, found = _send_new_turn(status, found)
                         yield found
                         quiet.restart()
                         if is_last:
@@ -235,7 +240,7 @@ class SessionReader:
     async def _read_page(
         self, session: str, fold: TextFold, idle: float | None, ready: list[Entry]
     ) -> AsyncGenerator[list[Entry]]:
-        """Yield what is ready and what the journal has, then the run in progress to its end."""
+        """Yield the ready items and those of the journal, then the run in progress to its end."""
         live = self._live.find_live(session)
         if live is None:
             for batch in _join(ready, await self._read_journal(session, fold, None)):
@@ -287,7 +292,7 @@ def _fold_records(fold: TextFold, records: Sequence[Record]) -> Iterator[list[En
 def _join(
     ready: list[Entry], pages: Iterator[list[Entry]], state: ReaderState | None = None
 ) -> Iterator[list[Entry]]:
-    """Yield what is ready, with the items of records and what is missing of the reply in progress."""
+    """Yield the ready items, those of records, and the rest of the reply in progress."""
     for page in pages:
         ready = [*ready, *page]
         if len(ready) >= _RECORDS_AT_ONCE:
@@ -300,7 +305,7 @@ def _join(
 
 
 async def _wait_for_sequence(subscription: Subscription, sequence: int) -> None:
-    """Wait until a run has shown what a reader has read in the journal already."""
+    """Wait until a run has shown the records that a reader has read in the journal already."""
     async for entry in subscription:
         if entry.position.sequence >= sequence:
             return
@@ -317,7 +322,7 @@ def _catch_up(state: ReaderState, batch: list[Entry]) -> list[Entry]:
     return found
 
 
-def _tell_new_turn(
+def _send_new_turn(
     status: LastTurn | None, batch: list[Entry]
 ) -> tuple[LastTurn | None, list[Entry]]:
     """Return the last turn that a reader knows, and a batch that says when another one begins."""
@@ -381,3 +386,60 @@ def _is_over(status: LastTurn, end: ReadingEnd, position: Position) -> bool:
     if status.records > position.sequence:
         return False
     return status.turn > end.turn or status.status in end.states
+
+
+class ReaderState:
+    """Joins a reader with a run in progress that has saved as many records as the reader has seen.
+
+    Args:
+        fold: the place of the reader.
+        seen: the text that the run has shown; it must not change before `begin` was read.
+    """
+
+    __slots__ = ("_attempt", "_fold", "_key", "_text", "is_behind")
+
+    def __init__(self, fold: TextFold, seen: TextFold) -> None:
+        self._fold = fold
+        self._key, self._attempt, self._text = seen.key, seen.attempt, seen.text
+        self.is_behind = False
+        """Whether the reader has text of an attempt that is not in progress."""
+
+    def begin(self) -> Iterator[Place]:
+        """Yield the part of the reply in progress that the reader misses."""
+        fold = self._fold
+        if self._key or self._text:
+            for item in fold.show_live(self._key, self._attempt, self._text):
+                yield item, fold.position
+        elif fold.position.offset:
+            self.is_behind = True  # its text is void as soon as an attempt begins
+
+    def catch_up(self, item: StreamItem, position: Position) -> Iterator[Place]:
+        """Yield the next item of the run as a reader that is behind gets it.
+
+        Args:
+            item: the item.
+            position: the place of the run after it.
+        """
+        fold = self._fold
+        if isinstance(item, EventItem):
+            for shown in fold.feed(item.event):
+                yield shown, fold.position
+            self.is_behind = bool(fold.position.offset)
+            return
+        key = _begins_attempt(item)
+        if key is None:
+            yield item, fold.position
+            return
+        self.is_behind = False
+        for shown in fold.forget_text(key, item.attempt if isinstance(item, TextItem) else 0):
+            yield shown, fold.position
+        yield item, position
+
+
+def _begins_attempt(item: StreamItem) -> str | None:
+    """Return the model call of which an attempt begins with this item; None if none does."""
+    if isinstance(item, TextItem):
+        return item.key
+    if isinstance(item, NoticeItem) and item.name == "attempt_started":
+        return str(item.fields.get("key", ""))
+    return None

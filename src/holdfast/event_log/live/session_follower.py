@@ -1,7 +1,7 @@
-"""Follows a session in a process that may drive none of its turns.
+"""The runs in progress that the readers of one tenant see, and a session in a process that drives none of them.
 
 If this process drives the turns of the journal, its readers are used. Otherwise the journal is read, and
-what other processes tell of their runs. This module must never change what a run does.
+the messages of other processes about their runs. This module must never change a run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from holdfast.event_log.live.live_run import Entry, LiveRun
 from holdfast.event_log.live.process_exchange import LiveExchange, TenantRuns
 from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd, SessionReader
 from holdfast.event_log.live.session_watch import SessionWatch
-from holdfast.event_log.live.visible_runs import VisibleRuns
 from holdfast.event_log.positions import Position
 from holdfast.journal.live_link import LinkedJournal
 from holdfast.journal.port import Journal, SharedJournal
@@ -24,6 +23,7 @@ from holdfast.sessions.session_index import to_index
 _SECONDS_BETWEEN_TICKS = 1.0
 _TICKS_BETWEEN_TIDYINGS = 5
 _readers: WeakKeyDictionary[Journal, ref[SessionReader]] = WeakKeyDictionary()
+_POLL_SECONDS = 1.0
 
 
 def share_reader(journal: Journal, reader: SessionReader) -> None:
@@ -48,7 +48,7 @@ class SessionFollower:
 
     def _make_reader(self, journal: Journal) -> SessionReader:
         index, is_shared = to_index(journal), isinstance(journal, SharedJournal)
-        nothing = _NoRuns()
+        nothing = DrivenRuns()
         runs = VisibleRuns(journal.tenant, nothing, is_shared=True)
         if is_shared and isinstance(journal, LinkedJournal):
             runs.exchange = self._exchange = LiveExchange(journal.open_link, _ignore_link)
@@ -58,7 +58,7 @@ class SessionFollower:
         return SessionReader(index, runs, self._watch)
 
     async def follow(self, session: str, position: Position, turn: int) -> AsyncGenerator[Entry]:
-        """Yield what a reader at a position misses, and then what happens until a turn rests.
+        """Yield the items that a reader at a position misses, and then the new ones until a turn rests.
 
         Args:
             session: the session.
@@ -77,7 +77,7 @@ class SessionFollower:
             ticks += 1
             if ticks % _TICKS_BETWEEN_TIDYINGS == 0:
                 exchange.tidy()
-            # A message may have been lost, or the engine of the workers may carry what they show.
+            # A message may have been lost, or the engine of the workers may carry their items.
             for session in self._watch.sessions:
                 self._watch.wake_here(session)
 
@@ -89,19 +89,70 @@ class SessionFollower:
             self._exchange.close()
 
 
-class _NoRuns:
-    """This process drives no turn of the tenant."""
-
-    def is_driven(self, _session: str) -> bool:
-        return False
-
-    def find_live(self, _session: str) -> LiveRun | None:
-        return None
-
-
 def _do_nothing(_session: str) -> None:
     """There is no run to act on."""
 
 
 def _ignore_link(_is_up: bool) -> None:  # REASON: a callback
     """The ticks look whether messages arrive."""
+
+
+class DrivenRuns:
+    """The runs of one tenant that this process drives; whoever drives them keeps this list."""
+
+    def __init__(self) -> None:
+        self._lives: dict[str, LiveRun | None] = {}
+
+    def show(self, session: str, live: LiveRun | None = None) -> None:
+        """Note that a run is driven here, and the items that its readers see, once there are some."""
+        self._lives[session] = live
+
+    def remove(self, session: str) -> None:
+        """Note that a run is not driven here any more."""
+        del self._lives[session]
+
+    def is_driven(self, session: str) -> bool:
+        """Whether this process drives the last turn of a session."""
+        return session in self._lives
+
+    def find_live(self, session: str) -> LiveRun | None:
+        """Return the run in progress that is driven here; None if there is nothing to see yet."""
+        return self._lives.get(session)
+
+
+class VisibleRuns:
+    """The runs of one tenant that are driven here, and those that other processes send.
+
+    Args:
+        tenant: the tenant.
+        driven: the runs that this process drives.
+        is_shared: whether several processes may use the journal.
+    """
+
+    def __init__(self, tenant: str, driven: DrivenRuns, *, is_shared: bool) -> None:
+        self._tenant = tenant
+        self._driven = driven
+        self._is_shared = is_shared
+        self.exchange: LiveExchange | None = None
+        """The link to other processes, once it is open."""
+
+    @property
+    def poll(self) -> float | None:
+        """Seconds after which a reader looks again by itself; None if somebody wakes it."""
+        return _POLL_SECONDS if self._is_shared and self.exchange is None else None
+
+    def is_driven(self, session: str) -> bool:
+        """Whether this process drives the last turn of a session."""
+        return self._driven.is_driven(session)
+
+    def find_live(self, session: str) -> LiveRun | None:
+        """Return the run in progress; None if there is none, or nothing is known of it."""
+        live = self._driven.find_live(session)
+        if live is None and self.exchange is not None and not self._driven.is_driven(session):
+            live = self.exchange.find_mirror(self._tenant, session)
+        return live
+
+    def want(self, session: str) -> None:
+        """Ask for the items of a run that another process drives."""
+        if self.exchange is not None:
+            self.exchange.want(self._tenant, session)

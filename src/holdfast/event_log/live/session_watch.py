@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
+from holdfast.event_log.live.change_feed import ChangeFeed
+
 
 class SessionWatch:
-    """The readers that wait for a session."""
+    """The readers that wait for a session, and those that show lists of sessions."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
@@ -15,6 +17,10 @@ class SessionWatch:
         """Whether the process stops, so that every stream ends."""
         self.on_wake: Callable[[str], None] | None = None
         """Called with a session that this process has changed."""
+        self.on_record: Callable[[str], None] | None = None
+        """Called with a session of which this process has saved a record."""
+        self.feed = ChangeFeed()
+        """Notifies the readers of lists of the sessions that have changed."""
 
     @property
     def sessions(self) -> Collection[str]:
@@ -33,13 +39,21 @@ class SessionWatch:
 
     def wake_here(self, session: str) -> None:
         """Wake everyone in this process who waits for a session."""
+        self.feed.note_session(session)
         for waiter in self._waiting.pop(session, ()):
             if not waiter.done():
                 waiter.set_result(None)
 
+    def note_record(self, session: str) -> None:
+        """Notify the readers of lists that this process has saved a record of a session."""
+        self.feed.note_session(session)
+        if self.on_record is not None:
+            self.on_record(session)
+
     def close(self) -> None:
         """Wake everyone, and let nobody wait again."""
         self.is_closed = True
+        self.feed.close()
         for session in self.sessions:
             self.wake_here(session)
 

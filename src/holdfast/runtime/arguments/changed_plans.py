@@ -1,8 +1,8 @@
-"""The plans of turns that were given a model, an output type or tools of their own.
+"""The input of a new turn, and the plans of turns that have a model, an output type or tools of their own.
 
-A changed plan is compiled once for equal keywords. What it was given and cannot be saved has a
-fingerprint, and a turn continues only with the same. This module must never change the plan of the
-agent.
+A changed plan is compiled once for equal keywords. An argument that cannot be saved has a fingerprint,
+and a turn continues only with the same. This module must never change the plan of the agent, or start
+a run.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from holdfast.core.turn_options import (
 from holdfast.middleware.chain import compile_chain, limits_with
 from holdfast.models.http_model import Model
 from holdfast.models.resolve import ModelAt
+from holdfast.runtime.arguments.run_keywords import RUN_NAMES, RunKeywords, check_names
 from holdfast.runtime.compile import (
     AgentKeywords,
     add_toolsets,
+    at_address,
     check_wires,
     compile_output_type,
     compose_call,
@@ -41,7 +43,15 @@ from holdfast.runtime.compile import (
     resolve,
 )
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.turn_state.plan_changes import CHANGED_NAMES, NO_CHANGES, PlanChanges
+from holdfast.runtime.turn_state.turn_input import (
+    CHANGED_NAMES,
+    NO_CHANGES,
+    PlanChanges,
+    Prompt,
+    TurnInput,
+    read_changes,
+    to_message,
+)
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 from holdfast.tools.toolset import Toolset, join_tools
@@ -92,9 +102,9 @@ class ChangedPlans:
         """Return the plan of a turn that continues.
 
         Args:
-            saved: what the journal knows of the options of the turn.
-            given: what the caller passes now.
-            only_needed: ignore what is given and the turn did not begin with.
+            saved: the options of the turn in the journal.
+            given: the changes that the caller passes now.
+            only_needed: ignore changes that the turn did not begin with.
 
         Raises:
             ConfigurationError: the turn began with something else; the error names the keyword.
@@ -137,7 +147,7 @@ def with_options(plan: AgentPlan, options: TurnOptions) -> AgentPlan:
 def make_options(
     plan: AgentPlan, keywords: Mapping[str, Any], changes: PlanChanges
 ) -> TurnOptions | None:
-    """Return what the journal saves of the keywords of a turn; None when there is nothing.
+    """Return the options that the journal saves of the keywords of a turn; None when there are none.
 
     Args:
         plan: the plan of the turn.
@@ -237,12 +247,12 @@ def _with_access(keywords: AgentKeywords, model: str | ModelAt | Model) -> Model
     if not isinstance(model, str):
         return model
     if isinstance(own, str) and own.partition(":")[0] == model.partition(":")[0]:
-        return ModelAt(model, base_url=keywords["base_url"], api_key=keywords["api_key"])
+        return at_address(keywords, model)
     return ModelAt(model)
 
 
 def _take_fingerprints(changes: PlanChanges) -> Fingerprints:
-    """Return the names of what cannot be saved, with digests of its shape."""
+    """Return the names of the changes that cannot be saved, with digests of their shapes."""
     found: dict[str, tuple[str, ...]] = {}
     if changes.model is not None:
         found["model"] = (_name_model(changes.model),)
@@ -300,7 +310,7 @@ def _drop_words(shape: object) -> object:
 
 
 def _check_fingerprint(name: str, saved: Sequence[str] | None, now: Sequence[str] | None) -> None:
-    """Raise ConfigurationError unless a turn continues with what it began with."""
+    """Raise ConfigurationError unless a turn continues with the values that it began with."""
     if (saved and tuple(saved)) == now:
         return
     if saved is None:
@@ -321,3 +331,37 @@ def _check_fingerprint(name: str, saved: Sequence[str] | None, now: Sequence[str
 
 def _show(names: Sequence[str] | None) -> str:
     return ", ".join(one.partition(_MARK)[0] for one in names or ())
+
+
+def make_turn(
+    plans: ChangedPlans, prompt: Prompt, output: object, keywords: RunKeywords[Any]
+) -> TurnInput:
+    """Build the input of a turn. Raises ConfigurationError that names the argument.
+
+    Args:
+        plans: the plans of the agent.
+        prompt: the message of the user.
+        output: the type of the output; None for that of the agent.
+        keywords: the other keywords.
+    """
+    message = to_message(prompt)
+    if output is None and not keywords:
+        plans.plan.check_deps(None)
+        return TurnInput(message=message)
+    given: dict[str, Any] = {"output": output, **keywords}
+    check_names("Agent.run", given, RUN_NAMES)
+    plans.plan.check_deps(given.get("deps"))
+    changes = read_changes(given)
+    plan = plans.find_plan(changes)
+    options = make_options(plan, given, changes)
+    return TurnInput(
+        message=message,
+        session=given.get("session"),
+        history=given.get("history", ()),
+        limits=given.get("limits"),
+        deps=given.get("deps"),
+        request=given.get("request"),
+        plan=plan if options is None else with_options(plan, options),
+        changes=changes,
+        options=options,
+    )

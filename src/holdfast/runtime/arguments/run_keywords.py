@@ -1,4 +1,4 @@
-"""The keywords of `Agent.run` and of the methods that continue a turn, and what wrong ones should be.
+"""The keywords of `Agent.run` and of the methods that continue a turn, and the corrections of wrong ones.
 
 The `TypedDict`s are the signatures of these methods for type checkers and for the check at run time.
 This module must never compile a plan.
@@ -92,7 +92,7 @@ RECOVER_NAMES = frozenset({*RecoverKeywords.__annotations__, "output"})
 _SAVED = frozenset(
     {"settings", "limits", "metadata", "session", "history", "request", "instructions"}
 )
-"""What a turn that continues reads from the journal."""
+"""The keywords that a continued turn reads from the journal."""
 
 _RECORDS: dict[str, type[Struct]] = {
     "settings": ModelSettings,
@@ -123,7 +123,7 @@ _OTHER_WORDS = {
     "usage_limits": "limits",
     "user_prompt": "prompt",
 }
-"""What other libraries call a keyword."""
+"""The names that other libraries give a keyword."""
 
 _OTHER_FIELDS = {
     "max_completion_tokens": "max_tokens",
@@ -134,7 +134,7 @@ _OTHER_FIELDS = {
     "reasoning": "reasoning_effort",
     "tool_calls_limit": "tool_calls",
 }
-"""What other libraries call a setting."""
+"""The names that other libraries give a setting."""
 
 
 def check_names(method: str, given: Collection[str], known: Collection[str]) -> None:
@@ -159,7 +159,7 @@ setting of the model. Write settings=ModelSettings(temperature=...)
 
 
 def _explain(method: str, name: str, known: Collection[str]) -> tuple[str, str]:
-    """Return what a wrong keyword is, and what to write instead."""
+    """Return the problem of a wrong keyword, and its fix."""
     agent_names = _agent_names()
     if name in _SAVED and method not in ("Agent", *_STARTING):
         return "; it is saved with the turn", "Leave it out"

@@ -1,7 +1,7 @@
 """The hooks around a model call: before it, around it, and after it.
 
 The hooks run outside of retry, cache and fallback: they see one call and its final outcome, however
-many attempts it took. This module must never decide what a failure means.
+many attempts it took. This module must never judge a failure.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _replace_reply(
     Args:
         hooks: the hooks of the turn.
         hook: the hook that decided.
-        decision: what it returned.
-        seen: what it was called with.
+        decision: its return value.
+        seen: its argument.
         usage: the tokens of a reply that tool calls replace.
     """
     if isinstance(decision, CallTools):
@@ -129,11 +129,11 @@ def wrap_model_call(run: ActiveTurn, ask: AskModel) -> ModelOperation:
 def notice_replaced_reply(
     hooks: TurnHooks, this: Iteration, call: ModelCall, outcome: Outcome[Reply]
 ) -> None:
-    """Tell the reader of the stream when the wrap hooks replaced the reply of the model.
+    """Notify the reader of the stream when the wrap hooks replaced the reply of the model.
 
     Args:
         hooks: the hooks of the turn.
-        this: the iteration, with what the model returned.
+        this: the iteration, with the outcome of the model.
         call: the call.
         outcome: the outcome of the wrap hooks.
     """
@@ -145,7 +145,7 @@ def notice_replaced_reply(
 
 
 def _emit_replacement(hooks: TurnHooks, call: ModelCall) -> None:
-    """Tell the reader of the stream that the streamed text is void, unless a live filter edited it."""
+    """Notify the reader of the stream that the streamed text is void, unless a live filter edited it."""
     if hooks.chain.live:
         return
     hooks.facts.emit(ReplyReplaced(call.key))
@@ -216,7 +216,7 @@ def _apply_after_reply(
 
 
 def _usage_of(seen: AfterReply) -> Usage:
-    """Return the tokens of the reply, or of what arrived of it before it failed."""
+    """Return the tokens of the reply, or of its part that arrived before it failed."""
     reply = seen.reply
     if reply is None and isinstance(seen.exception, HoldfastError):
         reply = seen.exception.partial

@@ -85,6 +85,7 @@ class HookedCall:
             effect.call,
             unfinished=effect.unfinished,
             by_code=effect.by_code,
+            now=run.plan.clock.now(),
         )
         self._judging: asyncio.Lock | None = None  # made for wrap hooks
         self._context: ToolUse | None = None
@@ -195,6 +196,7 @@ class HookedCall:
             unfinished=self._effect.unfinished,
             edited=True,
             by_code=self._effect.by_code,
+            now=self._run.plan.clock.now(),
         )
         self._context = msgspec.structs.replace(
             inner,
@@ -284,7 +286,7 @@ class HookedCall:
 
 
 def _unknown_text(checked: Checked) -> str:
-    """Return what the model reads about a tool that does not exist; "" when the tool exists."""
+    """Return the text for the model about a tool that does not exist; "" when the tool exists."""
     if isinstance(checked, CheckedCall) or not isinstance(checked.error, ToolNotFoundError):
         return ""
     return checked.result.text if checked.result is not None else str(checked.error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.duplicate_calls import find_duplicate_calls
+from holdfast.core.batch import find_duplicate_calls
 from holdfast.core.effects import Effect, RunTool, after_key, begun_key, closed_key, tool_key
 from holdfast.core.errors import MiddlewareError
 from holdfast.core.events import (
@@ -68,6 +68,8 @@ def hooks_idle(run: ActiveTurn) -> bool:
     hooks, phase = run.hooks, run.machine.phase
     if phase is _OUTPUT:
         return True
+    if not hooks.chain.has_hooks:
+        return hooks.folds.failure is None  # nothing else could end the turn
     if hooks.wants_to_end():
         return False
     this = hooks.iteration
@@ -189,7 +191,11 @@ async def _call_before_tools(run: ActiveTurn, hooks: TurnHooks, *, by_code: bool
     unfinished = this.reply.kind is ReplyKind.TRUNCATED
     for index, call in enumerate(this.calls):
         this.checked[index] = check_call(
-            run.plan.registry, call, unfinished=unfinished, by_code=by_code
+            run.plan.registry,
+            call,
+            unfinished=unfinished,
+            by_code=by_code,
+            now=run.plan.clock.now(),
         )
     calls, invalid = _visible_calls(this)
     context = BeforeTools(

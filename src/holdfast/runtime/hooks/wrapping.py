@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from holdfast.core.error_arguments import read_error_info
-from holdfast.core.errors import HoldfastError, MiddlewareError
+from holdfast.core.errors import HoldfastError, MiddlewareError, read_error_info
 from holdfast.middleware.chain import Hook
 from holdfast.middleware.hook_calls import hook_failure, is_enabled
 from holdfast.middleware.hook_contexts import HookContext

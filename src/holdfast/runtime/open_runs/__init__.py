@@ -1,4 +1,4 @@
 """Runs that wait for an answer or were interrupted.
 
-This folder must not perform an effect. It says what can continue, and hands it to the engine.
+This folder must not perform an effect. It finds the runs that can continue, and hands them to the engine.
 """

@@ -12,16 +12,15 @@ from collections.abc import Awaitable
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.machine import SessionMachine
-from holdfast.core.question_log import QuestionLog
+from holdfast.core.question_log import QuestionLog, restore_question
 from holdfast.core.questions import AnyAnswer, AnyQuestion, Approved, PermissionQuestion
-from holdfast.core.recorded_questions import restore_question
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.finalize import Parking, finalize_left_turn
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.questions.answer_checks import check_answer
 from holdfast.runtime.questions.open_question import Receipt
+from holdfast.runtime.questions.question_checks import check_answer
 from holdfast.runtime.questions.question_records import answer_event, find_answerable
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import SessionPool

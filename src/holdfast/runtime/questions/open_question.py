@@ -59,7 +59,7 @@ def address_answer(to: AnyAnswer | AnyQuestion, value: object) -> AnyAnswer:
         value: the answer, when `to` is a question.
 
     Raises:
-        ConfigurationError: `to` is neither. A key alone does not say what was approved.
+        ConfigurationError: `to` is neither. A key alone does not name the approved arguments.
     """
     check_value("to", to, Answer | Question)
     if isinstance(to, Answer):

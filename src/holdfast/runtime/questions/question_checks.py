@@ -1,11 +1,12 @@
-"""Prepares a question before it is asked: checks it, adds a description and assigns its key.
+"""Checks questions and answers: prepares a question before it is asked, and an answer before it is accepted.
 
-This module must not wait for an answer, nor decide what a missing answer means.
+A question gets a description and its key. An answer is accepted only if it belongs to the question and
+fits it; an answer to another question is never accepted, however similar the two are. This module must
+not wait for an answer, nor decide about a missing one.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Container
 from itertools import count
 from typing import TypeAlias, cast
@@ -13,22 +14,29 @@ from typing import TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.argument_checks import check_value
+from holdfast.core.argument_checks import check_value, is_async
 from holdfast.core.effects import asking_scopes
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import OnWait, QuestionAsked
 from holdfast.core.machine import SessionMachine
-from holdfast.core.question_log import ask_key, asked_key
+from holdfast.core.question_log import ask_key, asked_key, restore_question
 from holdfast.core.questions import (
     NO_DESCRIPTION,
+    AnyAnswer,
     AnyQuestion,
+    Approved,
     PermissionQuestion,
     Question,
     Timeout,
+    plain_form,
     question_content,
+    validate_answer,
 )
-from holdfast.core.recorded_questions import restore_question
+from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.questions.open_question import Receipt
 from holdfast.tools.registry import Registry
+from holdfast.tools.tool import Tool
+from holdfast.tools.tool_failures import RefusedCall
 
 OnQuestion: TypeAlias = Callable[[AnyQuestion], Awaitable[object]]
 """Returns an answer, or None to let others answer the question."""
@@ -59,8 +67,7 @@ def check_handler(handler: object) -> OnQuestion | None:
     """Return the handler if it is an async callable or None. Raises ConfigurationError."""
     if handler is None:
         return None
-    call = getattr(type(handler), "__call__", None)  # noqa: B004  # REASON: its kind is asked
-    if not (inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)):
+    if not is_async(handler):
         raise ConfigurationError(
             "on_question",
             f"must be an async function, got {type(handler).__name__}",
@@ -187,7 +194,7 @@ def assign_key(
 
 
 def _shows_the_same(before: QuestionAsked, wanted: tuple[str, object, str]) -> bool:
-    """Whether a saved question shows what is asked now.
+    """Whether a saved question is the one that is asked now.
 
     A field that its class got later, and that has its default value, makes no difference: the program
     may be newer than the question.
@@ -203,3 +210,53 @@ def _shows_the_same(before: QuestionAsked, wanted: tuple[str, object, str]) -> b
     ):
         return False
     return question_content(restore_question(before, "")) == content
+
+
+def check_answer(plan: AgentPlan, question: AnyQuestion, answer: AnyAnswer) -> AnyAnswer | Receipt:
+    """Return the answer as it is saved, or a receipt with the reason why it is not accepted.
+
+    Args:
+        plan: the agent that asks.
+        question: the question, with its key and its binding.
+        answer: the answer.
+
+    Raises:
+        AnswerTypeError: the question asks for another type; it stays open.
+        ConfigurationError: the edited arguments do not fit the tool; the question stays open.
+    """
+    if (answer.key, answer.binding) != (question.key, question.binding):
+        return Receipt("mismatch")
+    if answer.expires_at is not None and plan.clock.now() >= answer.expires_at:
+        return Receipt("late")
+    value = validate_answer(question, answer.value)
+    if isinstance(question, PermissionQuestion) and isinstance(value, Approved):
+        tool = plan.registry.get(question.tool)
+        value = _with_validated_arguments(tool, value, plan.clock.now())
+    return msgspec.structs.replace(answer, value=value)
+
+
+def _with_validated_arguments(tool: Tool | None, value: Approved, now: float) -> Approved:
+    """Return the approval with its arguments as the tool would receive them.
+
+    The run validates the saved arguments, so the approval must contain validated ones: a default that
+    is made anew each time would otherwise differ from the approved one.
+    """
+    if value.arguments is None or tool is None:
+        return value
+    text = msgspec.json.encode(plain_form(value.arguments)).decode()
+    try:
+        checked = tool.signature.check(text, edited=True, now=now)
+    except Exception as error:  # REASON: validators are the user's code
+        raise _arguments_error(tool, f"{type(error).__name__} in a validator") from error
+    if isinstance(checked, RefusedCall):
+        raise _arguments_error(tool, checked.text)
+    return msgspec.structs.replace(value, arguments=msgspec.json.decode(checked.text))
+
+
+def _arguments_error(tool: Tool, why: str) -> ConfigurationError:
+    problem = why.removesuffix("\nCorrect them and call it again.")  # that is for a model
+    return ConfigurationError(
+        "arguments",
+        f"do not fit the tool {tool.name!r}: {problem}",
+        fix="Correct them and answer again; the question is still open",
+    )

@@ -21,7 +21,12 @@ from holdfast.core.events import (
     QuestionUnanswered,
 )
 from holdfast.core.machine import SessionMachine
-from holdfast.core.question_log import ASKED
+from holdfast.core.question_log import (
+    ASKED,
+    compute_binding,
+    require_known_kind,
+    restore_question,
+)
 from holdfast.core.questions import (
     Answer,
     AnyAnswer,
@@ -30,11 +35,6 @@ from holdfast.core.questions import (
     Continued,
     Timeout,
     plain_form,
-)
-from holdfast.core.recorded_questions import (
-    compute_binding,
-    require_known_kind,
-    restore_question,
 )
 from holdfast.core.session_state import Phase
 from holdfast.journal.port import Journal
@@ -76,7 +76,7 @@ class AskingContext(Protocol):
 
 
 class AskingTurn(Protocol):
-    """What a question needs of the turn that asks it."""
+    """The parts of a turn that its questions need."""
 
     machine: SessionMachine
     plan: AgentPlan

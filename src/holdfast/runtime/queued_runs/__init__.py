@@ -1,4 +1,4 @@
 """Turns that are submitted and driven elsewhere.
 
-What is saved of one, and how to follow and await it. This room must never drive a turn.
+They are saved in the inbox, followed and awaited. This room must never drive a turn.
 """

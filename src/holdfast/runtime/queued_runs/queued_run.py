@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Generic
 
 from typing_extensions import TypeVar
@@ -78,15 +78,15 @@ class QueuedRun(Generic[T]):
 
     @property
     def entry(self) -> InboxEntry:
-        """What the inbox had of the turn when it was read last."""
+        """The entry of the turn when the inbox was read last."""
         return self._entry
 
     async def read_state(self) -> EntryState:
-        """Return what is known of the turn. Raises JournalError."""
+        """Return the state of the turn. Raises JournalError."""
         return (await self.read_entry()).state
 
     async def read_entry(self) -> InboxEntry:
-        """Return what the inbox has of the turn. Raises JournalError."""
+        """Return the entry of the turn. Raises JournalError."""
         entry = await self._inbox.find(self.id)
         if entry is None:  # it was over long ago
             raise ConfigurationError("run", f"the inbox has no turn {self.id} any more")
@@ -146,20 +146,13 @@ class QueuedRun(Generic[T]):
 
     async def _watch_changes(self) -> AsyncGenerator[None]:
         """Yield at once, whenever the inbox may have changed, and each second."""
-        changed, loop = asyncio.Event(), asyncio.get_running_loop()
-        end_watching = self._inbox.watch(lambda: _wake(loop, changed))
-        try:
+        with self._inbox.watch() as changes:
             while True:
-                changed.clear()
                 yield
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_SECONDS):
-                        await changed.wait()
-        finally:
-            end_watching()
+                await changes.wait(_POLL_SECONDS)
 
     async def events(self, position: str = "") -> AsyncGenerator[tuple[str, StreamItem]]:
-        """Yield what happens in the session from the turn's begin to its end, each with a position.
+        """Yield the items of the session from the turn's begin to its end, each with a position.
 
         A reader that comes back with the last position, in any process, misses nothing.
 
@@ -218,8 +211,3 @@ class QueuedRun(Generic[T]):
 
     def __repr__(self) -> str:
         return f"QueuedRun(id={self.id}, session={self.session!r}, request={self.request!r})"
-
-
-def _wake(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(changed.set)

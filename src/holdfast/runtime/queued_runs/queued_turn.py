@@ -22,13 +22,13 @@ from holdfast.runtime.turn_state.turn_input import TurnInput, to_message
 
 
 class QueuedTurn(Struct, frozen=True, omit_defaults=True):
-    """What a worker needs to begin a turn.
+    """The data with which a worker begins a turn.
 
     Args:
         message: the message.
         history: the messages before the first turn of the session.
         limits: the limits of the turn; None for those of the agent.
-        options: what else the turn was given.
+        options: the other options of the turn.
     """
 
     message: Message
@@ -133,7 +133,7 @@ def decode_turn(body: bytes) -> QueuedTurn:
 
 
 def digest_submission(agent: str, turn: TurnInput) -> str:
-    """Return what tells whether two submissions with one request are equal; who makes them does not count.
+    """Return a digest that shows whether two submissions with one request are equal; who makes them does not count.
 
     Args:
         agent: the name of the agent.

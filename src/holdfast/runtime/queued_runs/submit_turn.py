@@ -1,6 +1,6 @@
-"""Puts a turn of an agent into the inbox of its journal.
+"""Puts a turn of an agent into the inbox of its journal, and reads its result, whoever drives it.
 
-Every argument is checked before anything is saved. This module must never drive a turn.
+Every argument is checked before anything is saved. This module must never drive a turn or take a lease.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from holdfast.core.constraints import between
 from holdfast.journal.inbox.entries import Submission
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.journal_names import check_name, check_text
+from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal
 from holdfast.resilience.system_clock import new_run_id
+from holdfast.runtime.active_turn import TurnContext
 from holdfast.runtime.arguments.run_keywords import (
     SUBMIT_NAMES,
     RunKeywords,
     SubmitKeywords,
     check_names,
 )
-from holdfast.runtime.engine import Engine
-from holdfast.runtime.queued_runs.engine_copies import copy_on_journal
-from holdfast.runtime.queued_runs.past_results import read_result
+from holdfast.runtime.around_turn import find_last_try, finish_turn, replay_turn
+from holdfast.runtime.engine import Engine, copy_on_journal
 from holdfast.runtime.queued_runs.queued_run import QueuedRun
 from holdfast.runtime.queued_runs.queued_turn import digest_submission, encode_turn
 from holdfast.runtime.result import Result
-from holdfast.runtime.turn_state.turn_input import Prompt, TurnInput
+from holdfast.runtime.turn_state.turn_input import ContinuedTurn, Prompt, TurnInput
 
 T = TypeVar("T")
-
 _PRIORITY = Annotated[int, between(-1000, 1000)]
 _TIME = Annotated[float, between(0, 1e11)] | None
 
@@ -93,7 +93,7 @@ class _QueueOrder(Struct, frozen=True):
 
 
 def _read_order(given: dict[str, Any]) -> _QueueOrder:
-    """Take what an engine needs nothing of out of keywords. Raises ConfigurationError."""
+    """Take the keywords that no engine needs out of the keywords. Raises ConfigurationError."""
     priority, not_before = given.pop("priority", 0), given.pop("not_before", None)
     check_value("priority", priority, _PRIORITY)
     check_value("not_before", not_before, _TIME)
@@ -120,3 +120,26 @@ async def _read_nothing(_request: str) -> None:
 
 async def _read_result(engine: Engine[T], journal: Journal, request: str) -> Result[T] | None:
     return await read_result(copy_on_journal(engine, journal), request)
+
+
+async def read_result(engine: Engine[T], request: str) -> Result[T] | None:
+    """Return the result of the turn with a request; None if the journal has no such turn.
+
+    A turn in progress has the result that it has now.
+
+    Args:
+        engine: the engine of the agent on the journal of the turn.
+        request: the request.
+
+    Raises:
+        HoldfastError: the turn did not complete; `.result` has its messages, usage and status.
+    """
+    known = await engine.require_journal("read the result from").find_request(request)
+    if known is None:
+        return None
+    run_id, key = known
+    records = await engine.session_pool.journal.read(run_id)
+    past = engine.session_pool.make_session(MemoryJournal())
+    past.machine = replay_turn(records, find_last_try(records, key))
+    this, context = ContinuedTurn(run_id=run_id), TurnContext(session=run_id)
+    return finish_turn(await engine.restore_run(this, past, context))

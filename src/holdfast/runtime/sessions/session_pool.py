@@ -1,22 +1,35 @@
 """The pool of open sessions: one machine for each, and one turn of each at a time.
 
 A turn acquires a lease of the session and releases it at the end. So no two turns of a session
-overlap, among all agents of this process and all processes that share the journal.
+overlap, among all agents of this process and all processes that share the journal. Shared journals
+provide leases of their own; `LocalLease` is the lease for all other journals. It must never wait, and
+must never hold a run after its owner is gone.
 
 The machines in the pool are a cache: each can be computed again from the journal and may be dropped
-at any time. A machine must never be the only place where a fact is stored.
+at any time. A machine must never be the only place where a fact is stored. Its size is estimated from
+its new messages only, so that the estimate of a long session costs little after each turn.
+
+A long session has a snapshot beside the journal. It is used only if its checksum is right, it has the
+current format, no middleware keeps a session state, and the journal still has the last record that the
+snapshot covers. Otherwise all events are folded. A snapshot must never make a turn fail.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, TypeAlias, cast
+from hashlib import blake2b
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
+
+import msgspec
+from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonNegativeInt
@@ -24,16 +37,13 @@ from holdfast.core.effects import effect_digest
 from holdfast.core.errors import ConfigurationError, ReplayMismatchError, SessionBusyError
 from holdfast.core.events import SessionRewound
 from holdfast.core.machine import SessionMachine
-from holdfast.core.messages import Message
-from holdfast.core.session_state import Phase
+from holdfast.core.messages import Message, Text
+from holdfast.core.session_state import SNAPSHOT_FORMAT, Phase, SessionSnapshot
+from holdfast.journal.journal_errors import JournalError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, Lease, Record, RunLog, SharedJournal, VersionedLease
 from holdfast.middleware.chain import NO_HOOKS, Chain
-from holdfast.middleware.folds import Folds
-from holdfast.middleware.refold import refold_session
-from holdfast.runtime.sessions.local_lease import LocalLease
-from holdfast.runtime.sessions.session_size import SessionSize
-from holdfast.runtime.sessions.session_snapshots import LEAST_RECORDS, Snapshots
+from holdfast.middleware.folds import Folds, refold_session
 
 DEFAULT_CACHE = 64 * 2**20
 """Bytes of memory for open sessions that no turn uses."""
@@ -46,6 +56,20 @@ LeaseKind: TypeAlias = Literal["claimed", "prepared"]
 
 # Seconds between two attempts to acquire the lease of a busy session.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+
+EMPTY_SESSION = 8_000
+_MESSAGE, _PART = 300, 150
+_log = logging.getLogger("holdfast")
+
+LEAST_RECORDS = 500
+"""The minimum of records for a snapshot; folding fewer takes only a few milliseconds."""
+
+_SUM_BYTES = 8
+
+# The garbage collector may end a lease between any two steps, also in a thread that has the lock.
+_lock = threading.RLock()
+
+_held_leases: set[tuple[int, str]] = set()
 
 
 class OpenSession:
@@ -387,3 +411,182 @@ def _check_digest(machine: SessionMachine, record: Record) -> None:
             f"the journal holds another content for {effect.key!r} than this agent plans: "
             "it was written by another agent, or changed by hand"
         )
+
+
+class SessionSize(Struct, eq=False):
+    """The estimated size of one open session.
+
+    Attributes:
+        bytes: the estimate.
+    """
+
+    bytes: int = 0
+    _machine: SessionMachine | None = None
+    _messages: int = 0
+    _count: int = 0
+
+    def update(self, machine: SessionMachine) -> None:
+        """Count the messages that are new since the last call."""
+        if machine is not self._machine:
+            self._machine, self._messages, self._count = machine, 0, 0
+        transcript = machine.transcript
+        # A rewind or a compaction shortens the transcript; the replaced messages stay in memory.
+        self._messages += estimate_messages(transcript[self._count :])
+        self._count = len(transcript)
+        self.bytes = EMPTY_SESSION + self._messages + transcript.encoded_size
+
+
+def estimate_messages(messages: Iterable[Message]) -> int:
+    """Estimate the bytes of messages in memory."""
+    size = 0
+    for message in messages:
+        size += _MESSAGE
+        for part in message.parts:
+            size += _PART
+            size += sys.getsizeof(part.text) if type(part) is Text else _estimate_value(part)
+    return size
+
+
+def _estimate_value(value: object) -> int:
+    if isinstance(value, Struct):
+        return _PART + sum(_estimate_value(getattr(value, n)) for n in value.__struct_fields__)
+    if isinstance(value, Mapping):
+        return sys.getsizeof(value) + sum(_estimate_value(one) for one in value.values())
+    if isinstance(value, tuple | list):
+        return sys.getsizeof(value) + sum(map(_estimate_value, value))
+    return sys.getsizeof(value)
+
+
+@runtime_checkable
+class SnapshotStore(Protocol):
+    """A journal that can save snapshots."""
+
+    async def load_snapshot(self, run: str) -> bytes | None:
+        """Return the latest snapshot of a run, or None."""
+        ...
+
+    async def save_snapshot(self, run: str, records: int, state: bytes) -> None:
+        """Save a snapshot in place of the previous one."""
+        ...
+
+
+class _StoredSnapshot(Struct, frozen=True):
+    """A snapshot with the version of its format."""
+
+    format: int
+    snapshot: SessionSnapshot
+
+
+def _compute_sum(session: str, state: bytes) -> bytes:
+    return blake2b(session.encode() + b"\0" + state, digest_size=_SUM_BYTES).digest()
+
+
+_decode = msgspec.json.Decoder(_StoredSnapshot).decode
+
+
+class Snapshots:
+    """The snapshots that an agent may use.
+
+    Args:
+        journal: the journal; without the methods of `SnapshotStore`, there are no snapshots.
+        chain: the middlewares; if one of them keeps a session state, it needs every event, and
+            there are no snapshots.
+    """
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal, chain: Chain) -> None:
+        self._journal: SnapshotStore | None = None
+        if isinstance(journal, SnapshotStore) and not chain.has_session_state:
+            self._journal = journal
+
+    async def load(self, session: str, machine: SessionMachine) -> int:
+        """Restore a new machine from the latest snapshot; returns the number of records covered."""
+        data = await self._journal.load_snapshot(session) if self._journal is not None else None
+        if data is None:
+            return 0
+        state = data[_SUM_BYTES:]
+        if data[:_SUM_BYTES] != _compute_sum(session, state):
+            return 0
+        try:
+            kept = _decode(state)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return 0
+        if kept.format != SNAPSHOT_FORMAT:
+            return 0
+        machine.restore_snapshot(kept.snapshot)
+        return machine.event_count
+
+    def take_if_due(self, machine: SessionMachine, saved_records: int) -> SessionSnapshot | None:
+        """Take a snapshot if there are enough new records since the previous one.
+
+        Args:
+            machine: the machine, between two turns.
+            saved_records: the number of records that the previous snapshot covers.
+        """
+        due = machine.event_count - saved_records >= max(LEAST_RECORDS, saved_records // 2)
+        return machine.take_snapshot() if due and self._journal is not None else None
+
+    async def save(self, session: str, snapshot: SessionSnapshot) -> None:
+        """Save a snapshot. A failure is only logged, because the journal has all events."""
+        if self._journal is None:
+            return
+        try:
+            state = msgspec.json.encode(_StoredSnapshot(SNAPSHOT_FORMAT, snapshot))
+            data = _compute_sum(session, state) + state
+            await self._journal.save_snapshot(session, snapshot.event_count, data)
+        except (TypeError, ValueError, JournalError) as error:
+            _log.info("no snapshot of the session was kept: %s", type(error).__name__)
+
+
+class LocalLease:
+    """The lease of one driver for a run. It passes records directly to the journal.
+
+    Args:
+        journal: the journal; the lease keeps a reference to it.
+        run: the run id.
+
+    Raises:
+        SessionBusyError: another driver in this process has the lease.
+    """
+
+    __slots__ = ("_is_held", "_journal", "append", "read", "run")
+
+    token = 0
+
+    def __init__(self, journal: Journal, run: str) -> None:
+        self._is_held = False
+        self._journal = journal
+        self.append, self.read = journal.append, journal.read
+        self.run = run
+        with _lock:
+            # The id is unique while a lease exists, because the lease refers to the journal.
+            if self._lease_key in _held_leases:
+                raise SessionBusyError(run)
+            _held_leases.add(self._lease_key)
+            self._is_held = True
+
+    @property
+    def _lease_key(self) -> tuple[int, str]:
+        return id(self._journal), self.run
+
+    @staticmethod
+    def is_held(journal: Journal, run: str) -> bool:
+        """Whether a driver in this process has the lease of a run."""
+        with _lock:
+            return (id(journal), run) in _held_leases
+
+    async def release(self) -> None:
+        """Release the lease."""
+        self._unlock_run()
+
+    def _unlock_run(self) -> None:
+        with _lock:
+            if self._is_held:
+                _held_leases.discard(self._lease_key)
+                self._is_held = False
+
+    def __del__(self) -> None:
+        # If the event loop is discarded, the turn never reaches `release`.
+        if self._is_held:
+            self._unlock_run()

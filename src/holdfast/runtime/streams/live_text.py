@@ -106,7 +106,7 @@ def _make_filter(hook: Hook, context: ModelCall) -> Any:
 
 
 def with_live_filters(run: ActiveTurn, ask: AskModel) -> ModelOperation:
-    """Return the model call, with the live filters of the middlewares around what it streams.
+    """Return the model call, with the live filters of the middlewares around its stream.
 
     Args:
         run: the turn.

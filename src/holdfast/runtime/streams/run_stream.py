@@ -1,9 +1,9 @@
 """The stream of a run: events and notices as they are emitted, and the result at the end.
 
-An iterator that is read to its end raises what the run raised. So a failed run is never taken for a
+An iterator that is read to its end raises the error of the run. So a failed run is never taken for a
 complete one. Leaving the `async with` block early cancels the run, waits until it has ended, and
-raises nothing. A stream must never change what a run does; it only reads the run and delivers
-answers to its questions.
+raises nothing. A stream must never change the run; it only reads it and delivers answers to its
+questions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ A = TypeVar("A")
 
 
 class RunStream(Generic[T]):
-    """What `agent.stream(...)` and `agent.resume_stream(...)` return; use it with `async with`.
+    """The stream that `agent.stream(...)` and `agent.resume_stream(...)` return; use it with `async with`.
 
     Args:
         start: runs the turn with a channel to publish to, and returns its result.
@@ -105,7 +105,7 @@ class RunStream(Generic[T]):
         return self._task
 
     def __aiter__(self) -> Channel:
-        """Iterate over the events and notices; the end raises what the run raised.
+        """Iterate over the events and notices; the end raises the error of the run.
 
         After `cancel()` the items end without an exception.
         """
@@ -113,7 +113,7 @@ class RunStream(Generic[T]):
         return self._channel
 
     async def text(self, *, live: bool = False) -> AsyncIterator[str]:
-        """Yield the text of the replies, reply by reply or live; the end raises what the run raised.
+        """Yield the text of the replies, reply by reply or live; the end raises the error of the run.
 
         The final text of a turn that a middleware has stopped is yielded too.
 
@@ -154,7 +154,7 @@ class RunStream(Generic[T]):
             raise ConfigurationError(
                 "output", "the answer is text, which has no parts", fix="Use run.text(live=True)"
             )
-        from holdfast.runtime.streams.partials import Partials  # imported only when it is used
+        from holdfast.core.partial_json import Partials  # imported only when it is used
 
         preview = Partials(self._output)
         async for item in self:
@@ -162,7 +162,7 @@ class RunStream(Generic[T]):
                 yield preview.value
 
     async def wait(self) -> Result[T]:
-        """Wait for the run to finish and return its result; raises what the run raised.
+        """Wait for the run to finish and return its result; raises the error of the run.
 
         From now on the stream has no reader for questions, as after `leave_questions`.
         """
@@ -177,7 +177,7 @@ class RunStream(Generic[T]):
         its end, and fewer and larger deltas are delivered.
 
         Args:
-            is_live: tells whether somebody needs text as it arrives, at this moment; it must be fast.
+            is_live: returns whether somebody needs text as it arrives, at this moment; it must be fast.
         """
         self._channel.deliver_live_while(is_live)
 
@@ -273,7 +273,7 @@ class RunStream(Generic[T]):
 
     @property
     def result(self) -> Result[T]:
-        """The result of the finished run; raises what the run raised.
+        """The result of the finished run; raises the error of the run.
 
         Raises:
             RuntimeError: the run is not finished.

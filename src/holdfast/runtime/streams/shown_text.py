@@ -1,6 +1,6 @@
 """The text of a run as a reader sees it while it is written, and the error when that text is void.
 
-This module reads the items of a stream. It must never change what a run does.
+This module reads the items of a stream. It must never change the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class TextWithdrawn(HoldfastError):
     """Text that `run.text(live=True)` yielded is void; `.text` is that text.
 
     The run goes on: discard the text and call `run.text(live=True)` again. It yields the text that
-    comes instead. A run that fails raises its own error, and its text stays as what was said.
+    comes instead. A run that fails raises its own error, and its text stays as it was.
     """
 
     default_category = ErrorCategory.TRANSIENT
@@ -36,7 +36,7 @@ class ShownText:
         self._blocks: dict[int, str] = {}
         self._abandoned: ErrorInfo | None = None
         self._is_replaced = False
-        self._last_reply = ""  # what was shown of the last reply, until its check as an output
+        self._last_reply = ""  # the shown text of the last reply, until its check as an output
         self._next = ""
 
     def take_next(self) -> str:
@@ -52,7 +52,7 @@ class ShownText:
         """
         if isinstance(item, TextDelta):
             if self._is_replaced:
-                return ""  # it is part of the reply that follows, which is compared with what was shown
+                return ""  # it is part of the reply that follows, which is compared with the shown text
             self._blocks[item.index] = self._blocks.get(item.index, "") + item.text
             return item.text
         if isinstance(item, AttemptAbandoned):

@@ -1,7 +1,7 @@
 """The queue that carries the events, notices and questions of one run to its reader.
 
-The channel must never block the run for a reader that has left, or grow without bound for a slow
-reader. The outcome of a run must never depend on it.
+Notices of hooks and tools come from any thread. The channel must never block the run for a reader that
+has left, or grow without bound for a slow reader. The outcome of a run must never depend on it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from threading import get_ident
 from typing import TypeAlias
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
-from holdfast.core.notices import Notice
+from holdfast.core.notices import Notice, is_custom
 from holdfast.core.questions import AnyQuestion
 from holdfast.runtime.turn_state.leaving_open import Shutdown
 
 _log = logging.getLogger("holdfast")
-
 Item: TypeAlias = Event | Notice | AnyQuestion
 
 _HIGH_WATER = 512
@@ -115,7 +116,7 @@ class Channel:
         """Accept no more items. The reader gets the remaining items and then the end.
 
         Args:
-            failure: what the run raised; the reader gets it instead of a plain end.
+            failure: the error of the run; the reader gets it instead of a plain end.
         """
         self._closed = True
         self._failure = self._failure or failure
@@ -177,3 +178,29 @@ def require_asyncio() -> None:
             fix="Start the program with asyncio.run(...). From trio, call agent.run_sync(...) in a "
             "thread: await trio.to_thread.run_sync(agent.run_sync, prompt)",
         )
+
+
+class NoticeEmitter:
+    """Publishes the notices of hooks and tools of one turn; it is made on the event loop of the turn.
+
+    Args:
+        publish: publishes a notice.
+        offer: publishes a notice of the user's own, unless the reader is very far behind.
+    """
+
+    __slots__ = ("_loop", "_offer", "_publish", "_thread")
+
+    def __init__(self, publish: Callable[[Notice], None], offer: Callable[[Notice], None]) -> None:
+        self._publish = publish
+        self._offer = offer
+        self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
+
+    def __call__(self, notice: Notice) -> None:
+        """Publish a notice now, or from another thread as soon as the event loop can."""
+        send = self._offer if is_custom(notice) else self._publish
+        if get_ident() == self._thread:
+            send(notice)
+            return
+        with suppress(RuntimeError):  # the loop is closed, so nobody listens any more
+            self._loop.call_soon_threadsafe(send, notice)

@@ -66,7 +66,7 @@ class Shutdown:
     def expect_writes(self, run_id: str, keys: Iterable[str]) -> None:
         """Note writing tools that are about to be saved as begun, before they are called.
 
-        If they were not called any more, nobody could tell that they took no effect.
+        If they were not called any more, nobody could know that they took no effect.
 
         Args:
             run_id: the run.

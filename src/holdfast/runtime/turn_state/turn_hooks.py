@@ -39,11 +39,11 @@ class Iteration(Struct):
     denial: str | None = None
     before_tools_called: bool = False
     is_replaced: bool = False
-    """Whether a hook replaced a reply that a model may have streamed, and readers were told."""
+    """Whether a hook replaced a reply that a model may have streamed, and readers were notified."""
     checked: dict[int, CheckedCall | Invocation] = {}
     """The calls of the reply that were checked before they were due to run, by index."""
     asked: Outcome[Reply] | None = None
-    """What the model itself returned, the last time that it was called."""
+    """The outcome of the model itself, the last time that it was called."""
     called_by: str = ""
     """The middleware that made the calls of the reply in place of a model."""
     output_call: ToolCall | None = None

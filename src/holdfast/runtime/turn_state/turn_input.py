@@ -1,35 +1,41 @@
-"""The arguments of one call of `run`, checked before the turn starts.
+"""The arguments of one call of `run`, or of a method that continues a turn, checked before the turn starts.
 
-Every mistake is a ConfigurationError that names the argument. This module must not start a run.
+Some change the plan: they stand in place of those of the agent, or besides them. Every mistake is a
+ConfigurationError that names the argument. This module must not compile anything, or start a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.client_tools import ClientTool
+from holdfast.core.context_objects import OuterCall
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Media, Message, Part, Text, user
-from holdfast.core.outer_calls import OuterCall
 from holdfast.core.transcript import Transcript
 from holdfast.core.turn_options import TurnOptions
 from holdfast.core.type_checks import compile_check
 from holdfast.journal.journal_names import check_name
+from holdfast.models.http_model import Model
+from holdfast.models.resolve import ModelAt
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.turn_state.plan_changes import NO_CHANGES, PlanChanges
 from holdfast.sessions.names import check_session_name
 from holdfast.tools.context import UsageSink
+from holdfast.tools.tool import Tool
+from holdfast.tools.toolset import Toolset
 
 Prompt: TypeAlias = str | Message | Sequence[str | Text | Media]
 """The message of a user: a text, a `Message`, or a list of texts and media."""
 
-
 # Compiled once: to make a type and to look up its check takes longer than the check.
 _LIMITS_CHECK = compile_check(Limits | None)
+
 _HISTORY_CHECK = compile_check(Sequence[Message])
 
 
@@ -43,6 +49,56 @@ class ParentCall(Struct, frozen=True):
 
     outer_calls: tuple[OuterCall, ...]
     meter: UsageSink | None
+
+
+class PlanChanges(Struct, frozen=True, kw_only=True):
+    """The values of one turn in place of those of its agent, or besides them; None or empty is nothing."""
+
+    model: str | ModelAt | Model | None = None
+    output: Any = None
+    tools: tuple[Callable[..., object] | Tool | HostedTool | ClientTool, ...] = ()
+    toolsets: tuple[Toolset, ...] = ()
+
+
+NO_CHANGES = PlanChanges()
+CHANGED_NAMES = PlanChanges.__struct_fields__
+
+
+def read_changes(keywords: Mapping[str, Any]) -> PlanChanges:
+    """Return the changes among the keywords of a method. Raises ConfigurationError."""
+    given = {name: keywords[name] for name in CHANGED_NAMES if keywords.get(name) is not None}
+    if not given:
+        return NO_CHANGES
+    if "tools" in given:
+        check_value("tools", given["tools"], Iterable[object])
+        given["tools"] = tuple(given["tools"])
+    if "toolsets" in given:
+        given["toolsets"] = check_toolsets(given["toolsets"])
+    return PlanChanges(**given)
+
+
+def check_toolsets(given: object) -> tuple[Toolset, ...]:
+    """Return the toolsets. Raises ConfigurationError."""
+    if given == ():
+        return ()
+    check_value("toolsets", given, Sequence[Toolset])
+    return tuple(cast("Sequence[Toolset]", given))
+
+
+class ContinuedTurn(Struct, frozen=True, kw_only=True):
+    """The arguments that continue a turn; see `Agent.resume`."""
+
+    run_id: str = ""
+    deps: Any = None
+    changes: PlanChanges = NO_CHANGES
+
+
+def read_continued_turn(run_id: str, output: object, keywords: Mapping[str, Any]) -> ContinuedTurn:
+    """Return the arguments of a method that continues a turn. Raises ConfigurationError."""
+    if output is None and not keywords:
+        return ContinuedTurn(run_id=run_id)
+    changes = read_changes({"output": output, **keywords})
+    return ContinuedTurn(run_id=run_id, deps=keywords.get("deps"), changes=changes)
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
@@ -59,7 +115,7 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     plan: AgentPlan | None = None
     """The plan of this turn; None for the one of the agent."""
     changes: PlanChanges = NO_CHANGES
-    """What the plan of this turn was compiled from."""
+    """The changes from which the plan of this turn was compiled."""
     options: TurnOptions | None = None
 
     def __post_init__(self) -> None:

@@ -2,6 +2,10 @@
 
 An event must never be applied or emitted before it is saved. After an event that could not be
 saved, no other event may be saved.
+
+The times of events are wall time, for people and for a turn that no process drove. The limits of a
+live turn count monotonic time. A wall clock steps when it is corrected, or when a computer sleeps, and
+such steps are saved.
 """
 
 from __future__ import annotations
@@ -23,9 +27,9 @@ from holdfast.journal.readable_events import make_readable
 from holdfast.resilience.clock import Clock
 from holdfast.runtime.sessions.session_pool import OpenSession
 from holdfast.runtime.turn_state.channel import wake_all
-from holdfast.runtime.turn_state.clock_steps import ClockSteps
 
 T = TypeVar("T")
+_LEAST = 1.0  # seconds; smaller differences add up until they reach it
 
 
 class TurnLog:
@@ -95,7 +99,7 @@ class TurnLog:
         the journal. Only results of tools fit in any order, so they may be saved at the same time.
 
         Args:
-            event: what happened.
+            event: the event.
             effect: the effect that was performed.
             marker: an event that is saved in the same transaction, directly after the first.
             act: the act that writes the event, saved in the same transaction.
@@ -234,3 +238,30 @@ async def _finish_uncancelled(work: Coroutine[object, object, T]) -> T:
         except asyncio.CancelledError:
             continue  # the caller raises the first cancellation afterwards
     return task.result()
+
+
+class ClockSteps:
+    """The steps of the wall clock since this object was made.
+
+    Args:
+        clock: the clock of the turn.
+    """
+
+    __slots__ = ("_clock", "_offset")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset = clock.now() - clock.monotonic()
+
+    def take(self) -> float:
+        """Return the seconds by which the clock stepped since the last call; back is negative."""
+        before = self._clock.monotonic()
+        offset = self._clock.now() - before
+        step = offset - self._offset
+        if abs(step) < _LEAST:
+            return 0.0
+        paused = self._clock.monotonic() - before  # the process, between the two readings
+        if paused > _LEAST / 2:
+            return 0.0
+        self._offset = offset
+        return step
