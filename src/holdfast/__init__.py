@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from holdfast.core.questions import PermissionQuestion as PermissionQuestion
     from holdfast.core.questions import Question as Question
     from holdfast.journal.memory import MemoryJournal as MemoryJournal
-    from holdfast.journal.postgres import PostgresJournal as PostgresJournal
-    from holdfast.journal.sqlite import SqliteJournal as SqliteJournal
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal as PostgresJournal
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal as SqliteJournal
     from holdfast.middleware.continuation_permission import (
         ContinuationPermission as ContinuationPermission,
     )
@@ -65,12 +65,12 @@ if TYPE_CHECKING:
     from holdfast.middleware.hooks import Middleware as Middleware
     from holdfast.middleware.tool_permission import ToolPermission as ToolPermission
     from holdfast.models.resolve import ModelAt as ModelAt
+    from holdfast.output.structured_output import OutputContext as OutputContext
+    from holdfast.output.structured_output import StructuredOutput as StructuredOutput
     from holdfast.resilience.defaults import Resilience as Resilience
     from holdfast.resilience.retry.options import RetryOptions as RetryOptions
     from holdfast.runtime.open_runs.recovery import RecoveredRun as RecoveredRun
     from holdfast.runtime.open_runs.recovery import RecoveryStatus as RecoveryStatus
-    from holdfast.runtime.output.structured_output import OutputContext as OutputContext
-    from holdfast.runtime.output.structured_output import StructuredOutput as StructuredOutput
     from holdfast.runtime.questions.open_question import Receipt as Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion as OnQuestion
     from holdfast.runtime.result import Result as Result
@@ -116,11 +116,11 @@ _HOME: dict[str, str] = {
     "ModelSettings": "holdfast.core.model_request",
     "Notice": "holdfast.core.notices",
     "OnQuestion": "holdfast.runtime.questions.question_checks",
-    "OutputContext": "holdfast.runtime.output.structured_output",
+    "OutputContext": "holdfast.output.structured_output",
     "OutputError": "holdfast.core.errors",
     "OutputRejected": "holdfast.core.output",
     "PermissionQuestion": "holdfast.core.questions",
-    "PostgresJournal": "holdfast.journal.postgres",
+    "PostgresJournal": "holdfast.journal.postgres.postgres_journal",
     "Prompt": "holdfast.runtime.turn_state.turn_input",
     "ProviderError": "holdfast.core.errors",
     "Question": "holdfast.core.questions",
@@ -136,9 +136,9 @@ _HOME: dict[str, str] = {
     "SessionInfo": "holdfast.sessions.overview",
     "Sessions": "holdfast.sessions.sessions",
     "Skills": "holdfast.skills.collection",
-    "SqliteJournal": "holdfast.journal.sqlite",
+    "SqliteJournal": "holdfast.journal.sqlite.sqlite_journal",
     "Status": "holdfast.core.events",
-    "StructuredOutput": "holdfast.runtime.output.structured_output",
+    "StructuredOutput": "holdfast.output.structured_output",
     "Text": "holdfast.core.messages",
     "TextDelta": "holdfast.core.deltas",
     "Timeouts": "holdfast.transport.port",

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, cast, ov
 
 from typing_extensions import TypeVar
 
-from holdfast.agent_questions import AgentQuestions
 from holdfast.core.keyword_checks import name_wrong_keywords
 
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable, Sequence
 
+    from holdfast.codecs.endpoint_profile import ProfileChanges
     from holdfast.core.client_tools import ClientTool
     from holdfast.core.events import OnWait
     from holdfast.core.hosted_tools import HostedTool
     from holdfast.core.limits import Limits
     from holdfast.core.model_request import ModelSettings
+    from holdfast.core.questions import Answer, AnyAnswer, AnyQuestion, Question
     from holdfast.core.turn_options import InterruptedRun
     from holdfast.journal.port import Journal, RunEntry
     from holdfast.journal.retention import Retention
     from holdfast.middleware.chain import AnyMiddleware
     from holdfast.models.http_model import Model
     from holdfast.models.resolve import ModelAt
+    from holdfast.output.structured_output import OutputKind, StructuredOutput, WantedOutput
     from holdfast.resilience.clock import Clock, Rng
     from holdfast.resilience.defaults import Resilience
     from holdfast.resilience.retry.options import RetryOptions
@@ -38,11 +40,12 @@ if TYPE_CHECKING:
         RunKeywords,
         SubmitKeywords,
     )
-    from holdfast.runtime.batch.batch_run import BatchOptions, BatchRun, OnItemError
+    from holdfast.runtime.batch_run import BatchOptions, BatchRun, OnItemError
     from holdfast.runtime.compile import AgentKeywords
+    from holdfast.runtime.engine import Engine
     from holdfast.runtime.instructions import Instructions
     from holdfast.runtime.open_runs.recovery import RecoveredRun
-    from holdfast.runtime.output.structured_output import OutputKind, StructuredOutput, WantedOutput
+    from holdfast.runtime.questions.open_question import Receipt
     from holdfast.runtime.questions.question_checks import OnQuestion
     from holdfast.runtime.queued_runs.queued_run import QueuedRun
     from holdfast.runtime.result import Result
@@ -66,6 +69,66 @@ def _explain_wrong_keyword(given: Collection[str], known: Collection[str]) -> No
     from holdfast.runtime.arguments.run_keywords import check_names  # only for the error
 
     check_names("Agent", given, known)
+
+
+class AgentQuestions(Generic[T]):
+    """The methods of `Agent` about the questions of its runs."""
+
+    __slots__ = ()
+
+    _engine: Engine[Any]
+
+    async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
+        """Return the open questions of a run or session, in the order in which they were asked.
+
+        Raises:
+            ConfigurationError: the journal has no such run.
+        """
+        return await self._engine.answering.questions(run_id)
+
+    @overload
+    async def answer(self, run_id: str, to: Answer[A], /) -> Receipt: ...
+    @overload
+    async def answer(self, run_id: str, to: Question[A], value: A, /) -> Receipt: ...
+    async def answer(
+        self, run_id: str, to: AnyAnswer | AnyQuestion, value: object = None, /
+    ) -> Receipt:
+        """Answer a question of a run, whether the run is in progress or not.
+
+        A run that waits in this process receives the answer and continues. For any other run, the
+        answer is in the journal when this method returns, and `resume` uses it.
+
+        An answer belongs to one question. It is refused when the question belongs to another run, to
+        an earlier session of the same name, or shows something else.
+
+        Args:
+            run_id: the id of the run, or the name of the session.
+            to: an answer, such as `question.approve(by="ann")`; or the question.
+            value: the answer, when `to` is a question.
+
+        Returns:
+            A true value when the answer was accepted, otherwise a false one with the reason.
+
+        Raises:
+            AnswerTypeError: the question asks for another type; it stays open.
+            ConfigurationError: the journal has no such run, this process does not know the class of
+                the question, or the edited arguments do not fit the tool.
+        """
+        from holdfast.runtime.questions.open_question import address_answer
+
+        return await self._engine.answering.answer(run_id, address_answer(to, value))
+
+    async def abandon(self, run_id: str, *, by: str = "") -> Result[T]:
+        """Give up a turn that waits for an answer, or that a crash interrupted.
+
+        The turn is closed as cancelled, and so are the open turns of agents in its tools. Its history
+        says what was attempted, and the session accepts the next message. A turn that has ended
+        stays as it is. The journal also saves `by`: who gives the turn up.
+
+        Raises:
+            ConfigurationError: the journal has no such run or session.
+        """
+        return cast("Result[T]", await self._engine.answering.abandon(run_id, by))
 
 
 class Agent(AgentQuestions[T], Generic[T, D_contra]):
@@ -102,6 +165,8 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
             secrets redacted. By default the model reads only which tool failed.
         base_url: another address of the provider.
         api_key: the API key; by default the provider's environment variable is read.
+        profile: fields of the provider's `EndpointProfile` that this server has otherwise; see
+            `ModelAt`.
         timeouts: connect, first byte, between chunks and total, in seconds.
         on_question: an async function that answers the questions of a run, or returns None to leave
             one to the reader of the stream. Without a function and a reader, every question is
@@ -150,6 +215,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         detailed_errors: bool = False,
         base_url: str | None = None,
         api_key: str | None = None,
+        profile: ProfileChanges | None = None,
         timeouts: Timeouts | None = None,
         on_question: OnQuestion | None = None,
         on_wait: OnWait = "hold",
@@ -177,7 +243,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
     ) -> Result[Any]:
         """Run one turn to its end.
 
-        What is passed is for this turn only. A turn that continues finds what JSON can express in the
+        The arguments are for this turn only. A turn that continues finds those that JSON can express in the
         journal, also a `ClientTool` and a `JsonSchema`; the rest must be passed again.
 
         Args:
@@ -230,7 +296,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
     async def submit(self, prompt: Prompt, **keywords: Unpack[SubmitKeywords]) -> QueuedRun[T]:
         """Put a turn into the inbox of the journal, for a worker to drive; return when it is saved.
 
-        The turns of a session are done one after another. Only what JSON can express is submitted.
+        The turns of a session are done one after another. Only arguments that JSON can express are submitted.
 
         Args:
             prompt: the user's message.
@@ -285,7 +351,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         Raises:
             ConfigurationError: an argument is wrong.
         """
-        from holdfast.runtime.batch.batch_run import BatchPlan, BatchRun
+        from holdfast.runtime.batch_run import BatchPlan, BatchRun
 
         plan = BatchPlan(prompt, parallel, journal, on_error=on_error, deps=deps, options=options)
         return BatchRun(items, self._engine, plan)
@@ -423,7 +489,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
 
         Args:
             name: the name of the tool; the agent's name by default.
-            description: the description of the tool for the calling model: what the agent is for.
+            description: the description of the tool for the calling model: the purpose of the agent.
                 By default it has the agent's name and the first sentence of its instructions.
             limits: the limits of one call; the agent's own by default.
             own_budget: whether its tokens are separate: they do not count for the calling agent, and
@@ -454,11 +520,11 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         return load_agent(path, cast("Callable[..., Agent[object, Any]]", cls))
 
     async def __aenter__(self) -> Self:
-        """Keep open what the toolsets of this agent need, such as connections, for many turns."""
+        """Keep the connections and other resources of this agent's toolsets open for many turns."""
         return await self._engine.resources.enter(self._engine.plan.lifespans, self)
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close what no turn in progress needs any more."""
+        """Close the resources that no turn in progress needs any more."""
         await self._engine.resources.leave()
 
     def describe(self) -> str:

@@ -6,18 +6,18 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.runtime.batch.batch_result import BatchItem as BatchItem
-    from holdfast.runtime.batch.batch_result import BatchProgress as BatchProgress
-    from holdfast.runtime.batch.batch_result import BatchResult as BatchResult
-    from holdfast.runtime.batch.batch_run import BatchOptions as BatchOptions
-    from holdfast.runtime.batch.batch_run import BatchRun as BatchRun
+    from holdfast.runtime.batch_run import BatchItem as BatchItem
+    from holdfast.runtime.batch_run import BatchOptions as BatchOptions
+    from holdfast.runtime.batch_run import BatchProgress as BatchProgress
+    from holdfast.runtime.batch_run import BatchResult as BatchResult
+    from holdfast.runtime.batch_run import BatchRun as BatchRun
 
 _HOME: dict[str, str] = {
-    "BatchItem": "holdfast.runtime.batch.batch_result",
-    "BatchOptions": "holdfast.runtime.batch.batch_run",
-    "BatchProgress": "holdfast.runtime.batch.batch_result",
-    "BatchResult": "holdfast.runtime.batch.batch_result",
-    "BatchRun": "holdfast.runtime.batch.batch_run",
+    "BatchItem": "holdfast.runtime.batch_run",
+    "BatchOptions": "holdfast.runtime.batch_run",
+    "BatchProgress": "holdfast.runtime.batch_run",
+    "BatchResult": "holdfast.runtime.batch_run",
+    "BatchRun": "holdfast.runtime.batch_run",
 }
 """Public name -> the module that defines it. Sorted."""
 

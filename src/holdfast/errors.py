@@ -1,4 +1,4 @@
-"""Every exception that Holdfast raises, and what is known about a failure.
+"""Every exception that Holdfast raises, and the details of a failure.
 
 Nothing inside the package may import this module: it collects names from rooms of several layers.
 """

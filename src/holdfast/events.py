@@ -47,12 +47,14 @@ if TYPE_CHECKING:
     from holdfast.core.notices import FromAgent as FromAgent
     from holdfast.core.notices import MaxConsecutiveErrorsExceeded as MaxConsecutiveErrorsExceeded
     from holdfast.core.notices import Notice as Notice
+    from holdfast.core.notices import OutputModeChanged as OutputModeChanged
     from holdfast.core.notices import PermissionRuleUnmatched as PermissionRuleUnmatched
     from holdfast.core.notices import ReplyReplaced as ReplyReplaced
+    from holdfast.core.notices import RequestFormChanged as RequestFormChanged
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
-    from holdfast.core.recorded_questions import UnknownQuestion as UnknownQuestion
+    from holdfast.core.question_log import UnknownQuestion as UnknownQuestion
     from holdfast.telemetry.observers import EventObserver as EventObserver
     from holdfast.telemetry.observers import Observation as Observation
     from holdfast.telemetry.observers import Observer as Observer
@@ -80,6 +82,7 @@ _HOME: dict[str, str] = {
     "Observation": "holdfast.telemetry.observers",
     "Observer": "holdfast.telemetry.observers",
     "OutputChecked": "holdfast.core.events",
+    "OutputModeChanged": "holdfast.core.notices",
     "PermissionRuleUnmatched": "holdfast.core.notices",
     "QuestionAnswered": "holdfast.core.events",
     "QuestionAsked": "holdfast.core.events",
@@ -87,6 +90,7 @@ _HOME: dict[str, str] = {
     "ReasoningDelta": "holdfast.core.deltas",
     "RefusalDelta": "holdfast.core.deltas",
     "ReplyReplaced": "holdfast.core.notices",
+    "RequestFormChanged": "holdfast.core.notices",
     "ResultsWithheld": "holdfast.core.events",
     "RetryScheduled": "holdfast.core.notices",
     "SessionRewound": "holdfast.core.events",
@@ -104,7 +108,7 @@ _HOME: dict[str, str] = {
     "TurnOpened": "holdfast.core.events",
     "TurnResumed": "holdfast.core.events",
     "TurnStopped": "holdfast.core.events",
-    "UnknownQuestion": "holdfast.core.recorded_questions",
+    "UnknownQuestion": "holdfast.core.question_log",
 }
 """Public name -> the module that defines it. Sorted."""
 

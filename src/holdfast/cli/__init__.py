@@ -1,5 +1,5 @@
 """The terminal client: chat, run, inspect and resume from a shell.
 
-This room must never add behaviour to the library: it prints what the runtime reports, and passes
+This room must never add behaviour to the library: it prints the reports of the runtime, and passes
 answers back.
 """

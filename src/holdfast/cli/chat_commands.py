@@ -12,9 +12,8 @@ from uuid import uuid4
 from msgspec import Struct
 
 from holdfast.agent import Agent
-from holdfast.cli.counts import format_count
 from holdfast.cli.run_printer import RunPrinter, make_printable, shorten
-from holdfast.cli.times import format_time
+from holdfast.cli.times import format_count, format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Message, ToolResult, Usage, user
 from holdfast.runtime.streams.run_stream import RunStream
@@ -27,7 +26,7 @@ _SPEAKERS = {"user": "You", "assistant": "Agent", "tool": "Results of tools"}
 
 
 class Conversation(Struct):
-    """What the commands read and change.
+    """The state that the commands read and change.
 
     Args:
         agent: the agent.
@@ -64,7 +63,7 @@ class Conversation(Struct):
 
 
 class ChatCommand(Struct, frozen=True):
-    """One command: its argument, what it does, and the function that does it."""
+    """One command: its argument, its description, and the function that carries it out."""
 
     argument: str
     about: str

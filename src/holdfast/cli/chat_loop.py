@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from holdfast.cli import terminal_questions, waiting_turns
+from holdfast.agent import Agent
 from holdfast.cli.chat_commands import QUIT, Conversation, find_command
 from holdfast.cli.prompt import ReadLine
-from holdfast.cli.run_printer import format_error
-from holdfast.core.errors import HoldfastError, WaitingError
+from holdfast.cli.run_printer import RunPrinter, format_error
+from holdfast.cli.terminal_questions import (
+    ask_in_terminal,
+    format_question,
+    parse_answer,
+    print_refusal,
+    sign_answer,
+)
+from holdfast.core.errors import ConfigurationError, HoldfastError, WaitingError
 from holdfast.core.events import Status
 from holdfast.core.messages import Message
-from holdfast.core.questions import Question
+from holdfast.core.questions import AnyQuestion, Question
 from holdfast.runtime.streams.run_stream import RunStream
 
 
@@ -54,7 +61,7 @@ class ChatLoop:
         self._task = asyncio.current_task()
         self.catch_interrupts()
         if (
-            await waiting_turns.is_waiting(self._talk.agent, self._talk.session)
+            await is_waiting(self._talk.agent, self._talk.session)
             and not await self._resume_waiting()
         ):
             return
@@ -78,9 +85,7 @@ class ChatLoop:
         """Ask the open questions and resume the turn; return whether the turn is over."""
         over = True
         with self._report_failures():
-            over = await waiting_turns.answer_waiting(
-                self._talk.agent, self._talk.session, self.read, self._show
-            )
+            over = await answer_waiting(self._talk.agent, self._talk.session, self.read, self._show)
             if over:
                 over = await self._watch_turn(self._talk.resume_stream())
         return over
@@ -125,7 +130,7 @@ class ChatLoop:
                 async for item in run:
                     printed = True
                     if isinstance(item, Question):
-                        await terminal_questions.ask_in_terminal(
+                        await ask_in_terminal(
                             run, item, self.read, self._show, keep_open=self._keep_open
                         )
                     else:
@@ -137,7 +142,7 @@ class ChatLoop:
         if self._prompts:
             self._show.print_note(self._talk.format_footer(run.result.usage))
         if run.result.status is Status.WAITING:
-            self._show.print_note(waiting_turns.LATER)
+            self._show.print_note(LATER)
             return False
         if not printed:  # another process resumed and finished the turn
             self._show.print_answer(run.result.text)
@@ -159,3 +164,61 @@ class ChatLoop:
         stopped = self._prompts and self.stop_turn()
         if not stopped and self._task is not None:
             self._task.cancel()  # this also cancels a running turn
+
+
+LATER = "■ the question stays open: start this session again to answer it"
+
+Read = Callable[[], Awaitable[str | None]]
+
+
+async def answer_waiting(agent: Agent[str], session: str, read: Read, show: RunPrinter) -> bool:
+    """Ask the open questions of a session; return whether all of them were answered.
+
+    No turn runs meanwhile, so another process may answer as well.
+
+    Args:
+        agent: the agent of the session.
+        session: the name of the conversation.
+        read: reads the next line; None at the end of the input.
+        show: prints the questions.
+
+    Raises:
+        HoldfastError: an answer could not be saved.
+    """
+    for question in await agent.questions(session):
+        if not await _ask_until_answered(agent, session, question, (read, show)):
+            show.print_note(LATER)
+            return False
+    return True
+
+
+async def is_waiting(agent: Agent[str], session: str) -> bool:
+    """Whether the session has an open question."""
+    try:
+        return bool(await agent.questions(session))
+    except ConfigurationError:
+        return False  # the session does not exist yet
+
+
+async def _ask_until_answered(
+    agent: Agent[str], session: str, question: AnyQuestion, terminal: tuple[Read, RunPrinter]
+) -> bool:
+    """Ask one question until a line answers it; return whether one did."""
+    read, show = terminal
+    while True:
+        for line in format_question(question):
+            show.print_note(line)
+        typed = await read()
+        if typed is None:
+            return False
+        answer = parse_answer(question, typed)
+        if answer is None:
+            show.print_note("this is not a valid answer to the question")
+            continue
+        try:
+            # An earlier answer of another process counts instead.
+            await agent.answer(session, sign_answer(answer))
+        except ConfigurationError as error:  # the edited arguments do not fit the tool
+            print_refusal(error, show)
+            continue
+        return True

@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.counts import format_count
 from holdfast.cli.run_printer import shorten
+from holdfast.cli.times import format_count
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The demo's output: a timeline while it runs, and a table of what each fault cost.
+"""The demo's output: a timeline while it runs, and a table of the cost of each fault.
 
 Every figure is measured, and every row comes from notices and requests of this run. A fault that
 did not happen is reported as such.
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.counts import format_count
 from holdfast.cli.demo_folder import SECRET
 from holdfast.cli.demo_script import TROUBLES, trouble_for
 from holdfast.cli.run_printer import LINE_WIDTH, describe_item, make_printable, shorten
+from holdfast.cli.times import format_count
 from holdfast.core.deltas import TextDelta
 from holdfast.core.events import ModelReplied, ToolFinished
 from holdfast.core.notices import AttemptAbandoned, RetryScheduled

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.counts import format_count
 from holdfast.cli.demo_folder import FolderCounts
+from holdfast.cli.times import format_count
 from holdfast.core.messages import Part, Text, ToolCall, ToolResult
 from holdfast.testing.emulator import (
     CutToolArguments,

@@ -45,6 +45,18 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         help="share of requests that fail, from 0 to 1; default: 0",
     )
     sub.add_argument(
+        "--no-strict",
+        dest="strict",
+        action="store_false",
+        help="take unknown fields, values out of range and tools that the provider refuses",
+    )
+    sub.add_argument(
+        "--dress",
+        default="openai",
+        metavar="NAME",
+        help="the endpoint of Chat Completions that it plays, such as groq or vllm; default: openai",
+    )
+    sub.add_argument(
         "--seed", type=int, default=1, help="the same seed makes the same requests fail"
     )
 
@@ -62,15 +74,16 @@ def main(args: argparse.Namespace) -> int:
         listen=Listen(host=args.host, port=args.port),
         on_start=lambda url: print(f"listening on {url}", flush=True),
         on_request=lambda request: print(make_printable(request.format_line()), flush=True),
+        strict=args.strict,
+        dress=args.dress,
     )
     raise KeyboardInterrupt
 
 
 def _read_arguments(args: argparse.Namespace) -> tuple[Replies, FaultScript]:
-    """Return the replies and the faults; only one argument may say what fails."""
+    """Return the replies and the faults; only one argument may give the faults."""
     from holdfast.testing.emulator import chaos
-    from holdfast.testing.emulator.fitting_replies import reply_to_fit
-    from holdfast.testing.emulator.script_file import parse_fault, read_script
+    from holdfast.testing.emulator.script_file import parse_fault, read_script, reply_to_fit
 
     replies, faults = (reply_to_fit, ()) if args.script is None else read_script(args.script)
     named = [parse_fault(word) for word in args.fault]

@@ -7,12 +7,13 @@ texts of models and tools are replaced.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.cli import upkeep_words
-from holdfast.cli.run_printer import shorten
+from holdfast.cli.run_printer import shorten, write_lines
 from holdfast.cli.times import format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.redaction import redact
@@ -20,8 +21,8 @@ from holdfast.journal.journal_names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from holdfast.journal.encoding import Line
-    from holdfast.journal.postgres import PostgresJournal
-    from holdfast.journal.sqlite import SqliteJournal
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
 WORDS = {
     "show": ("list the runs, or the records of one run, one per line", "show talk.db ada"),
@@ -78,8 +79,6 @@ _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if `verify` or `export` finds damage."""
-    from holdfast.cli.journal_checks import export_runs, verify_journal, verify_runs
-
     if args.word in upkeep_words.FILES:
         return upkeep_words.FILES[args.word](args)
     access: Access = "change" if args.word == "prune" and not args.dry_run else "read"
@@ -110,13 +109,13 @@ def open_journal_at(address: str, access: Access = "change") -> SqliteJournal | 
 
     Args:
         address: the path or the address.
-        access: what the command does with the journal. Only "create" creates a missing one.
+        access: how the command uses the journal. Only "create" creates a missing one.
 
     Raises:
         ConfigurationError: the journal does not exist.
     """
     if address.startswith(("postgresql:", "postgres:")):
-        from holdfast.journal.postgres import PostgresJournal
+        from holdfast.journal.postgres.postgres_journal import PostgresJournal
 
         return PostgresJournal(address, create=access == "create")
     if address.startswith("sqlite:"):
@@ -126,10 +125,10 @@ def open_journal_at(address: str, access: Access = "change") -> SqliteJournal | 
     if access != "create" and not Path(address).is_file():
         raise ConfigurationError("journal", f"there is no file {shorten(redact(address))}")
     if access == "read":
-        from holdfast.journal.read_only import ReadOnlySqliteJournal
+        from holdfast.journal.sqlite.read_only import ReadOnlySqliteJournal
 
         return ReadOnlySqliteJournal(address)
-    from holdfast.journal.sqlite import SqliteJournal
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
     return SqliteJournal(address)
 
@@ -172,3 +171,87 @@ def _format_line(line: Line) -> str:
     content = to_json(line.event).decode()
     name = f"{shorten(line.key):16}  {shorten(line.type):14}"
     return f"{line.seq:5}  {format_time(line.at)}  {name}  {shorten(content)}"
+
+
+_LONGEST = 500
+
+
+def export_runs(journal: SqliteJournal | PostgresJournal, runs: Sequence[str]) -> int:
+    """Write the records of runs as JSON, one per line; return 1 if a run cannot be read."""
+    import asyncio
+
+    from holdfast.journal.encoding import encode, escape_json
+    from holdfast.journal.journal_errors import JournalError
+
+    problems = 0
+    for run in runs:
+        try:
+            lines = asyncio.run(journal.read_lines(run))
+        except JournalError as error:
+            problems += 1
+            print(f"holdfast: {shorten(str(error), _LONGEST)}", file=sys.stderr)
+        else:
+            write_lines(escape_json(encode(line)) for line in lines)
+    return 1 if problems else 0
+
+
+def verify_journal(journal: SqliteJournal | PostgresJournal) -> int:
+    """Check the file and the records of all runs of all tenants; return 1 if one is damaged."""
+    import asyncio
+
+    count, problems = 0, list(_find_file_problems(journal))
+    for tenant in asyncio.run(journal.tenants()):
+        view = journal.for_tenant(tenant)
+        runs = asyncio.run(view.names())
+        count += len(runs)
+        problems += [problem for run in runs for problem in _find_problems(view, run)]
+    orphans = asyncio.run(journal.count_orphans())
+    if orphans:
+        problems.append(f"{journal.path}: {orphans} records belong to no run")
+    return _report(count, problems)
+
+
+def verify_runs(journal: SqliteJournal | PostgresJournal, runs: Sequence[str]) -> int:
+    """Check the records of these runs; return 1 if one is damaged."""
+    problems = [problem for run in runs for problem in _find_problems(journal, run)]
+    return _report(len(runs), problems)
+
+
+def _report(count: int, problems: Sequence[str]) -> int:
+    for problem in problems:
+        print(shorten(problem, _LONGEST))
+    if problems:
+        return 1
+    print(f"{count} runs: every record is complete, readable and in order")
+    return 0
+
+
+def _find_file_problems(journal: SqliteJournal | PostgresJournal) -> Iterator[str]:
+    import asyncio
+
+    from holdfast.journal.journal_errors import JournalError
+    from holdfast.journal.sqlite.read_only import ReadOnlySqliteJournal
+
+    if isinstance(journal, ReadOnlySqliteJournal):
+        try:
+            asyncio.run(journal.check_pages())
+        except JournalError as error:
+            yield str(error)
+
+
+def _find_problems(journal: SqliteJournal | PostgresJournal, run: str) -> Iterator[str]:
+    import asyncio
+
+    from holdfast.journal.encoding import record_of
+    from holdfast.journal.journal_errors import JournalError
+
+    try:
+        lines = asyncio.run(journal.read_lines(run))
+    except JournalError as error:
+        yield str(error)
+        return
+    for line in lines:
+        try:
+            record_of(line, f"{journal.path}, run {run!r}, record {line.seq}")
+        except JournalError as error:
+            yield str(error)

@@ -17,7 +17,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from holdfast.journal.service_store import ApiKey, ServiceStore
+    from holdfast.journal.service_store.service_store import ApiKey, ServiceStore
 
 WORDS = {
     "create": "make a key and print it once",
@@ -90,7 +90,7 @@ def main(args: argparse.Namespace) -> int:
     """Run the action; return 1 if a key was not found."""
     import asyncio
 
-    from holdfast.journal.service_store_opening import open_service_store
+    from holdfast.journal.service_store.service_store_opening import open_service_store
 
     perform = _DO[args.word]
     prepared = _prepare(args)  # first: wrong arguments must not create a store

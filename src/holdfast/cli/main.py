@@ -32,6 +32,7 @@ COMMANDS = {
     "submit": "queue a turn for the workers of a journal",
     "queue": "show and steer what is queued: list, pause, resume, drain, retry, drop, limits, workers",
     "schedules": "make, list, pause, run or delete the turns that workers submit at certain times",
+    "models": "probe a server of Chat Completions: what it takes and refuses, as a profile",
     "emulate": "serve a provider that fails by script, for any framework",
 }
 
@@ -133,12 +134,12 @@ def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
         return parser.parse_args(words)
     except SystemExit:
         with suppress(OSError):
-            sys.stdout.flush()  # the version stays printed, whatever interrupts the end
+            sys.stdout.flush()  # the version stays printed, even if the end is interrupted
         raise
 
 
 def _import_rest(command: str) -> None:
-    """Import what a command needs after its arguments are parsed; its help must not wait for that."""
+    """Import the parts that a command needs after its arguments are parsed; its help must not wait for that."""
     from importlib import import_module
 
     for name in ("asyncio", "holdfast.agent") if command in _WITH_AGENTS else ("asyncio",):

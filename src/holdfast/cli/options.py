@@ -8,22 +8,26 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
+
+import msgspec
 
 from holdfast.cli.run_printer import shorten
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError
+from holdfast.core.json_schema import JsonSchema
 from holdfast.journal.journal_names import DEFAULT_TENANT, resolve_path
 from holdfast.journal.url import open_journal, sqlite_path
 
 if TYPE_CHECKING:
     from holdfast.agent import Agent
+    from holdfast.codecs.endpoint_profile import ProfileChanges
     from holdfast.journal.port import Journal
 
 MODEL_VARIABLE = "HOLDFAST_MODEL"
@@ -40,12 +44,19 @@ _OPTIONS = {
 
 
 def add_model_arguments(sub: argparse.ArgumentParser) -> None:
-    """Add `--model`, `--base-url`, `--instructions` and `--max-retries`."""
+    """Add `--model`, `--base-url`, `--profile`, `--instructions` and `--max-retries`."""
     sub.add_argument(
         "--model",
         help=f'"provider:model", for example openai:gpt-5.2; default: ${MODEL_VARIABLE}',
     )
     sub.add_argument("--base-url", metavar="URL", help="base URL of the provider's API")
+    sub.add_argument(
+        "--profile",
+        action="append",
+        metavar="FIELD=VALUE",
+        help="how the server differs from its provider, such as system_role=system, or like=vllm for the "
+        "profile of another provider; may be given several times",
+    )
     sub.add_argument("--instructions", metavar="TEXT", help="the system prompt")
     sub.add_argument(
         "--max-retries",
@@ -100,9 +111,35 @@ def find_schema_type(args: argparse.Namespace) -> type | None:
     """Return the output type of `--schema`, if it is given."""
     if args.schema is None:
         return None
-    from holdfast.cli.schema_file import read_schema_type  # loads pydantic
+    path: Path = args.schema
+    from holdfast.output.schema_output import make_schema_type  # loads pydantic
 
-    return read_schema_type(args.schema)
+    return make_schema_type(
+        _read_schema(path), lambda problem, fix: _refuse_schema(path, problem, fix)
+    )
+
+
+def _read_schema(path: Path) -> JsonSchema:
+    """Return the schema in a file. Raises ConfigurationError if it is not a JSON Schema that can be used."""
+    try:
+        schema = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise _refuse_schema(path, f"cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise _refuse_schema(path, "is nested too deeply", "Use $defs") from error
+    except ValueError as error:
+        problem = str(error).removeprefix("JSON is malformed: ")
+        raise _refuse_schema(path, f"is not JSON: {problem}") from error
+    if not isinstance(schema, dict):
+        raise _refuse_schema(path, "is not a JSON Schema: it must be an object")
+    try:
+        return JsonSchema(schema)
+    except ConfigurationError as error:
+        raise _refuse_schema(path, error.problem, error.fix) from error
+
+
+def _refuse_schema(path: Path, problem: str, fix: str = "") -> ConfigurationError:
+    return ConfigurationError("--schema", f"{path} {problem}", fix=fix)
 
 
 def find_model(args: argparse.Namespace) -> str | None:
@@ -112,10 +149,10 @@ def find_model(args: argparse.Namespace) -> str | None:
 
 def keeps_questions_open(args: argparse.Namespace) -> bool:
     """Whether a question that nobody answers now can be answered by a later program."""
-    from holdfast.agent_file.toml_source import read_agent_file
-
     if args.journal or not args.agent:
         return bool(args.journal)
+    from holdfast.agent_file.toml_source import read_agent_file
+
     return read_agent_file(Path(args.agent)).content.get("on_wait") == "suspend"
 
 
@@ -191,8 +228,8 @@ def _load_agent(args: argparse.Namespace, **keywords: Any) -> Agent[str]:
 
 
 def _refuse_model_options(args: argparse.Namespace) -> None:
-    """Refuse what would have no effect beside the file of an agent."""
-    for option in ("model", "base_url", "instructions", "max_retries"):
+    """Refuse options that would have no effect beside the file of an agent."""
+    for option in ("model", "base_url", "profile", "instructions", "max_retries"):
         if getattr(args, option) is not None:
             name = f"--{option.replace('_', '-')}"
             problem = "has no effect with --agent"
@@ -221,6 +258,7 @@ def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Age
             model,
             instructions=args.instructions or "",
             base_url=args.base_url,
+            profile=parse_profile(args.profile or ()),
             retry=RetryOptions(max_retries=3 if args.max_retries is None else args.max_retries),
             journal=journal,
             on_wait="hold" if journal is None else "suspend",
@@ -229,8 +267,40 @@ def build_agent(args: argparse.Namespace, journal: Journal | None = None) -> Age
         raise _translate_error(error) from error
 
 
+def parse_profile(options: Sequence[str]) -> ProfileChanges | None:
+    """Return the fields that `--profile FIELD=VALUE` gives; None if there are none.
+
+    A value is written as in TOML, but a text needs no quotes.
+
+    Raises:
+        ConfigurationError: an option has no `=`.
+
+    >>> parse_profile(["system_role=system", "stream_usage=false", 'state_fields=["a", "b"]'])
+    {'system_role': 'system', 'stream_usage': False, 'state_fields': ['a', 'b']}
+    """
+    if not options:
+        return None
+    import tomllib  # only for those who give a profile
+
+    fields: dict[str, object] = {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not equals:
+            problem = f"{shorten(option, 60)!r} is not a field and a value"
+            raise ConfigurationError("--profile", problem, fix="Write --profile system_role=system")
+        try:
+            fields[name.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            fields[name.strip()] = text.strip()
+    # The agent checks the names and the values.
+    return cast("ProfileChanges", fields)
+
+
 def _translate_error(error: ConfigurationError) -> ConfigurationError:
     """Translate an error of the library to the name of the option or variable."""
+    name, _, field = error.argument.partition(".")
+    if name == "profile":
+        return ConfigurationError(f"--profile {field}".rstrip(), error.problem, fix=error.fix)
     if (option := _OPTIONS.get(error.argument)) is not None:
         return ConfigurationError(option, error.problem, fix=error.fix)
     if error.argument.isupper():
@@ -241,7 +311,7 @@ def _translate_error(error: ConfigurationError) -> ConfigurationError:
 
 
 def name_user() -> str:
-    """Return who uses the command line, for what is saved: such as "cli:ann"."""
+    """Return who uses the command line, for saved acts: such as "cli:ann"."""
     try:
         return f"cli:{getpass.getuser()}"
     except (ImportError, KeyError, OSError):  # a container may run as a number without a name

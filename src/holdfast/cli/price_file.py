@@ -14,7 +14,7 @@ _OPTION = "--prices"
 
 
 def read_prices(path: Path) -> dict[str, TokenPrices]:
-    """Return the prices in a file. Raises ConfigurationError that names what is wrong in it."""
+    """Return the prices in a file. Raises ConfigurationError that names the problem in it."""
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

@@ -63,7 +63,7 @@ def make_prompt_reader(
 
 @contextmanager
 def hold_typed_text() -> Iterator[None]:
-    """Keep what is typed between two prompts for the next one, with the marks of a paste.
+    """Keep the text that is typed between two prompts for the next one, with the marks of a paste.
 
     Without this the terminal would print it into the text of the turn, and cut a paste into lines.
     Ctrl-C stays a signal. Does nothing without a terminal that can be set.

@@ -1,4 +1,4 @@
-"""`holdfast queue WORD --journal ADDRESS`: what is queued in a journal, and who drives it.
+"""`holdfast queue WORD --journal ADDRESS`: the queue of a journal, and who drives it.
 
 It works while services and workers run. Whoever can open the journal may do all of it, for every
 tenant. Control characters in names and reasons are printed as escapes.
@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.counts import format_count
 from holdfast.cli.options import add_inbox, name_options, name_user, require_journal
 from holdfast.cli.queue_words import (
     describe_depth,
@@ -20,6 +19,7 @@ from holdfast.cli.queue_words import (
     describe_worker,
     show_tenant,
 )
+from holdfast.cli.times import format_count
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.errors import ConfigurationError

@@ -1,4 +1,4 @@
-"""`holdfast replay PATH [RUN]`: what happened in a run, read from its journal.
+"""`holdfast replay PATH [RUN]`: the events of a run, read from its journal.
 
 It changes no record. Control characters in texts of models and tools are printed as escapes.
 """
@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.cli.counts import format_count
 from holdfast.cli.run_printer import LINE_WIDTH, shorten, write_lines
-from holdfast.cli.times import format_time
+from holdfast.cli.times import format_count, format_time
 from holdfast.cli.upkeep_words import add_tenant
 from holdfast.core.errors import ConfigurationError, ErrorInfo
 from holdfast.core.question_log import ASKED

@@ -156,7 +156,7 @@ async def _ask_for_json(
 
 
 def _describe(result: object) -> dict[str, object]:
-    """Return what a program may want to know of a result; nothing of a run that did not begin."""
+    """Return the facts about a result for a program; nothing of a run that did not begin."""
     from holdfast.runtime.result import Result
     from holdfast.tools.json_data import json_data
 

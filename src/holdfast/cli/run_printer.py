@@ -27,8 +27,10 @@ from holdfast.core.notices import (
     BreakerChanged,
     CustomNotice,
     DuplicateCall,
+    OutputModeChanged,
     PermissionRuleUnmatched,
     ReplyReplaced,
+    RequestFormChanged,
     RetryScheduled,
     ToolStarted,
 )
@@ -62,14 +64,14 @@ def shorten(text: str, longest: int = LINE_WIDTH) -> str:
 
 
 def format_error(error: HoldfastError) -> str:
-    """Format a failure as one printable line: what happened, what to do, why it was not retried."""
+    """Format a failure as one printable line: the failure, the fix, and why it was not retried."""
     notes = getattr(error, "__notes__", ())
     about = str(error) if isinstance(error, ConfigurationError) else explain(error.info)
     return " ".join(make_printable(" ".join([about, *(f"({note})" for note in notes)])).split())
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines for another program to standard output, in UTF-8 whatever the locale is.
+    """Write lines for another program to standard output, in UTF-8 under every locale.
 
     Args:
         lines: the lines without their ends.
@@ -185,7 +187,7 @@ def describe_item(item: Item, width: int = LINE_WIDTH - 2) -> str | None:
 
 
 def _describe_work(item: Item, width: int) -> str | None:
-    """Describe what a tool or the user's own code does."""
+    """Describe an action of a tool or of the user's own code."""
     if isinstance(item, ToolStarted) and item.attempt == 1:
         # The line about a retry stands for the attempts after the first one.
         return f"▸ {shorten(item.name, 30)}({shorten(item.arguments, width - 34)})"
@@ -201,7 +203,7 @@ def _describe_work(item: Item, width: int) -> str | None:
 
 
 def _describe_trouble(item: Item, width: int) -> str | None:
-    """Describe a failure, and what is done about it."""
+    """Describe a failure and its consequence."""
     if isinstance(item, AttemptAbandoned):
         return shorten(f"⟲ discard the text above: {item.error.safe}", width)
     if isinstance(item, ReplyReplaced):
@@ -213,6 +215,16 @@ def _describe_trouble(item: Item, width: int) -> str | None:
     if isinstance(item, RetryScheduled):
         retry = f"↻ retry in {item.delay:.1f} s ({item.attempt} of {item.max_retries})"
         return shorten(f"{retry}: {item.error.safe}", width)
+    if isinstance(item, OutputModeChanged):
+        ways = f"{item.before} mode refused, {item.after} mode follows"
+        return shorten(f"↻ {item.target}: {ways}: {item.error.safe}", width)
+    if isinstance(item, RequestFormChanged):
+        ways = (
+            f"{item.before} refused, {item.after} follows"
+            if item.after
+            else f"{item.before} refused and left out"
+        )
+        return shorten(f"↻ {item.target}: {ways}: {item.error.safe}", width)
     if isinstance(item, BreakerChanged) and item.after == "open":
         pause = f" for {item.seconds:.0f} s" if item.seconds else ""
         return shorten(f"⊘ {item.target} fails too often and is not called{pause}", width)

@@ -32,7 +32,7 @@ _PARALLEL_IN_DEMO = 8
 
 
 class Served(Struct, frozen=True):
-    """What is served.
+    """The agents and options of a service.
 
     Args:
         agents: the agents.

@@ -1,4 +1,4 @@
-"""The emulated model of the demo service: what it answers, and how often it fails.
+"""The emulated model of the demo service: its answers, and how often it fails.
 
 The model is a function of the request. It must never need a network or a key.
 """

@@ -1,4 +1,4 @@
-"""Runs the service of `holdfast serve` under uvicorn until the process is told to end."""
+"""Runs the service of `holdfast serve` under uvicorn until the process gets a signal to end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holdfast.cli.listening import listen, make_address
 from holdfast.cli.options import name_options
-from holdfast.cli.program_log import configure_log
 from holdfast.cli.serve_targets import describe_served
-from holdfast.cli.service_manager import notify_ready
+from holdfast.cli.serving_process import configure_log, listen, make_address, notify_ready
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
-from holdfast.hosting.service_options import ServiceOptions
+from holdfast.hosting.tenant_service import ServiceOptions
 from holdfast.telemetry.token_prices import TokenPrices
 
 try:
@@ -28,9 +26,8 @@ try:
     from holdfast.server.access.connections import make_server_config, raise_file_limit
     from holdfast.server.access.options import AccessOptions
     from holdfast.server.access.responses import access_log
-    from holdfast.server.app import create_app
+    from holdfast.server.app import RootPath, create_app
     from holdfast.server.queued_turns import QueueOptions
-    from holdfast.server.root_path import RootPath
 except ModuleNotFoundError as error:
     if error.name not in ("uvicorn", "starlette"):
         raise
@@ -57,7 +54,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         root_path: the path below which a proxy shows the service, such as "/agents"; "" for none.
         trusted_proxies: addresses or networks of proxies whose `X-Forwarded-*` headers count.
         allowed_hosts: the names under which the service is reached; none allows every name.
-        grace: how long a process that is told to stop waits for writing tools, in seconds.
+        grace: how long a process that gets a signal to end waits for writing tools, in seconds.
         queue: the fields of `QueueOptions`; None for the default.
         prices: the prices of tokens, by model.
         opens_browser: whether the console is opened in a browser.
@@ -96,7 +93,7 @@ class AnnouncingServer(uvicorn.Server):
 
 
 def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
-    """Serve agents until the process is told to end; print the addresses.
+    """Serve agents until the process gets a signal to end; print the addresses.
 
     Raises:
         ConfigurationError: the address cannot be used.

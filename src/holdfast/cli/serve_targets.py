@@ -102,7 +102,7 @@ def default_journal(targets: Sequence[str]) -> str:
 
 
 def describe_served(names: Iterable[str], journal: str) -> str:
-    """Return the lines that say what is served; of the journal, nothing that may be a password.
+    """Return the lines about the served agents; of the journal, nothing that may be a password.
 
     >>> print(describe_served(["shop"], "postgresql://me:secret@db/runs"))
     agents   shop

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.counts import format_count
 from holdfast.cli.options import name_user
 from holdfast.cli.run_printer import make_printable, shorten, write_lines
-from holdfast.cli.times import format_time
+from holdfast.cli.times import format_count, format_time
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
@@ -60,7 +59,7 @@ _ACCESS: dict[str, Access] = {
     "export": "read",
     "import": "create",
 }
-_PATIENCE = 10.0  # seconds to wait for a worker that drives the turn, and was told to cancel it
+_PATIENCE = 10.0  # seconds to wait for a worker that drives the turn and was asked to cancel it
 _ROLES = {"user": "you", "assistant": "agent"}
 
 

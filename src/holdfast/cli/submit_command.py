@@ -114,12 +114,12 @@ async def _wait(run: QueuedRun[Any], journal: Journal, seconds: float | None) ->
         return _WAITS
     if entry.state is EntryState.DONE and status == "completed":
         return 0
-    print(f"holdfast: {_say_end(entry, status)}", file=sys.stderr)
+    print(f"holdfast: {_describe_end(entry, status)}", file=sys.stderr)
     return 1
 
 
-def _say_end(entry: InboxEntry, status: str) -> str:
-    """Say what became of a turn without a good end, and why."""
+def _describe_end(entry: InboxEntry, status: str) -> str:
+    """Describe the end of a turn that is not good, and its reason."""
     why = make_printable(entry.error)
     if entry.state in (EntryState.PARKED, EntryState.DROPPED) or not why:
         state = status if entry.state is EntryState.DONE and status else entry.state.value
@@ -130,7 +130,7 @@ def _say_end(entry: InboxEntry, status: str) -> str:
 async def _read_turn(journal: Journal, session: str, turn: int) -> tuple[str, str]:
     """Return the text and the status of a turn; of one that has not begun, none."""
     from holdfast.event_log.text_fold import turn_of_key
-    from holdfast.server.api.turn_fold import TurnFold
+    from holdfast.event_log.turn_fold import TurnFold
 
     events = [record.event for record in await journal.read(session)] if turn else []
     fold = TurnFold(event for event in events if turn_of_key(event.key) == turn)

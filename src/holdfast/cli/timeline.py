@@ -1,4 +1,4 @@
-"""What happened in a recorded run, as data: its turns, and the effects of each turn with their times.
+"""The course of a recorded run, as data: its turns, and the effects of each turn with their times.
 
 Everything is computed from the records alone, so the result for a journal never changes.
 """
@@ -14,6 +14,7 @@ from holdfast.core import events as ev
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.messages import Usage
 from holdfast.core.question_log import ASKED
+from holdfast.core.run_fold import list_usage
 from holdfast.core.session_state import SessionState
 from holdfast.journal.port import Record
 from holdfast.sessions.session_history import Kind, Replay, list_surviving_turns
@@ -36,7 +37,7 @@ class TimelineEntry(Struct, frozen=True, omit_defaults=True):
         key: its key.
         after: seconds from the beginning of the turn to the end of the effect.
         took: seconds from when it became pending to its end; None for an event without duration.
-        summary: what happened, in a few words.
+        summary: the outcome, in a few words.
         attempts: the number of attempts.
         error: the error, if it failed.
         usage: tokens of a model call with all its attempts, or of an agent that ran as a tool.
@@ -198,12 +199,5 @@ def _add_event(
 
 def _get_usage(event: ev.Event) -> Usage | None:
     """Return the tokens that the machine counts for this event, including failed attempts."""
-    if isinstance(event, ev.ModelReplied | ev.ModelFailed):
-        reply = event.reply if isinstance(event, ev.ModelReplied) else event.partial
-        used = reply.usage if reply is not None else Usage()
-        return used + event.lost if event.lost is not None else used
-    if isinstance(event, ev.ResultsWithheld):
-        return event.lost
-    if isinstance(event, ev.ToolFinished | ev.TurnInterrupted) and event.usage.total:
-        return event.usage  # of agents that ran as tools
-    return None
+    used = [usage for _, usage in list_usage(event)]
+    return sum(used, Usage()) if used or isinstance(event, ev.ModelFailed) else None

@@ -1,4 +1,4 @@
-"""Times and durations as people read and write them; a time that is printed is in UTC."""
+"""Numbers, times and durations as people read and write them; a time that is printed is in UTC."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import re
 from datetime import UTC, datetime
 
 from holdfast.core.errors import ConfigurationError
+
+
+def format_count(number: int, noun: str) -> str:
+    """Format a number and its noun.
+
+    >>> format_count(1, "line"), format_count(2, "line")
+    ('1 line', '2 lines')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,9})([smhdw])")

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.counts import format_count
 from holdfast.cli.run_printer import shorten
-from holdfast.cli.times import format_time
+from holdfast.cli.times import format_count, format_time
 from holdfast.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.journal.backup import JournalCopy
-    from holdfast.journal.postgres import PostgresJournal
-    from holdfast.journal.sqlite import SqliteJournal
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal
+    from holdfast.journal.sqlite.backup import JournalCopy
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
     OpenedJournal = SqliteJournal | PostgresJournal
 
@@ -100,7 +99,7 @@ def _file_sizes(path: str) -> dict[str, int]:
 
 def back_up(args: argparse.Namespace) -> int:
     """Copy a journal to a new file."""
-    from holdfast.journal.backup import backup_file
+    from holdfast.journal.sqlite.backup import backup_file
 
     source = _require_file("journal", args.path)
     _print_copy("backup", backup_file(source, args.destination))
@@ -111,7 +110,7 @@ def restore(args: argparse.Namespace) -> int:
     """Make a new journal of a backup."""
     import asyncio
 
-    from holdfast.journal.restoring import restore_backup
+    from holdfast.journal.sqlite.restoring import restore_backup
 
     source = _require_file("backup", args.path)
     copy = asyncio.run(restore_backup(source, args.destination))

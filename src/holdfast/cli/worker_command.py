@@ -1,7 +1,7 @@
 """`holdfast worker TARGET... --journal ADDRESS`: drives the turns that were submitted to a journal.
 
 Any number of workers may share a PostgreSQL journal. A worker ends with Ctrl-C or SIGTERM: it cuts
-model calls and reading tools, awaits writing tools for a while, and hands back what it has not ended.
+model calls and reading tools, awaits writing tools for a while, and hands back the turns that have not ended.
 """
 
 from __future__ import annotations

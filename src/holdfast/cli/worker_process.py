@@ -1,4 +1,4 @@
-"""Runs a worker until the process is told to end, and serves its health if that is wanted."""
+"""Runs a worker until the process gets a signal to end, and serves its health if that is wanted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from types import FrameType
 
 from msgspec import Struct
 
-from holdfast.cli.listening import listen, make_address, split_address
 from holdfast.cli.options import name_options
-from holdfast.cli.program_log import configure_log
 from holdfast.cli.serve_targets import describe_served
-from holdfast.cli.service_manager import notify_ready
+from holdfast.cli.serving_process import (
+    configure_log,
+    listen,
+    make_address,
+    notify_ready,
+    split_address,
+)
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
-from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import ServiceOptions
 from holdfast.telemetry.token_prices import TokenPrices
 from holdfast.worker.quarantine import QuarantineOptions
 from holdfast.worker.worker import EntryWorker
@@ -57,7 +61,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
 
 
 def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:
-    """Work until the process is told to end; print what is served, and when it is ready.
+    """Work until the process gets a signal to end; print what is served, and when it is ready.
 
     Raises:
         ConfigurationError: an option is wrong.

@@ -11,7 +11,7 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.client.client import Client as Client
-    from holdfast.client.reply_text import ReplyText as ReplyText
+    from holdfast.client.following import ReplyText as ReplyText
     from holdfast.client.service_errors import AccessError as AccessError
     from holdfast.client.service_errors import BusyError as BusyError
     from holdfast.client.service_errors import InvalidRequestError as InvalidRequestError
@@ -83,7 +83,7 @@ _HOME: dict[str, str] = {
     "QueueView": "holdfast.server.api.queue_views",
     "RateLimitedError": "holdfast.client.service_errors",
     "ReasoningItem": "holdfast.event_log.stream_items",
-    "ReplyText": "holdfast.client.reply_text",
+    "ReplyText": "holdfast.client.following",
     "ScheduleView": "holdfast.server.api.queue_views",
     "ServiceConflictError": "holdfast.client.service_errors",
     "ServiceError": "holdfast.client.service_errors",

@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator
 from typing import Literal, Self, Unpack
 
 from holdfast.client.following import Following, StreamBeginning
-from holdfast.client.media_calls import MediaCalls
 from holdfast.client.question_calls import QuestionCalls
 from holdfast.client.queue_calls import QueueCalls, ScheduleCalls
-from holdfast.client.service_connection import ServiceConnection
-from holdfast.client.session_calls import SessionCalls, call, get, session_path
+from holdfast.client.service_connection import ServiceConnection, call, get, session_path
+from holdfast.client.session_calls import MediaCalls, SessionCalls
 from holdfast.client.start_request import MessageParts, StartKeywords
 from holdfast.client.turn_calls import TurnCalls
 from holdfast.core.argument_checks import check_arguments
@@ -28,7 +27,7 @@ class Client:
     """A client of a service.
 
     A request that cannot be answered now is repeated: when the connection is lost, when the service
-    restarts, and when it asks to wait. What it begins, it begins once.
+    restarts, and when it asks to wait. A repetition begins nothing twice.
 
     Args:
         base_url: the address of the service, with the path under which it is mounted.
@@ -85,7 +84,7 @@ class Client:
         """Add up tokens, also those of failed attempts.
 
         Args:
-            by: what the totals are for; days are in UTC.
+            by: the groups of the totals; days are in UTC.
             since: only turns that were opened after this time, in seconds since the epoch.
         """
         return await call(self._connection, get("/usage", {"by": by, "since": since}), UsageView)

@@ -1,6 +1,6 @@
 """Follows the event log of a session over lost connections, restarts and busy services.
 
-A reader comes back with its position, and the service sends what it missed: so no item is shown
+A reader comes back with its position, and the service sends the items since then: so no item is shown
 twice, and text that does not count any more is withdrawn.
 """
 
@@ -22,6 +22,8 @@ from holdfast.event_log.stream_items import (
     ReasoningItem,
     StatusItem,
     StreamItem,
+    TextItem,
+    WithdrawnItem,
 )
 
 _LOCATION = re.compile(r"/sessions/(?P<session>[^/]+)/(?:turns/(?P<turn>\d+)|events)$")
@@ -142,6 +144,32 @@ class Following:
 
 
 def _lost_error() -> TransportError:
-    """Return the error of a stream that ended before what it tells."""
+    """Return the error of a stream that ended before its last item."""
     text = "the stream ended early"
     return TransportError(text, info=ErrorInfo(category=ErrorCategory.TRANSIENT, safe=text))
+
+
+class ReplyText:
+    """The text of the latest reply: `reply.add(item)` for each item of a stream.
+
+    >>> from holdfast.event_log.stream_items import TextItem, WithdrawnItem
+    >>> reply = ReplyText()
+    >>> reply.add(TextItem("1.3.00", "t1.i0.model", 0, "Hal"))
+    'Hal'
+    >>> reply.add(WithdrawnItem("1", "t1.i0.model", "The connection was lost."))
+    ''
+    >>> reply.add(TextItem("1.5.00", "t1.i0.model", 0, "Hello"))
+    'Hello'
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        """The text to show."""
+
+    def add(self, item: StreamItem) -> str:
+        """Take an item, and return the text to show now."""
+        if isinstance(item, TextItem):
+            self.text = self.text[: item.offset] + item.text
+        elif isinstance(item, WithdrawnItem):
+            self.text = ""
+        return self.text

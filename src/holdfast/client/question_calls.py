@@ -6,15 +6,14 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
-from holdfast.client.service_connection import ServiceConnection
-from holdfast.client.session_calls import call, get, post, session_path
+from holdfast.client.service_connection import ServiceConnection, call, get, post, session_path
 from holdfast.core.questions import Remember
 from holdfast.server.api.request_bodies import NewAnswer
 from holdfast.server.api.views import AnswerView, QuestionList, QuestionPage, QuestionView
 
 
 class QuestionCalls:
-    """What a client can do with questions: `client.questions`.
+    """The calls of a client about questions: `client.questions`.
 
     Args:
         connection: the connection.
@@ -92,7 +91,7 @@ class QuestionCalls:
 
         Args:
             question: the question.
-            iterations: how many more; by default what is offered.
+            iterations: how many more; by default the number that the question offers.
         """
         more = UNSET if iterations is None else iterations
         return await self._answer(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from holdfast.client.service_connection import Sending, ServiceConnection
-from holdfast.client.session_calls import call, get, post
+from holdfast.client.service_connection import Sending, ServiceConnection, call, get, post
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.server.api.queue_views import (
     EntryPage,
@@ -19,7 +18,7 @@ from holdfast.server.api.request_bodies import NewSchedule
 
 
 class QueueCalls:
-    """What a client can do with the queue of its tenant: `client.queue`.
+    """The calls of a client about the queue of its tenant: `client.queue`.
 
     Args:
         connection: the connection.
@@ -86,7 +85,7 @@ class QueueCalls:
 
 
 class ScheduleCalls:
-    """What a client can do with schedules: `client.schedules`.
+    """The calls of a client about schedules: `client.schedules`.
 
     Args:
         connection: the connection.
@@ -125,7 +124,7 @@ class ScheduleCalls:
         return await call(self._connection, post(_path(name, "/run"), key=request), EntryView)
 
     async def history(self, name: str, *, limit: int = 50) -> TickList:
-        """List what became of the latest ticks, the latest first."""
+        """List the outcomes of the latest ticks, the latest first."""
         return await call(
             self._connection, get(_path(name, "/history"), {"limit": limit}), TickList
         )

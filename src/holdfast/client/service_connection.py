@@ -1,4 +1,4 @@
-"""Sends the requests of a client, again where that may help, and reads what comes back.
+"""Sends the requests of a client, again where that may help, and reads the responses.
 
 Every POST carries an idempotency key, which all of its repetitions share, so that a repetition does
 nothing twice. This module must never know a route.
@@ -12,7 +12,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import msgspec
@@ -68,7 +68,7 @@ class Sending(Struct, frozen=True, kw_only=True):
 
 
 class Reception(Struct, frozen=True):
-    """What a service answered.
+    """The response of a service.
 
     Args:
         headers: the headers, with names in lower case.
@@ -244,3 +244,28 @@ async def _read_items(response: Response) -> AsyncIterator[StreamItem]:
                 yield _decode(data, StreamItem)
             except msgspec.ValidationError:
                 continue
+
+
+def session_path(session: str, rest: str = "") -> str:
+    """Return the path of a session.
+
+    >>> session_path("a/b", "/history")
+    '/sessions/a%2Fb/history'
+    """
+    return f"/sessions/{quote(session, safe='')}{rest}"
+
+
+async def call(connection: ServiceConnection, sending: Sending, kind: type[T]) -> T:
+    """Send a request and return its answer as a type."""
+    return decode((await connection.send(sending)).body, kind)
+
+
+def post(path: str, body: object = None, *, key: str = "") -> Sending:
+    """Return a POST of a body as JSON."""
+    data = b"{}" if body is None else encode(body)
+    return Sending(method="POST", path=path, body=data, key=key)
+
+
+def get(path: str, query: Mapping[str, object] | None = None, *, wait: float = 0.0) -> Sending:
+    """Return a GET."""
+    return Sending(method="GET", path=path, query=query or {}, wait=wait)

@@ -1,6 +1,6 @@
 """The errors of a service, as exceptions.
 
-    ServiceError                  a HoldfastError; `.details` is what the service said
+    ServiceError                  a HoldfastError; `.details` is the problem body of the service
     ├── InvalidRequestError       the request is wrong; `.argument`, `.fix`; also a ConfigurationError
     ├── AccessError               the key is missing, not valid, or may not do this
     ├── NotFoundError             there is no such thing
@@ -39,7 +39,7 @@ class ServiceError(HoldfastError):
     """A service refused a request, or failed.
 
     Args:
-        problem: what the service said.
+        problem: the problem body of the service.
     """
 
     def __init__(self, problem: ProblemBody) -> None:

@@ -1,16 +1,25 @@
-"""The calls of a client that are about sessions."""
+"""The calls of a client that are about sessions, and about the media of their messages."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from msgspec import UNSET
 
-from holdfast.client.service_connection import Sending, ServiceConnection, decode, encode
+from holdfast.client.service_connection import (
+    Sending,
+    ServiceConnection,
+    call,
+    encode,
+    get,
+    post,
+    session_path,
+)
 from holdfast.client.start_request import MessageParts, make_message
+from holdfast.core.argument_checks import check_arguments
+from holdfast.core.constraints import NonEmptyText
 from holdfast.event_log.stream_items import SessionState
 from holdfast.server.api.request_bodies import (
     Compact,
@@ -24,40 +33,14 @@ from holdfast.server.api.views import (
     ChangeView,
     ForkView,
     HistoryView,
+    MediaView,
     SessionPage,
     SessionSummary,
 )
 
-T = TypeVar("T")
-
-
-def session_path(session: str, rest: str = "") -> str:
-    """Return the path of a session.
-
-    >>> session_path("a/b", "/history")
-    '/sessions/a%2Fb/history'
-    """
-    return f"/sessions/{quote(session, safe='')}{rest}"
-
-
-async def call(connection: ServiceConnection, sending: Sending, kind: type[T]) -> T:
-    """Send a request and return its answer as a type."""
-    return decode((await connection.send(sending)).body, kind)
-
-
-def post(path: str, body: object = None, *, key: str = "") -> Sending:
-    """Return a POST of a body as JSON."""
-    data = b"{}" if body is None else encode(body)
-    return Sending(method="POST", path=path, body=data, key=key)
-
-
-def get(path: str, query: Mapping[str, object] | None = None, *, wait: float = 0.0) -> Sending:
-    """Return a GET."""
-    return Sending(method="GET", path=path, query=query or {}, wait=wait)
-
 
 class SessionCalls:
-    """What a client can do with sessions: `client.sessions`.
+    """The calls of a client about sessions: `client.sessions`.
 
     Args:
         connection: the connection.
@@ -204,3 +187,30 @@ class SessionCalls:
             content_type="application/x-ndjson",
         )
         return await call(self._connection, sending, SessionSummary)
+
+
+class MediaCalls:
+    """The calls of a client about media: `client.media`.
+
+    Args:
+        connection: the connection.
+    """
+
+    def __init__(self, connection: ServiceConnection) -> None:
+        self._connection = connection
+
+    @check_arguments
+    async def upload(self, data: bytes, media_type: NonEmptyText) -> MediaView:
+        """Store bytes for a message; pass the returned object as a part of one.
+
+        Args:
+            data: the bytes.
+            media_type: such as "image/png".
+        """
+        sending = Sending(method="POST", path="/media", body=data, content_type=media_type)
+        return await call(self._connection, sending, MediaView)
+
+    async def download(self, media: str) -> bytes:
+        """Return the uploaded bytes. Raises NotFoundError after a day."""
+        path = f"/media/{quote(media, safe='')}"
+        return (await self._connection.send(Sending(method="GET", path=path, accept="*/*"))).body

@@ -24,7 +24,7 @@ from holdfast.server.api.request_bodies import (
 from holdfast.server.api.views import MediaView
 
 MessageParts: TypeAlias = str | Sequence[str | Text | Media | MediaView]
-"""A message: a text, or a list of texts and media. A `MediaView` is what `media.upload` returned."""
+"""A message: a text, or a list of texts and media. `media.upload` returns a `MediaView`."""
 
 
 class StartKeywords(TypedDict, total=False):

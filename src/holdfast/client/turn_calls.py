@@ -8,8 +8,14 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from holdfast.client.following import Following, StreamBeginning
-from holdfast.client.service_connection import ServiceConnection, with_key
-from holdfast.client.session_calls import call, get, post, session_path
+from holdfast.client.service_connection import (
+    ServiceConnection,
+    call,
+    get,
+    post,
+    session_path,
+    with_key,
+)
 from holdfast.client.start_request import MessageParts, StartKeywords, make_start
 from holdfast.event_log.stream_items import SessionState, StreamItem
 from holdfast.server.api.views import TurnState, TurnView
@@ -21,7 +27,7 @@ _RESTS: frozenset[SessionState] = frozenset(
 
 
 class TurnCalls:
-    """What a client can do with turns: `client.turns`.
+    """The calls of a client about turns: `client.turns`.
 
     Args:
         connection: the connection.
@@ -35,8 +41,8 @@ class TurnCalls:
     ) -> TurnView:
         """Start a turn and return at once. It goes on without this client.
 
-        A turn that is queued has no number yet: its `status` is "queued", and `client.queue.read` tells
-        of its `entry`. The same `request` returns it again.
+        A turn that is queued has no number yet: its `status` is "queued", and `client.queue.read` shows
+        its `entry`. The same `request` returns it again.
 
         Args:
             agent: the name of the agent.

@@ -1,4 +1,4 @@
-"""Sends the files of a page that has no build step, with headers for caching and safety.
+"""Sends the files of a page that has no build step, with headers for caching and safety, and the console so.
 
 The page names a folder that is called by the digest of all files, so a browser keeps them for as long
 as they are the same, and asks for all of them again after an update. This module must never send a
@@ -7,14 +7,16 @@ file of a kind that it does not know, nor read one after the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from holdfast.core.argument_checks import check_arguments
 from holdfast.core.errors import ConfigurationError
@@ -33,6 +35,11 @@ CONTENT_TYPES: Final = {
 _PAGE = "index.html"
 _VERSION_MARK = b"{version}"
 _NOT_FOUND = "There is no such file"
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 
 
 class PageFiles:
@@ -116,3 +123,17 @@ def _read_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]
 def _has_tag(request: Request, tag: str) -> bool:
     known = request.headers.get("If-None-Match", "")
     return tag in (part.strip().removeprefix("W/") for part in known.split(","))
+
+
+def console_routes() -> Sequence[BaseRoute]:
+    """Return the routes of the console, to be mounted under `/console`."""
+    sent = PageFiles(files("holdfast.console") / "static", policy=CONTENT_SECURITY_POLICY)
+    return [
+        Route("/", sent.send_page, name="console"),
+        Route("/{version}/{name:path}", sent.send_file),
+    ]
+
+
+def redirect_to_console(request: Request) -> Response:
+    """Return a redirect to the page, whose address ends with a slash."""
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/console/", 307)

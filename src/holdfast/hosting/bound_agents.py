@@ -13,10 +13,9 @@ from holdfast.agent import Agent
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
-from holdfast.runtime.engine import Engine
+from holdfast.runtime.engine import Engine, copy_on_journal
 from holdfast.runtime.finalize import Parking
 from holdfast.runtime.plan import AgentPlan
-from holdfast.runtime.queued_runs.engine_copies import copy_on_journal
 from holdfast.runtime.streams.run_stream import RunStream
 
 AnyAgent: TypeAlias = Agent[Any, Any]

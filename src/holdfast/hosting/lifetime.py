@@ -1,6 +1,6 @@
 """The lifetime of a service in a process: it continues open turns, and stops without closing any.
 
-A process that is told to stop ends its streams at once, so that the server closes its connections, and
+A process that is to stop ends its streams at once, so that the server closes its connections, and
 leaves its turns open for the next process. This module must never end the process.
 """
 
@@ -100,7 +100,7 @@ class ServiceLifetime:
         return self._stopping
 
     async def wait_for_stop(self) -> None:
-        """Return when the service has been told to stop and has left its turns open."""
+        """Return when the service was asked to stop and has left its turns open."""
         await self._is_told_to_stop.wait()
         await self.begin_stop()
 
@@ -126,7 +126,7 @@ class ServiceLifetime:
 
 @contextmanager
 def stop_on_signals(begin_stop: Callable[[], object]) -> Iterator[None]:
-    """Call a function on the event loop when the process is told to stop, before the server stops.
+    """Call a function on the event loop when the process gets a signal to stop, before the server stops.
 
     A server such as uvicorn waits for open streams before it ends the lifespan of an application. So
     the streams must end at the signal. The handler of the server is called as before.

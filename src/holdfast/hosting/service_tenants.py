@@ -1,4 +1,4 @@
-"""The agents of a service on one journal, for each tenant, and what concerns all tenants.
+"""The agents of a service on one journal, for each tenant, and the parts that all tenants share.
 
 This module must never speak HTTP, and must never decide who may do something.
 """
@@ -11,17 +11,16 @@ from collections.abc import Callable, Collection, Iterable
 from holdfast.core.errors import ConfigurationError
 from holdfast.event_log.live.process_exchange import LiveExchange, NoteLink
 from holdfast.hosting.bound_agents import AnyAgent, journal_of, name_agents
-from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.shared_limits import SharedLimits
-from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.tenant_service import ServiceOptions, TenantService
 from holdfast.hosting.turns.turn_runner import Observe
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.live_link import LinkedJournal, OpenLink
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, SharedJournal
-from holdfast.journal.service_store_opening import open_service_store
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.service_store.service_store_opening import open_service_store
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from holdfast.journal.tenants import TenantList
 from holdfast.runtime.sessions.session_pool import resolve_journal
 
@@ -32,7 +31,7 @@ class ServiceTenants:
     Args:
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent, or memory.
-        options: how it tells of its turns.
+        options: how it shows its turns.
         allow_models: the names of models that a request may ask for.
 
     Raises:
@@ -47,7 +46,7 @@ class ServiceTenants:
         allow_models: Collection[str] = (),
     ) -> None:
         self.prepare: list[Callable[[TenantService], None]] = []
-        """Called with what each tenant sees, before anybody uses it."""
+        """Called with the service of each tenant, before anybody uses it."""
         self.allow_models = frozenset(allow_models)
         self.is_closing = False
         self.inbox: Inbox | None = None
@@ -55,22 +54,23 @@ class ServiceTenants:
         self.drives = True
         """Whether this process drives turns; set before the first request."""
         self.observe: Observe | None = None
-        """Is told what the turns of every tenant tell; set before the first request."""
+        """Called with each item of the turns of every tenant; set before the first request."""
         self.note_accepted: Callable[[], None] | None = None
         """Called by the task whose turn is accepted; set before the first request."""
         self.note_link: NoteLink = _ignore_link
-        """Is told when the link to other processes is lost or found; set before the first request."""
+        """Called when the link to other processes is lost or found; set before the first request."""
         self.open_link: OpenLink | None = None
         """Opens the link to other processes instead of the journal; set before the first request."""
         self._exchange: LiveExchange | None = None
         self._limits: SharedLimits | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.agents = name_agents(agents)
         self._options = options or ServiceOptions()
         self._check_holding()
         first = next(iter(self.agents.values()))
         self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
         self.store = open_service_store(self.journal)
-        """What is stored besides runs: keys, answered requests, acts."""
+        """Stores everything besides runs: keys, answered requests, acts."""
         self._tenants: dict[str, TenantService] = {}
 
     def _check_holding(self) -> None:
@@ -82,7 +82,7 @@ class ServiceTenants:
                 )
 
     def for_tenant(self, tenant: str = DEFAULT_TENANT) -> TenantService:
-        """Return what a tenant sees of the service."""
+        """Return the service as a tenant sees it."""
         found = self._tenants.get(tenant)
         if found is None:
             journal = self.journal.for_tenant(tenant)
@@ -91,6 +91,7 @@ class ServiceTenants:
             )
             for prepare in self.prepare:
                 prepare(found)
+            found.watch.feed.on_reader.append(self._watch_inbox)
             found.runner.observe = self.observe
             found.runner.note_accepted = self.note_accepted
             if self._exchange is not None:
@@ -99,13 +100,26 @@ class ServiceTenants:
                 found.close_readers()
         return found
 
+    def _watch_inbox(self) -> None:
+        """Show the readers of lists that the inbox may have changed, from the first reader on."""
+        if self.inbox is not None and self._watching is None and not self.is_closing:
+            task = self._note_changes(self.inbox)
+            self._watching = asyncio.create_task(task, name="holdfast-inbox-changes")
+
+    async def _note_changes(self, inbox: Inbox) -> None:
+        with inbox.watch() as changes:
+            while True:
+                await changes.wait()
+                for tenant in self.tenants:
+                    tenant.watch.feed.note_topic("inbox")
+
     @property
     def tenants(self) -> tuple[TenantService, ...]:
         """The tenants that were served by this process."""
         return tuple(self._tenants.values())
 
     async def count_bytes(self, tenant: str) -> int:
-        """Return the bytes that are stored of a tenant: its runs, what is queued, and uploads.
+        """Return the bytes that are stored of a tenant: its runs, its queued turns, and uploads.
 
         Raises:
             JournalError: the journal or the store cannot be read.
@@ -145,13 +159,18 @@ class ServiceTenants:
         return self._exchange is not None and self._exchange.is_up
 
     async def look_for_changes(self) -> None:
-        """Find what other processes have done, should messages be lost. Raises JournalError."""
-        if isinstance(self.journal, SharedJournal):
-            for tenant in self.tenants:
+        """Find the changes of other processes, should messages be lost, or of code beside the service.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        is_shared = isinstance(self.journal, SharedJournal)
+        for tenant in self.tenants:
+            if is_shared or tenant.watch.feed.has_readers:
                 await tenant.look_for_changes()
 
     def tidy(self) -> None:
-        """Forget what no reader of this process needs any more."""
+        """Forget the runs that no reader of this process needs any more."""
         if self._exchange is not None:
             self._exchange.tidy()
 
@@ -175,6 +194,8 @@ class ServiceTenants:
         self.is_closing = True
         for tenant in self.tenants:
             tenant.close_readers()
+        if self._watching is not None:
+            self._watching.cancel()
         await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])
         if self._limits is not None:
             self._limits.close()

@@ -6,11 +6,17 @@ must never decide who may do something.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
+from uuid import uuid4
 
 import msgspec
+from msgspec import Struct
 
+from holdfast.core.acts import Act
+from holdfast.core.argument_checks import check_value
+from holdfast.core.effects import TITLES
 from holdfast.core.errors import ConfigurationError, SessionBusyError, WaitingError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
@@ -18,21 +24,22 @@ from holdfast.core.questions import AnyAnswer
 from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.process_exchange import LiveExchange
 from holdfast.event_log.live.reading import SessionReader
-from holdfast.event_log.live.session_follower import share_reader
+from holdfast.event_log.live.session_follower import DrivenRuns, VisibleRuns, share_reader
 from holdfast.event_log.live.session_watch import SessionWatch
-from holdfast.event_log.live.visible_runs import VisibleRuns
 from holdfast.hosting.bound_agents import AnyAgent, bind_agent, close_open_turn, plan_of
-from holdfast.hosting.new_acts import new_act
-from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.turn_queue import TurnQueue, refuse_resume
 from holdfast.hosting.turns.act_relay import ActRelay
 from holdfast.hosting.turns.open_turns import OpenTurns
-from holdfast.hosting.turns.shutting_down import ShuttingDownError
-from holdfast.hosting.turns.turn_runner import AcceptedTurn, TurnRunner, find_accepted
+from holdfast.hosting.turns.turn_runner import (
+    AcceptedTurn,
+    ShuttingDownError,
+    TurnRunner,
+    find_accepted,
+)
 from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
-from holdfast.journal.port import CountsBytes, Journal, SharedJournal
+from holdfast.journal.port import CountsBytes, Journal, RunEntry, SharedJournal
 from holdfast.journal.session_rows import PricedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -41,9 +48,10 @@ from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
-from holdfast.telemetry.token_prices import PriceList
+from holdfast.telemetry.token_prices import PriceList, TokenPrices
 
 _MOST_LOOKED_AT = 100
+
 _PATIENCE = (
     10.0  # seconds to wait for somebody who still has the session of a turn that is given up
 )
@@ -56,7 +64,7 @@ class TenantService:
         tenant: the tenant.
         agents: the agents by name.
         journal: the journal of the tenant.
-        options: how the service tells of its turns.
+        options: how the service shows its turns.
     """
 
     def __init__(
@@ -69,23 +77,25 @@ class TenantService:
         self.tenant = tenant
         options = options or ServiceOptions()
         self.holding = frozenset(options.hold_text)
-        """The agents whose text is told once its reply is accepted, where it cannot be withdrawn."""
+        """The agents whose text is sent once its reply is accepted, where it cannot be withdrawn."""
         self.prices = PriceList(options.prices)
         self.journal = to_index(journal)
         if self.prices and isinstance(self.journal, PricedJournal):
             self.journal.use_prices(self.prices.price)
         self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
         self.watch = SessionWatch()
-        self.runner = TurnRunner(self.watch)
+        self.driven = DrivenRuns()
+        """The runs that this process drives, as their readers see them."""
+        self.runner = TurnRunner(self.watch, self.driven)
         self.clock = plan_of(next(iter(agents.values()))).clock
         """The clock of the agents, which sets until when a question may be answered."""
         self.open_turns = OpenTurns(self.journal, self.runner, self._agents, self.clock)
         is_shared = isinstance(journal, SharedJournal)
-        self._runs = VisibleRuns(tenant, self.runner, is_shared=is_shared)
+        self._runs = VisibleRuns(tenant, self.driven, is_shared=is_shared)
         self.reader = SessionReader(self.journal, self._runs, self.watch)
         share_reader(journal, self.reader)
         self._relay = ActRelay(self)
-        self._states: dict[str, tuple[int, bool, bool]] = {}
+        self._seen: dict[str, RunEntry] = {}
         self.queue: TurnQueue | None = None
         """The inbox, if turns go through it."""
         self.drives = True
@@ -193,7 +203,7 @@ class TenantService:
             if last is not None and last.status == "waiting":
                 raise WaitingError(session, last.questions)
         entry = await self.queue.submit(bound, message, output, keywords)
-        self.runner.tell_accepted()
+        self.runner.report_accepted()
         return entry
 
     async def wait_for_begin(
@@ -330,7 +340,7 @@ class TenantService:
         ):
             self.runner.note_answer(session, agent)
         else:
-            self.runner.tell_accepted()
+            self.runner.report_accepted()
 
     async def _give_answer(self, agent: AnyAgent, session: str, answer: AnyAnswer) -> Receipt:
         """Give an answer to the run, in whichever process it is driven."""
@@ -377,7 +387,7 @@ class TenantService:
         """
         if self.queue is not None:
             await self.queue.cancel_active(session, by)
-        # A worker may be about to close it too, as it is told of that.
+        # A worker may be about to close it too, since the inbox wakes it.
         await close_open_turn(await self._find_closing_agent(session), session, by, None, _PATIENCE)
         self.watch.wake(session)
 
@@ -448,13 +458,19 @@ class TenantService:
     async def look_for_changes(self) -> None:
         """Wake the readers of sessions that other processes have changed, and perform their acts."""
         await self._relay.look()
-        if not self.watch.sessions:
+        before, self._seen = self._seen, {}
+        if not self.watch.sessions and not self.watch.feed.has_readers:
             return
-        before, self._states = self._states, {}
-        for entry in await self.journal.recent_runs(_MOST_LOOKED_AT):
-            state = self._states[entry.run] = (entry.records, entry.turn_open, entry.leased)
-            if before.get(entry.run) != state:
-                self.watch.wake_here(entry.run)
+        entries = await self.journal.recent_runs(_MOST_LOOKED_AT)
+        self._seen = {entry.run: entry for entry in entries}
+        first = entries[-1].changed_at if len(entries) == _MOST_LOOKED_AT else 0.0
+        deleted = (one for name, one in before.items() if name not in self._seen)
+        changed = [
+            *(one for one in entries if before.get(one.run) != one),
+            *(one for one in deleted if one.changed_at > first),
+        ]
+        for entry in changed:
+            self.watch.wake_here(entry.run.removesuffix(TITLES))
 
     def close_readers(self) -> None:
         """End all streams, and accept no more turns."""
@@ -473,3 +489,49 @@ class TenantService:
 def unknown_session(session: str) -> ConfigurationError:
     """Return the error for a session that does not exist, or is another tenant's."""
     return ConfigurationError("session", f"there is no session {session!r}")
+
+
+def new_act(
+    act: str, session: str, *, by: str, act_id: str = "", digest: str = "", **details: object
+) -> Act:
+    """Return an act that is done now.
+
+    Args:
+        act: the name of the act.
+        session: the session.
+        by: who does it.
+        act_id: its id; "" makes one. An act with the id of a saved one is refused.
+        digest: the digest of the request for it.
+        details: JSON values.
+
+    >>> new_act("rewind", "ada", by="ann", act_id="a1", to=2).read_details()
+    {'to': 2}
+    """
+    made = Act(
+        id=act_id or uuid4().hex, act=act, session=session, by=by, at=time.time(), digest=digest
+    )
+    return made.with_details(**details) if details else made
+
+
+class ServiceOptions(Struct, frozen=True, kw_only=True):
+    """How a service shows its turns.
+
+    Args:
+        hold_text: the names of agents whose text OpenAI's protocols send once its reply is accepted.
+            These protocols cannot withdraw text that was sent.
+        prices: the prices of a million tokens by the name of a model, as replies have it; "*" is every
+            other model. With prices, turns and totals of usage have a cost.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+
+    >>> ServiceOptions(prices={"gpt-5.2": TokenPrices(input=1.25, output=10)}).hold_text
+    ()
+    """
+
+    hold_text: Collection[str] = ()
+    prices: Mapping[str, TokenPrices] = {}
+
+    def __post_init__(self) -> None:
+        check_value("hold_text", self.hold_text, Collection[str])
+        check_value("prices", self.prices, Mapping[str, TokenPrices])

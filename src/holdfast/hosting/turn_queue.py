@@ -15,8 +15,7 @@ from holdfast.core.json_schema import JsonSchema
 from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.hosting.bound_agents import AnyAgent
-from holdfast.hosting.turns.shutting_down import ShuttingDownError
-from holdfast.hosting.turns.turn_runner import AcceptedTurn, find_accepted
+from holdfast.hosting.turns.turn_runner import AcceptedTurn, ShuttingDownError, find_accepted
 from holdfast.journal.inbox.entries import LETTERS, QUEUED, EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.inbox.inbox_errors import QueuedTurnError, SubmissionError

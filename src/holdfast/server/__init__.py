@@ -1,7 +1,7 @@
 """The service: agents that people and programs reach over HTTP, with one event log for every protocol.
 
-The service must never hold a truth of its own: what happened is in the journal, and a dropped
-connection changes nothing. Names are imported on first use; the extra `[server]` has what they need.
+The service must never hold a truth of its own: every fact is in the journal, and a dropped
+connection changes nothing. Names are imported on first use; the extra `[server]` has their packages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from holdfast import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.console.page_files import PageFiles as PageFiles
-    from holdfast.hosting.service_options import ServiceOptions as ServiceOptions
+    from holdfast.hosting.tenant_service import ServiceOptions as ServiceOptions
     from holdfast.hosting.turns.turn_runner import AcceptedTurn as AcceptedTurn
     from holdfast.server.access.connections import ConnectionBounds as ConnectionBounds
     from holdfast.server.access.connections import make_server_config as make_server_config
@@ -33,7 +33,7 @@ _HOME: dict[str, str] = {
     "Principal": "holdfast.server.access.principals",
     "QueueOptions": "holdfast.server.queued_turns",
     "Service": "holdfast.server.background_service",
-    "ServiceOptions": "holdfast.hosting.service_options",
+    "ServiceOptions": "holdfast.hosting.tenant_service",
     "TokenPrices": "holdfast.telemetry.token_prices",
     "create_app": "holdfast.server.app",
     "keep_alive": "holdfast.server.api.event_stream",

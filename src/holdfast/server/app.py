@@ -1,6 +1,9 @@
 """Builds the ASGI application of a service, which also mounts into other applications.
 
-This module must never run a turn: it connects routes with the service.
+Nginx and Caddy can pass a path below their root path as it was sent, which keeps an encoded `/` in the
+name of a session. Other proxies remove the path below which they show a service. Both kinds are
+understood, because no path of the service itself begins like the root path. This module must never run
+a turn: it connects routes with the service.
 """
 
 from __future__ import annotations
@@ -9,37 +12,45 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp
 
-from holdfast.console.console_routes import console_routes, redirect_to_console
-from holdfast.core.errors import HoldfastError
+from holdfast.console.page_files import console_routes, redirect_to_console
+from holdfast.core.errors import ConfigurationError, HoldfastError
+from holdfast.core.redaction import quote_setting
 from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
-from holdfast.hosting.service_options import ServiceOptions
 from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import ServiceOptions
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.port import Journal
+from holdfast.server.access.asgi import ASGIApp, Receive, Scope, Send
 from holdfast.server.access.options import AccessOptions
 from holdfast.server.access.stack import AccessControl, protect
-from holdfast.server.api.native_api import NativeApi
-from holdfast.server.api.routes import OPERATIONS
+from holdfast.server.api.routes import OPERATIONS, NativeApi
 from holdfast.server.health.prometheus import Metric
-from holdfast.server.health.queue_metrics import measure_queue
-from holdfast.server.health.turn_counts import TurnCounts
+from holdfast.server.health.service_metrics import TurnCounts, measure_queue
 from holdfast.server.loop_watch import LoopWatch, note_requests
 from holdfast.server.problem_responses import ProblemError, respond_problem, to_problem
 from holdfast.server.protocols.agui import routes as agui
-from holdfast.server.protocols.openai_errors import OpenAIErrors
-from holdfast.server.protocols.openai_routes import make_openai_api
+from holdfast.server.protocols.chat import chat_routes
+from holdfast.server.protocols.openai_http import OpenAIErrors
+from holdfast.server.protocols.responses import response_routes
 from holdfast.server.protocols.vercel import routes as vercel
 from holdfast.server.queued_turns import QueueOptions, queue_turns
 from holdfast.worker.worker import EntryWorker
+
+OWN_PATHS: Final = frozenset(
+    {"agui", "api", "console", "favicon.ico", "health", "metrics", "ready", "v1", "vercel"}
+)
+"""How the paths of a service begin."""
+
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
 
 def create_app(
@@ -57,8 +68,8 @@ def create_app(
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent, or memory.
         access: who may call, and how much.
-        grace: how long a process that is told to stop waits for writing tools, in seconds.
-        options: how it tells of its turns: whose text it holds, and what tokens cost.
+        grace: how long a process that is to stop waits for writing tools, in seconds.
+        options: how it shows its turns: whose text it holds, and the prices of tokens.
         queue: how turns are driven; with a PostgreSQL journal they are queued, and this process is one
             of the workers. With any other journal a turn begins at once.
 
@@ -88,7 +99,7 @@ def create_app(
     app = Starlette(
         routes=[
             _WholeMount("/api/v1", NativeApi(service, OPERATIONS)),
-            _WholeMount("/v1", make_openai_api(service)),
+            _WholeMount("/v1", _make_openai_api(service)),
             Route("/console", redirect_to_console),
             Mount("/console", routes=console_routes()),
             Mount("/vercel", routes=vercel.routes()),
@@ -152,3 +163,60 @@ def _refuse(_request: Request, error: Exception) -> Response:
         return respond_problem(error.problem)
     assert isinstance(error, HoldfastError)  # noqa: S101  # REASON: registered for it above
     return respond_problem(to_problem(error))
+
+
+def _make_openai_api(service: ServiceTenants) -> NativeApi:
+    """Return the application that answers below `/v1`."""
+    return NativeApi(service, (*response_routes.OPERATIONS, *chat_routes.OPERATIONS))
+
+
+class RootPath:
+    """A middleware that passes an application the path below which it is shown.
+
+    Args:
+        app: the application.
+        path: the path, such as "/agents".
+
+    Raises:
+        ConfigurationError: it is not a path, or begins like a path of the service.
+    """
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        check_root_path(path)
+        self._app = app
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            path, raw = str(scope["path"]), bytes(scope.get("raw_path") or b"")
+            scope["root_path"] = self._path
+            if path != self._path and not path.startswith(f"{self._path}/"):
+                scope["path"] = self._path + path
+                scope["raw_path"] = self._path.encode() + raw if raw else raw
+        await self._app(scope, receive, send)
+
+
+def check_root_path(path: str) -> None:
+    """Refuse a path below which no service can be shown.
+
+    Args:
+        path: the path.
+
+    Raises:
+        ConfigurationError: it is not a path, or begins like a path of the service.
+
+    >>> check_root_path("/agents")
+    """
+    if not _PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
+        raise ConfigurationError(
+            "root_path",
+            f"{quote_setting(path)} is not a path",
+            fix='Write it with a slash before each part and none at the end, such as "/agents"',
+        )
+    if path.split("/")[1] in OWN_PATHS:
+        raise ConfigurationError(
+            "root_path",
+            f"{quote_setting(path)} begins like a path of the service",
+            fix='Choose another one, such as "/agents"',
+        )

@@ -1,7 +1,7 @@
 """Turns in the background for an application with routes of its own.
 
 `create_app` serves the same tenants with the same lifetime over HTTP. This module must never speak
-HTTP, and must never hold what is not in the journal.
+HTTP, and must never hold a truth that is not in the journal.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Service:
         The hooks `after_turn` have run by then, if this process drives the turn.
 
         Args:
-            turn: what `start` or `find_request` returned.
+            turn: the result of `start` or `find_request`.
             seconds: the longest time to wait; None waits without limit.
 
         Raises:
@@ -145,7 +145,7 @@ class Service:
     async def follow(
         self, session: str, position: str = "", *, turn: int | None = None
     ) -> AsyncGenerator[tuple[str, StreamItem]]:
-        """Yield what a reader at a position misses, and then what happens; each with the next position.
+        """Yield the items that a reader at a position misses, and then the new ones; each with the next position.
 
         A reader that comes back with the last position, in any process, misses nothing and gets
         nothing twice. The last item is an `EndItem` when the process stops or the turn has ended.
@@ -173,7 +173,7 @@ class Service:
 
         Args:
             session: the session.
-            answer: what a method of the question returned.
+            answer: the result of a method of the question.
 
         Raises:
             AnswerTypeError: the question asks for another type.

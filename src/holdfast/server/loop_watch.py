@@ -37,7 +37,7 @@ _log = logging.getLogger("holdfast.server.loop")
 
 
 class LoopWork(Struct, frozen=True):
-    """What the loop was doing.
+    """The code that the loop was running.
 
     Args:
         route: the method and the template of the route of a request; "" if it was no request.
@@ -75,15 +75,15 @@ class LoopWatch:
         self._due = 0.0
         self._seen: tuple[float, LoopWork] | None = None
         self._lines: dict[tuple[str, str], tuple[float, int]] = {}
-        """By what ran: when the next line may be written, and how many were left out."""
+        """By the code that ran: when the next line may be written, and how many were left out."""
         self.blocked = Metric(
             "holdfast_loop_blocked_total",
-            "How often the event loop was blocked for more than 0.25 seconds, by what ran.",
+            "How often the event loop was blocked for more than 0.25 seconds, by the code that ran.",
             ("route", "agent"),
         )
         self.seconds = Metric(
             "holdfast_loop_blocked_seconds_total",
-            "Seconds for which the event loop was blocked, in pieces of more than 0.25, by what ran.",
+            "Seconds for which the event loop was blocked, in pieces of more than 0.25, by the code that ran.",
             ("route", "agent"),
         )
 
@@ -137,7 +137,7 @@ class LoopWatch:
         self._write_line(labels, now, f"was blocked for {blocked:.2f} s by {work.describe()}")
 
     def look(self) -> None:
-        """Look, in any thread, whether the loop is blocked, and by what."""
+        """Look, in any thread, whether the loop is blocked, and by which code."""
         due, now = self._due, self._monotonic()
         if not due or now - due <= _SECONDS_UNTIL_LOOK or self._seen is not None:
             return

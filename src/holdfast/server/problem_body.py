@@ -11,10 +11,10 @@ class ProblemBody(Struct, frozen=True, omit_defaults=True, kw_only=True):
     Args:
         title: the name of the status.
         status: the status code.
-        detail: what is wrong, in words.
+        detail: the fault, in words.
         kind: the kind of the error, for programs, such as "configuration".
         field: the field that is wrong.
-        fix: what to do.
+        fix: the way to correct it.
         retryable: whether the same request may succeed later.
         retry_after: seconds to wait before that.
     """

@@ -22,7 +22,7 @@ from holdfast.core.errors import (
     SessionBusyError,
     WaitingError,
 )
-from holdfast.hosting.turns.shutting_down import SECONDS_TO_RESTART, ShuttingDownError
+from holdfast.hosting.turns.turn_runner import SECONDS_TO_RESTART, ShuttingDownError
 from holdfast.journal.encoding import to_json
 from holdfast.journal.inbox.inbox_errors import (
     InboxError,

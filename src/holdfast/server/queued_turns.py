@@ -19,9 +19,8 @@ from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine
 from holdfast.journal.inbox.opening_inbox import open_inbox
-from holdfast.journal.postgres import PostgresJournal
-from holdfast.worker.engines.engine_opening import open_engine
-from holdfast.worker.live_links import share_link
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
+from holdfast.worker.engines.engine_opening import open_engine, share_link
 from holdfast.worker.quarantine import QuarantineOptions
 from holdfast.worker.worker import EntryWorker
 
@@ -32,8 +31,8 @@ class QueueOptions(Struct, frozen=True, kw_only=True):
     Args:
         parallel: how many turns this process drives at once; 0 only serves people, and leaves every
             turn to the workers of a PostgreSQL journal.
-        engine: what carries the jobs: "postgres" or "nats://host:4222", the same for every process of
-            the journal; None for what fits the journal.
+        engine: carries the jobs: "postgres" or "nats://host:4222", the same for every process of
+            the journal; None for the one that fits the journal.
         quarantine: when a turn is driven alone and when it is parked, since processes die of it; None
             for the default. The process ends itself when its loop is blocked only if this asks for it.
 
@@ -55,7 +54,7 @@ class QueueOptions(Struct, frozen=True, kw_only=True):
 def queue_turns(
     service: ServiceTenants, lifetime: ServiceLifetime, options: QueueOptions | None
 ) -> AbstractAsyncContextManager[object]:
-    """Return what starts and stops a service, whose turns go through the inbox if they can.
+    """Return the lifespan of a service, whose turns go through the inbox if they can.
 
     Args:
         service: the service.

@@ -1,6 +1,6 @@
 """Workers: processes that drive the turns of an inbox, on any number of machines.
 
-What is to be done is in the inbox, what was done in the journal. This room must never keep a truth of
+The inbox has the work to do, the journal the work that was done. This room must never keep a truth of
 its own, and must never say that a turn has ended which the journal does not show as ended.
 """
 

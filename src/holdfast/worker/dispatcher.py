@@ -1,7 +1,7 @@
 """Admits turns whenever the inbox may have changed: its worker begins some, and the others get jobs.
 
-What the worker has free slots for it begins at once, without a job. An engine in the database of the
-inbox gets the other jobs in the same transaction; any other engine gets them afterwards, and what it
+A turn for which the worker has a free slot begins at once, without a job. An engine in the database of the
+inbox gets the other jobs in the same transaction; any other engine gets them afterwards, and those that it
 loses is put again by the sweep. Turns that end while a transaction is under way are saved together by the
 next one, since the workers of a journal hold the lock of the inbox one after the other. This module must
 never drive a turn.
@@ -20,7 +20,7 @@ from holdfast.journal.inbox.admitting import Admission, MakePut, Offer
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job, TransactionalEngine
 from holdfast.journal.inbox.driving import EndedEntry, EntryOutcome
 from holdfast.journal.inbox.entries import InboxEntry
-from holdfast.journal.inbox.inbox import Inbox
+from holdfast.journal.inbox.inbox import Inbox, InboxChanges
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
 
@@ -48,50 +48,35 @@ class Dispatcher:
 
     Args:
         inbox: the inbox.
+        changes: its changes that may leave turns to admit.
         engine: carries the jobs.
-        direct: what the worker of this process begins itself.
+        direct: the turns that the worker of this process begins itself.
     """
 
-    def __init__(self, inbox: Inbox, engine: DispatchEngine, direct: DirectTurns) -> None:
+    def __init__(
+        self, inbox: Inbox, changes: InboxChanges, engine: DispatchEngine, direct: DirectTurns
+    ) -> None:
         self._inbox = inbox
+        self._changes = changes
         self._engine = engine
         self._direct = direct
         self.is_stopping = False
         """Whether the worker begins no more turns."""
         self._ended: list[tuple[EndedEntry, asyncio.Future[None]]] = []
         self._saving: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._seen = asyncio.Event()
         self.make_put: MakePut | None = None
         """Puts jobs in the transaction of the inbox; None if the engine is elsewhere."""
         if isinstance(engine, TransactionalEngine):
             self.make_put = engine.make_put
 
-    def watch(self) -> Callable[[], None]:
-        """Admit whenever the inbox may have changed; returns what ends that."""
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self.wake)
-
-        return self._inbox.watch(wake, of_ends=False)
-
     def wake(self) -> None:
-        """Admit as soon as possible, on the event loop."""
-        self._changed.set()
-        self._seen.set()
-
-    async def wait_for_change(self) -> None:
-        """Return when the inbox may have changed since the last call, for one caller."""
-        await self._seen.wait()
-        self._seen.clear()
+        """Admit as soon as possible."""
+        self._changes.note()
 
     async def run(self) -> None:
         """Admit until cancelled. Changes that come meanwhile are one change."""
         while True:
-            await self._changed.wait()
-            self._changed.clear()
+            await self._changes.wait()
             try:
                 await self._note(
                     await self._admit(lambda offer: self._inbox.admit(self.make_put, offer))
@@ -100,7 +85,7 @@ class Dispatcher:
                 _log.warning("no turns can be admitted now: %s", error)
 
     async def end(self, entry_id: int, outcome: EntryOutcome) -> None:
-        """Save what became of an entry that the worker has, and admit turns in its place.
+        """Save the outcome of an entry that the worker has, and admit turns in its place.
 
         The slot of the entry counts as free: whoever calls releases it next. Raises JournalError.
         """
@@ -120,7 +105,7 @@ class Dispatcher:
             self._saving = None
 
     async def _save(self, waiting: Sequence[tuple[EndedEntry, asyncio.Future[None]]]) -> None:
-        """Save ends in one transaction, and tell those who wait for it."""
+        """Save ends in one transaction, and wake those who wait for it."""
         worker, ended = self._direct.worker, [one for one, _ in waiting]
         failure: Exception | None = None
         try:
@@ -141,7 +126,7 @@ class Dispatcher:
     async def _admit(
         self, admit: Callable[[Offer], Awaitable[Admission]], ended: int = 0
     ) -> Admission:
-        """Perform an admission, and begin what it takes.
+        """Perform an admission, and begin the turns that it takes.
 
         Args:
             admit: performs it.

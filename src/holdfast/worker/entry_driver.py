@@ -1,4 +1,4 @@
-"""Drives one entry of the inbox: begins or continues its turn, and says what became of it.
+"""Drives one entry of the inbox: begins or continues its turn, and returns its outcome.
 
 The journal decides: a turn with the request of the entry that has ended is not begun again. A turn that
 fails here without an end in the journal, or that workers die of, is closed before its entry is over. This
@@ -16,8 +16,8 @@ from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyE
 from holdfast.core.events import Status, TurnClosed
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
-from holdfast.hosting.turns.shutting_down import ShuttingDownError
-from holdfast.hosting.turns.turn_runner import AcceptedTurn
+from holdfast.hosting.token_quota import TokenQuota
+from holdfast.hosting.turns.turn_runner import AcceptedTurn, ShuttingDownError
 from holdfast.journal.inbox.driving import NEVER, EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
@@ -28,7 +28,6 @@ from holdfast.runtime.finalize import Parking
 from holdfast.runtime.open_runs.recovery import read_time_to_continue
 from holdfast.runtime.open_runs.turn_entries import find_entry_of_turn
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
-from holdfast.worker.token_quota import TokenQuota
 
 MOST_DELIVERIES = 20
 """How often an entry is begun that never ends, although no worker dies: it is postponed each time."""
@@ -47,7 +46,7 @@ class EntryDriver:
     Args:
         tenants: the agents, for each tenant.
         quota: stops the turns of tenants that have used up their tokens.
-        inbox: is told which turns are parked.
+        inbox: learns which turns are parked.
         most_deaths_alone: how many workers may die of a turn that is driven alone.
     """
 
@@ -64,7 +63,7 @@ class EntryDriver:
         self._most_deaths_alone = most_deaths_alone
 
     async def drive(self, entry: InboxEntry) -> EntryOutcome | None:
-        """Begin or continue the turn of an entry; return what became of it when it rests.
+        """Begin or continue the turn of an entry; return its outcome when it rests.
 
         Returns:
             The outcome; None if another worker is to have the entry, since this one stops or lacks
@@ -113,7 +112,7 @@ class EntryDriver:
     async def _park(self, tenant: TenantService, entry: InboxEntry, why: str) -> EntryOutcome:
         """Close the turn of an entry, if the journal has it, and the entry with it.
 
-        The inbox is told first, and its entry is over in the transaction that closes the turn. Whoever finds
+        The inbox learns of it first, and its entry is over in the transaction that closes the turn. Whoever finds
         the entry in between goes on here.
         """
         known = await tenant.find_request(entry.request)
@@ -193,7 +192,7 @@ class EntryDriver:
     async def _wait(
         self, tenant: TenantService, entry: InboxEntry, turn: AcceptedTurn
     ) -> EntryOutcome | None:
-        """Wait until a turn rests, and return what the journal says of it."""
+        """Wait until a turn rests, and return its state in the journal."""
         driven = tenant.runner.find(turn.session)
         await tenant.runner.wait(turn.session)
         is_left = driven is not None and driven.is_left

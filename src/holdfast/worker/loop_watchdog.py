@@ -1,7 +1,7 @@
-"""Ends a process whose event loop is blocked for so long that it has lost what it drives.
+"""Ends a process whose event loop is blocked for so long that it has lost its turns.
 
 Another worker cannot take over the turns of such a process while a thread of it renews their leases. A thread
-looks whether the loop answers. What holds the interpreter itself stops this thread too, and the renewal of the
+looks whether the loop answers. Code that holds the interpreter itself stops this thread too, and the renewal of the
 leases with it. This module must never run in a process that is no worker, unless that asked for it.
 """
 
@@ -30,7 +30,7 @@ def end_process() -> None:
 
 
 def _say_why(seconds: float) -> None:
-    """Write a line to the log, unless the log is what the loop is blocked by."""
+    """Write a line to the log, unless the log blocks the loop."""
     text = "the event loop was blocked for %.0f s: the process ends, and another worker takes over"
     writing = threading.Thread(target=_log.critical, args=(text, seconds), daemon=True)
     writing.start()
@@ -43,8 +43,8 @@ class LoopWatchdog:
     Args:
         loop: the loop.
         seconds: for how long it may be blocked.
-        end: what is done then, in the thread of the watchdog.
-        now: tells the time, in seconds.
+        end: is called then, in the thread of the watchdog.
+        now: returns the time, in seconds.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The quarantine: a turn whose workers die is driven alone, so that it takes no other turn with it.
 
-Who has died of what is unknown while a worker drives several turns. So a turn whose workers have died some
+While a worker drives several turns, it is unknown of which one it died. So a turn whose workers have died some
 times is driven by a worker that has handed back its others, and that takes none until the turn rests. If
 that one dies too, only this turn can be the reason. This module must never decide that a worker is dead.
 """
@@ -63,7 +63,7 @@ class Quarantine:
 
     Args:
         tenants: the turns of the worker.
-        inbox: is told that a turn is driven alone.
+        inbox: learns that a turn is driven alone.
         slots: the slots of the worker, of which none is free meanwhile.
         options: when it is needed.
     """

@@ -1,4 +1,4 @@
-"""The sweep: what a worker does every few seconds, so that nothing depends on a message that was lost.
+"""The sweep: a worker's steps of every few seconds, so that nothing depends on a message that was lost.
 
 A plain loop, and no job of an engine: a job could be lost, or stall. This module must never drive a turn
 of the inbox itself.
@@ -36,11 +36,11 @@ class SteadyBeats:
     """Whether the heartbeats of this worker were saved without a gap.
 
     During an outage of the database no heartbeat is saved, so all workers count as gone afterwards until they
-    have told again that they are there. Whoever had a gap itself waits for the others.
+    have saved again that they are there. Whoever had a gap itself waits for the others.
 
     Args:
         seconds_to_live: seconds without a heartbeat after which a worker counts as gone.
-        now: tells the time, in seconds.
+        now: returns the time, in seconds.
 
     >>> beats = SteadyBeats(10.0, now=iter([0.0, 1.0, 30.0, 31.0]).__next__)
     >>> beats.note_beat(), beats.are_steady(), beats.note_beat(), beats.are_steady()
@@ -75,7 +75,7 @@ class Sweep:
         inbox: the inbox.
         engine: is asked which jobs it has lost.
         dispatcher: puts jobs.
-        steps: what else is done in each sweep.
+        steps: the other steps of each sweep.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """A worker: drives the turns of an inbox with the agents of this process.
 
-It is told to stop by the end of its block or by a signal, and then cuts model calls and reading tools,
-awaits writing tools for a while, and hands back what it has not ended. This module must never speak HTTP.
+It stops at the end of its block or at a signal: it cuts model calls and reading tools,
+awaits writing tools for a while, and hands back the turns that have not ended. This module must never speak HTTP.
 """
 
 from __future__ import annotations
@@ -10,13 +10,23 @@ import asyncio
 import logging
 import math
 import os
+import signal
 import socket
+import threading
 import time
-from collections.abc import Collection, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, nullcontext
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+)
 from types import TracebackType
 from typing import Annotated, Self
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.core.argument_checks import check_value
@@ -26,10 +36,11 @@ from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.token_quota import TokenQuota
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, name_queue
 from holdfast.journal.inbox.driving import EntryOutcome
 from holdfast.journal.inbox.entries import EntryState, InboxEntry
-from holdfast.journal.inbox.inbox import QueueDepth
+from holdfast.journal.inbox.inbox import InboxChanges, QueueDepth
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.inbox.opening_inbox import open_inbox, open_schedules
@@ -39,33 +50,31 @@ from holdfast.journal.port import Journal, SharedJournal
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.open_runs.turn_entries import find_entry_of_last_turn
 from holdfast.worker.dispatcher import DirectTurns, Dispatcher
-from holdfast.worker.engines.engine_opening import open_engine
+from holdfast.worker.engines.engine_opening import open_engine, share_link
 from holdfast.worker.entry_driver import EntryDriver, is_answered
-from holdfast.worker.live_links import share_link
 from holdfast.worker.loop_watchdog import watch_loop
 from holdfast.worker.quarantine import Quarantine, QuarantineOptions
-from holdfast.worker.stop_signal import stop_at_sigterm
 from holdfast.worker.sweep import SteadyBeats, Sweep
-from holdfast.worker.token_quota import TokenQuota
-from holdfast.worker.worker_counts import WorkerCounts
 
 _SECONDS_BETWEEN_LOOKS = 0.25
 _PAUSE = 0.5  # seconds before something is tried again that the journal could not save
-
 _log = logging.getLogger("holdfast.worker")
+
+HANDED_BACK = "handed_back"
+"""The outcome of an entry that another worker is to have."""
 
 
 class Worker:
     """Drives submitted turns: `async with Worker(agents, journal=...) as worker: await worker.run()`.
 
     Any number of workers, on any number of machines, may share a PostgreSQL journal. With a journal in
-    memory or in a SQLite file, the worker drives what its own process submits.
+    memory or in a SQLite file, the worker drives the turns that its own process submits.
 
     Args:
         agents: one agent, or several with different names.
         journal: the journal or its address; by default that of the first agent.
         engine: carries the jobs: "postgres" in the database of the journal, "nats://host:4222", or
-            "asyncio" in this process; by default what fits the journal.
+            "asyncio" in this process; by default the one that fits the journal.
         parallel: how many turns it drives at once.
         tenants: serve these tenants alone, which are then served by such workers alone.
         grace: how long the end waits for writing tools, in seconds.
@@ -136,7 +145,7 @@ class Worker:
 
 
 class EntryWorker:
-    """Drives the entries of an inbox with what a process serves: `async with` enters its lifetime, too.
+    """Drives the entries of an inbox with the agents of a process: `async with` enters its lifetime, too.
 
     Args:
         service: the agents of the process, for each tenant.
@@ -188,7 +197,7 @@ class EntryWorker:
             started_at=time.time(),
             seconds_to_live=seconds_to_live,
         )
-        """What the worker tells the others of itself."""
+        """The entry of the worker that the others see."""
         self.counts = WorkerCounts()
         self._slots = JobSlots(parallel)
         self._quarantine = Quarantine(service, self._inbox, self._slots, self._options)
@@ -249,8 +258,8 @@ class EntryWorker:
             stack.push_async_callback(self._stop)
             queues = self._name_queues()
             direct = DirectTurns(self.info.id, queues, self._slots, self._begin_taken)
-            self._dispatcher = Dispatcher(self._inbox, self._engine, direct)
-            stack.callback(self._dispatcher.watch())
+            changes = stack.enter_context(self._inbox.watch(of_ends=False))
+            self._dispatcher = Dispatcher(self._inbox, changes, self._engine, direct)
             steps = [self._fire_schedules, self._begin_forgotten]
             self._sweep = Sweep(self._inbox, self._engine, self._dispatcher, steps)
             self._sweep.note_failure = self.counts.note_failed_sweep
@@ -264,7 +273,9 @@ class EntryWorker:
                 asyncio.create_task(self._dispatcher.run(), name="holdfast-dispatcher"),
                 asyncio.create_task(self._sweep.run(), name="holdfast-sweep"),
                 asyncio.create_task(self._beat(), name="holdfast-heartbeat"),
-                asyncio.create_task(self._look_for_cancelled(), name="holdfast-cancelling"),
+                asyncio.create_task(
+                    self._look_for_cancelled(changes.share()), name="holdfast-cancelling"
+                ),
             ]
             self._stack = stack.pop_all()
         return self
@@ -285,7 +296,7 @@ class EntryWorker:
             await self._lifetime.wait_for_stop()
 
     def _watch_loop(self) -> AbstractContextManager[None]:
-        """Return what ends the process if its loop is blocked for longer than a lease lasts."""
+        """Return the watchdog that ends the process if its loop is blocked for longer than a lease."""
         return nullcontext() if math.isinf(self._lease) else watch_loop(self._lease)
 
     def begin_stop(self) -> None:
@@ -312,11 +323,11 @@ class EntryWorker:
 
     async def _say_stopping(self) -> None:
         """Let nothing more be admitted for the slots of this worker."""
-        self.info = self.info.stopped()
+        self.info = self.info.mark_stopping()
         try:
             await self._inbox.note_worker(self.info)
         except HoldfastError as error:
-            _log.warning("the end of the worker cannot be told now: %s", error)
+            _log.warning("the end of the worker cannot be saved now: %s", error)
 
     async def _forget_worker(self) -> None:
         try:
@@ -329,7 +340,7 @@ class EntryWorker:
         return [name_queue(agent, tenant) for agent in self.info.agents for tenant in tenants]
 
     async def _handle(self, entry_id: int) -> None:
-        """Do what a job asks for; a job of an entry that is not to be driven here does nothing."""
+        """Do a job; a job of an entry that is not to be driven here does nothing."""
         if entry_id in self._handled or entry_id in self._beginning:
             return
         self._beginning.add(entry_id)
@@ -342,7 +353,7 @@ class EntryWorker:
             await self._do(entry)
 
     async def _do(self, entry: InboxEntry) -> None:
-        """Drive an entry, and save what became of it."""
+        """Drive an entry, and save its outcome."""
         try:
             if self._quarantine.is_needed(entry) and self._quarantine.entry is None:
                 await self._do_alone(entry)
@@ -364,7 +375,7 @@ class EntryWorker:
         """Drive an entry when the worker drives nothing else, and take nothing until that is saved."""
         self._quarantine.begin(entry)
         try:
-            await self._tell_isolating(is_isolating=True)
+            await self._save_isolating(is_isolating=True)
             alone = await self._quarantine.wait_until_alone(
                 entry, self._handled, lambda: self.is_stopping
             )
@@ -373,16 +384,16 @@ class EntryWorker:
             self.counts.note_outcome(outcome)
         finally:
             self._quarantine.end()
-            await self._tell_isolating(is_isolating=False)
+            await self._save_isolating(is_isolating=False)
             self._dispatcher.wake()
 
-    async def _tell_isolating(self, *, is_isolating: bool) -> None:
+    async def _save_isolating(self, *, is_isolating: bool) -> None:
         """Let no more turns be admitted for the other slots of this worker, or let them be again."""
         self.info = replace(self.info, is_isolating=is_isolating)
         try:
             await self._inbox.note_worker(self.info)
         except HoldfastError as error:
-            _log.info("the worker cannot tell now that it drives a turn alone: %s", error)
+            _log.info("it cannot be saved now that the worker drives a turn alone: %s", error)
 
     def _begin_taken(self, entry: InboxEntry) -> None:
         """Drive an entry that an admission gave to this worker, in a slot that is taken for it."""
@@ -427,7 +438,7 @@ class EntryWorker:
                 await asyncio.sleep(_PAUSE)
 
     async def _save_outcome(self, entry: InboxEntry, outcome: EntryOutcome | None) -> None:
-        """Save what became of an entry; wait for the journal where it cannot be written."""
+        """Save the outcome of an entry; wait for the journal where it cannot be written."""
         while True:
             try:
                 if outcome is None:
@@ -460,7 +471,7 @@ class EntryWorker:
             _log.debug("a schedule was fired: %s", fired)
 
     async def _beat(self) -> None:
-        """Tell that the worker is alive, and cancel the turns that somebody wants cancelled."""
+        """Save that the worker is alive, and cancel the turns that somebody wants cancelled."""
         while True:
             try:
                 for entry_id, by in (await self._inbox.note_worker(self.info)).items():
@@ -471,13 +482,14 @@ class EntryWorker:
                 _log.warning("the heartbeat cannot be saved now: %s", error)
             await asyncio.sleep(self.info.seconds_between_heartbeats)
 
-    async def _look_for_cancelled(self) -> None:
+    async def _look_for_cancelled(self, changes: InboxChanges) -> None:
         """Cancel turns soon after somebody wants that: a change of the inbox may be such a wish."""
         while True:
-            await self._dispatcher.wait_for_change()
+            await changes.wait()
             try:
                 if self._handled:
-                    for entry_id, by in (await self._inbox.find_cancelled(self.info.id)).items():
+                    wished = await self._inbox.find_cancelled(self.info.id)
+                    for entry_id, by in wished.items():
                         self._cancel(entry_id, by)
             except HoldfastError as error:
                 _log.info("the cancelled turns cannot be read now: %s", error)
@@ -489,3 +501,47 @@ class EntryWorker:
             driven = self._tenants.for_tenant(entry.tenant).runner.find(entry.session)
             if driven is not None:
                 driven.cancel(by)
+
+
+@contextmanager
+def stop_at_sigterm(begin_stop: Callable[[], object]) -> Iterator[None]:
+    """Call a function at SIGTERM, where it would end the process at once.
+
+    Args:
+        begin_stop: the function.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield  # a server, which has a handler, stops as well
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, begin_stop)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+class WorkerCounts(Struct):
+    """The work of a worker so far.
+
+    Args:
+        handled: how many entries it has had, by their outcomes: a state, or "handed_back".
+        failed_sweeps: how many parts of its sweeps failed.
+
+    >>> counts = WorkerCounts()
+    >>> counts.note_outcome(None)
+    >>> dict(counts.handled)
+    {'handed_back': 1}
+    """
+
+    handled: Counter[str] = field(default_factory=Counter)
+    failed_sweeps: int = 0
+
+    def note_outcome(self, outcome: EntryOutcome | None) -> None:
+        """Count an entry."""
+        self.handled[HANDED_BACK if outcome is None else outcome.state.value] += 1
+
+    def note_failed_sweep(self) -> None:
+        """Count a part of a sweep that failed."""
+        self.failed_sweeps += 1

@@ -1,15 +1,17 @@
-"""Continues the turns of a tenant that no process drives: their process was killed or told to stop.
+"""Continues the turns of a tenant that no process drives: their process was killed or stopped.
 
 A turn that waits for an answer is continued when the time for the answer is over, and otherwise stays
-as it is. So does a turn of an agent that this process does not have. A turn that cannot be finished
-now, since a provider is down, is tried again later. This module must never try a turn again that has
-ended.
+as it is; one timer serves all sessions that wait. So does a turn of an agent that this process does not
+have. A turn that cannot be finished now, since a provider is down, is tried again later. This module
+must never try a turn again that has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from time import monotonic
 from typing import TypeAlias
@@ -21,7 +23,6 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.events import QuestionAsked
 from holdfast.core.question_log import asked_key
 from holdfast.hosting.bound_agents import AnyAgent
-from holdfast.hosting.turns.question_deadlines import QuestionDeadlines
 from holdfast.hosting.turns.turn_runner import TurnRunner
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.port import RunEntry
@@ -41,9 +42,11 @@ _PAUSE = (
 
 _log = logging.getLogger("holdfast.hosting")
 
-
 FindEntry: TypeAlias = Callable[[str], Awaitable[InboxEntry | None]]
 """Returns the entry of the inbox that the open turn of a session belongs to, or that keeps it busy."""
+
+LONGEST_SLEEP = 60.0
+"""Seconds after which the time of day is read again, since it may jump."""
 
 
 async def _find_nothing(_session: str) -> InboxEntry | None:
@@ -51,7 +54,7 @@ async def _find_nothing(_session: str) -> InboxEntry | None:
 
 
 class _Seen(Struct):
-    """What is known of a run that was left open.
+    """A run that was left open, when it was looked at.
 
     Args:
         records: the number of its records when it was looked at.
@@ -112,7 +115,7 @@ class OpenTurns:
         return any(seen.due_at is not None for seen in self._seen.values())
 
     async def look(self) -> None:
-        """Begin to continue what was left open, and return.
+        """Begin to continue the turns that were left open, and return.
 
         Raises:
             JournalError: the journal cannot be read.
@@ -234,3 +237,66 @@ class OpenTurns:
         self._deadlines.close()
         for task in self._tasks.values():
             task.cancel()
+
+
+class QuestionDeadlines:
+    """The sessions that are to be looked at later, and the timer for the first of them.
+
+    Args:
+        clock: the clock of the deadlines.
+        look_at: is called with a session when its time has come; it must not raise.
+    """
+
+    def __init__(self, clock: Clock, look_at: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._look_at = look_at
+        self._times: dict[str, float] = {}
+        self._queue: list[tuple[float, str]] = []
+        """The times with those that were replaced; only a time that `_times` has counts."""
+        self._timer: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def set_time(self, session: str, at: float) -> None:
+        """Look at a session at a time, in seconds since the epoch, and at no other time.
+
+        An infinite time means that it is not looked at.
+        """
+        self._times.pop(session, None)
+        if at == math.inf or self._is_closed:
+            return
+        self._times[session] = at
+        heapq.heappush(self._queue, (at, session))
+        if self._queue[0] == (at, session):
+            self._start_timer()
+
+    def set_pause(self, session: str, seconds: float) -> None:
+        """Look at a session after some seconds."""
+        self.set_time(session, self._clock.now() + seconds)
+
+    def is_over(self, at: float) -> bool:
+        """Whether a time has come."""
+        return at <= self._clock.now()
+
+    def close(self) -> None:
+        """Look at nothing more."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _start_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()  # it sleeps, since the rest of it does not await
+        self._timer = asyncio.create_task(self._wait(), name="holdfast-deadlines")
+
+    async def _wait(self) -> None:
+        while self._queue:
+            at, session = self._queue[0]
+            left = at - self._clock.now()
+            if self._times.get(session) != at:
+                heapq.heappop(self._queue)
+            elif left > 0:
+                await self._clock.sleep(min(left, LONGEST_SLEEP))
+            else:
+                heapq.heappop(self._queue)
+                del self._times[session]
+                self._look_at(session)

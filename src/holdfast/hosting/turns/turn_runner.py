@@ -1,4 +1,4 @@
-"""Starts and continues turns as tasks of this process, and publishes what they do.
+"""Starts and continues turns as tasks of this process, and publishes their items.
 
 A turn is accepted when its first record is saved. Whoever asked for it may leave then: nothing but an
 act or the end of the process stops it. This module must never answer a question.
@@ -14,16 +14,16 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from holdfast.core.deltas import TextDelta
-from holdfast.core.errors import HoldfastError, SessionBusyError
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, Landed, SessionBusyError
 from holdfast.core.events import Event, Status, TurnClosed, TurnOpened
-from holdfast.core.notices import Notice
+from holdfast.core.notices import AttemptAbandoned, AttemptStarted, BreakerChanged, Notice
 from holdfast.core.questions import Question
 from holdfast.event_log.item_encoding import encode_item
 from holdfast.event_log.live.live_run import LiveRun
+from holdfast.event_log.live.session_follower import DrivenRuns
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.event_log.text_fold import is_event, turn_of_key
 from holdfast.hosting.bound_agents import AnyAgent, plan_of, recover_stream
-from holdfast.hosting.turns.shutting_down import ShuttingDownError
 from holdfast.runtime.result import Result
 from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.sessions.session_index import SessionIndex
@@ -33,14 +33,19 @@ _log = logging.getLogger("holdfast.hosting")
 TASK_PREFIX: Final = "holdfast-turn of "
 """Before the name of an agent, this is the name of the tasks of its turns. It is not personal, as a session may be."""
 
+_ENDPOINT_NOTICES: Final = frozenset({AttemptStarted, AttemptAbandoned, BreakerChanged})
+"""The notices after which more, or something else, is known of an endpoint."""
+
 BeginStream: TypeAlias = Callable[[], RunStream[Any]]
 
 Observe: TypeAlias = Callable[[str, Event | Notice], None]
-"""Is told the name of an agent and what a turn of it tells; it must be fast."""
-
+"""Called with the name of an agent and an item of its turn; it must be fast."""
 
 NoteWaiting: TypeAlias = Callable[[str, Sequence[str]], None]
-"""Is told of a session whose turn waits, and the keys of its questions; of none if it must be looked at."""
+"""Called with a session whose turn waits, and the keys of its questions; with none if it must be looked at."""
+
+SECONDS_TO_RESTART = 2.0
+"""After how many seconds a client is asked to come back."""
 
 
 class AcceptedTurn(Struct, frozen=True):
@@ -97,7 +102,7 @@ class DrivenTurn:
         self.accepted = asyncio.get_running_loop().create_future()
         """The new turn once its first record is saved, why it was not accepted, or None."""
         self.live: LiveRun | None = None
-        """What readers see of it, from its first item on."""
+        """Its items as readers see them, from the first one on."""
         self.stream: RunStream[Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.has_answers = False
@@ -136,16 +141,18 @@ class TurnRunner:
     """The turns of one tenant that this process drives.
 
     Args:
-        watch: is told when a turn begins or ends.
+        watch: wakes the readers of a session when a turn begins or ends.
+        runs: shows the runs to their readers.
     """
 
-    def __init__(self, watch: SessionWatch) -> None:
+    def __init__(self, watch: SessionWatch, runs: DrivenRuns) -> None:
         self._watch = watch
+        self._runs = runs
         self._driven: dict[str, DrivenTurn] = {}
         self.is_closing = False
         self.observe: Observe | None = None
         self.note_item: Callable[[DrivenTurn, Event | Notice], None] | None = None
-        """Is told what each turn tells but its text; it must be fast."""
+        """Called with each item of a turn but its text; it must be fast."""
         self.note_waiting: NoteWaiting | None = None
         self.note_accepted: Callable[[], None] | None = None
         """Called by the task whose turn is accepted, or whose answer is saved."""
@@ -164,11 +171,6 @@ class TurnRunner:
     def is_driven(self, session: str) -> bool:
         """Whether this process drives the last turn of a session."""
         return session in self._driven
-
-    def find_live(self, session: str) -> LiveRun | None:
-        """Return what readers see of the turn that is driven here; None if there is nothing yet."""
-        turn = self._driven.get(session)
-        return None if turn is None else turn.live
 
     @property
     def driven(self) -> tuple[DrivenTurn, ...]:
@@ -193,7 +195,7 @@ class TurnRunner:
             raise SessionBusyError(session, "a turn of it is in progress")
         turn = self._drive(session, begin, agent)
         accepted = await asyncio.shield(turn.accepted)
-        self.tell_accepted()
+        self.report_accepted()
         return accepted
 
     def resume(self, session: str, agent: AnyAgent) -> None:
@@ -208,15 +210,15 @@ class TurnRunner:
 
     def note_answer(self, session: str, agent: AnyAgent) -> None:
         """Continue a turn after an answer was saved; a turn that is driven here looks again."""
-        self.tell_accepted()
+        self.report_accepted()
         turn = self._driven.get(session)
         if turn is not None:
             turn.has_answers = True
         elif not self.is_closing:
             self.recover(session, agent)
 
-    def tell_accepted(self) -> None:
-        """Tell that what the current task asks for is saved, and happens without it."""
+    def report_accepted(self) -> None:
+        """Note that the request of the current task is saved, and happens without it."""
         if self.note_accepted is not None:
             self.note_accepted()
 
@@ -233,7 +235,7 @@ class TurnRunner:
             await asyncio.wait([turn.task], timeout=seconds)
 
     async def wait_for_hooks(self, session: str) -> None:
-        """Wait for what follows the end of a turn that was driven here, such as its last hooks."""
+        """Wait for the last hooks after the end of a turn that was driven here."""
         turn = self._driven.get(session)
         if turn is not None and turn.has_closed and turn.task is not None:
             await asyncio.wait([turn.task])
@@ -251,6 +253,7 @@ class TurnRunner:
         if self.is_closing:
             raise ShuttingDownError
         turn = self._driven[session] = DrivenTurn(session, plan_of(agent).name)
+        self._runs.show(session)
         name = f"{TASK_PREFIX}{turn.agent}"
         turn.task = asyncio.create_task(self._run(turn, begin, agent), name=name)
         self._watch.wake(session)
@@ -258,7 +261,7 @@ class TurnRunner:
 
     async def _run(self, turn: DrivenTurn, begin: BeginStream, agent: AnyAgent) -> None:
         session, result = turn.session, None
-        is_known = False  # what the turn waits for
+        is_known = False  # the questions of the turn
         try:
             result = await self._read_stream(turn, begin)
             while result is not None and await _has_new_answers(turn, result, agent):
@@ -272,6 +275,7 @@ class TurnRunner:
             _refuse(turn, error)
         finally:
             del self._driven[session]
+            self._runs.remove(session)
             if not turn.accepted.done():
                 _end_unaccepted(turn)
             self._watch.wake(session)
@@ -302,6 +306,7 @@ class TurnRunner:
                 if turn.live is not None:
                     turn.live.close()
                     turn.live = None
+                    self._runs.show(turn.session)
             return None if turn.is_cancelled or turn.is_left else stream.result
 
     def _publish(self, turn: DrivenTurn, stream: RunStream[Any], item: Event | Notice) -> None:
@@ -309,12 +314,16 @@ class TurnRunner:
         if live is None:
             # The lease is held from now on, so nobody else saves anything in between.
             live = turn.live = LiveRun(stream.saved_before, encode_item)
+            self._runs.show(turn.session, live)
             self._watch.wake(turn.session)
         if is_event(item):
             turn.has_closed = isinstance(item, TurnClosed)
             if isinstance(item, TurnOpened) and not turn.accepted.done():
                 number = turn_of_key(item.key)
                 turn.accepted.set_result(AcceptedTurn(turn.session, number, live.sequence))
+            self._watch.note_record(turn.session)
+        elif type(item) in _ENDPOINT_NOTICES:
+            self._watch.feed.note_topic("endpoints")
         live.publish(item)
         if self.observe is not None:
             self.observe(turn.agent, item)
@@ -323,14 +332,14 @@ class TurnRunner:
 
 
 def _refuse(turn: DrivenTurn, error: Exception) -> None:
-    """Tell whoever started a turn why it was not accepted; a later failure is in the journal."""
+    """Give whoever started a turn the error for which it was not accepted; a later failure is in the journal."""
     if not turn.accepted.done():
         turn.accepted.set_exception(error)
         turn.accepted.exception()  # it may be that nobody waits any more
 
 
 def _end_unaccepted(turn: DrivenTurn) -> None:
-    """Tell whoever started a turn that it did not begin."""
+    """Let whoever started a turn know that it did not begin."""
     if turn.is_left:
         _refuse(turn, ShuttingDownError())
     else:
@@ -347,3 +356,20 @@ async def _has_new_answers(turn: DrivenTurn, result: Result[Any], agent: AnyAgen
         if not turn.has_answers:
             return False
     return False
+
+
+class ShuttingDownError(HoldfastError):
+    """The process stops and accepts no more turns; another process, or the next one, does."""
+
+    default_category = ErrorCategory.TRANSIENT
+
+    def __init__(self) -> None:
+        safe = "The service is shutting down and accepts no more turns."
+        info = ErrorInfo(
+            category=ErrorCategory.TRANSIENT,
+            landed=Landed.NO,
+            retry_after=SECONDS_TO_RESTART,
+            safe=safe,
+            code="shutting_down",
+        )
+        super().__init__(safe, info=info)

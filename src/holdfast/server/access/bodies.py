@@ -65,7 +65,7 @@ class BodyLimits:
             await self._app(scope, read, send)
 
     async def read(self, scope: Scope, receive: Receive, most: int | None = None) -> Receive | None:
-        """Read the body of a request; return what receives it again, or None if the caller left.
+        """Read the body of a request; return a function that receives it again, or None if the caller left.
 
         Args:
             scope: the request.
@@ -129,7 +129,7 @@ class _ArrivingBody:
 
 
 class _Replay:
-    """Receives the body that was read, then what comes from the connection."""
+    """Receives the body that was read, then the messages of the connection."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body

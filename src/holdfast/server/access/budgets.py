@@ -1,29 +1,34 @@
-"""Counts in one place everything that a caller can use up, and refuses what is over a limit.
+"""Counts in one place everything that a caller can use up, and refuses a request over a limit.
 
 Each route declares the budgets that it takes from (`takes` of an operation, or of a route of a
 protocol), and takes from no other. Counts are those of one process, except the bytes that a tenant has
 stored, which the journal knows. This module must never know a route.
+
+Rates are pure: a single number is the state of one caller (the generic cell rate algorithm). A table of
+callers is bounded; the caller that was quiet the longest is forgotten first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.server.access.options import AccessLimits
 from holdfast.server.access.principals import Principal
-from holdfast.server.access.rates import Rate, RateTable
+from holdfast.server.health.service_metrics import TurnCount
 from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
 
 Budget: TypeAlias = Literal["connections", "tries", "requests", "turns", "streams", "bytes"]
-"""What can be used up.
+"""The budgets.
 
 `connections`: those of callers without a known key. `tries`: wrong keys of one address. `requests`: of
 one key, in a minute and at once. `turns`: of one key, in a minute, and of one tenant at once: whatever
-calls a model. `streams`: open streams and held requests of one key. `bytes`: what a tenant has stored.
+calls a model. `streams`: open streams and held requests of one key. `bytes`: the size of everything that a tenant has stored.
 """
 
 Takes: TypeAlias = tuple[Budget, ...]
@@ -66,21 +71,7 @@ def check_takes(name: str, takes: Collection[Budget]) -> None:
         raise ConfigurationError("takes", problem, fix=f"Use: {', '.join(get_args(Budget))}")
 
 
-class HasCounts(Protocol):
-    """How many turns a tenant has."""
-
-    @property
-    def running(self) -> int:
-        """Those that this process drives."""
-        ...
-
-    @property
-    def waiting(self) -> int:
-        """Those that wait for an answer."""
-        ...
-
-
-CountTurns: TypeAlias = Callable[[str], HasCounts]
+CountTurns: TypeAlias = Callable[[str], TurnCount]
 """Returns how many turns a tenant has."""
 
 CountBytes: TypeAlias = Callable[[str], Awaitable[int]]
@@ -88,7 +79,7 @@ CountBytes: TypeAlias = Callable[[str], Awaitable[int]]
 
 
 class RequestUse:
-    """What one request has taken until it ends.
+    """The shares that one request has taken until it ends.
 
     Args:
         principal: who sends it.
@@ -110,7 +101,7 @@ class RequestUse:
 
 
 class CallerUsage:
-    """Counts what callers use, in this process.
+    """Counts the use of callers, in this process.
 
     Args:
         limits: the limits.
@@ -219,7 +210,7 @@ class CallerUsage:
 
         Raises:
             ProblemError: the tenant would store more than it may.
-            JournalError: what it has stored cannot be counted.
+            JournalError: its stored bytes cannot be counted.
         """
         if self.count_bytes is None:
             return
@@ -256,7 +247,7 @@ def _subtract(counter: Counter[str], name: str) -> None:
 
 
 class _StoredBytes:
-    """What one tenant has stored: a count of the store, and what requests add to it since."""
+    """The stored bytes of one tenant: a count of the store, and the additions of requests since."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -287,7 +278,7 @@ class _StoredBytes:
         return True
 
     def end(self, size: int) -> None:
-        """Note the end of a request: the next count that begins knows what it has stored."""
+        """Note the end of a request: the next count that begins includes its bytes."""
         self._in_progress -= size
         self._ended += size
 
@@ -312,3 +303,79 @@ class _StoredBytes:
         self._counting = None
         if not done.cancelled():
             done.exception()  # each caller that waits has it already
+
+
+class Rate(Struct, frozen=True):
+    """How often something may happen.
+
+    Args:
+        count: how many times at once.
+        seconds: the time in which that many become possible again.
+    """
+
+    count: int
+    seconds: float = 60.0
+
+    @property
+    def interval(self) -> float:
+        """Seconds until one more becomes possible."""
+        return self.seconds / self.count
+
+
+def find_wait(rate: Rate, state: float, now: float) -> float:
+    """Return the seconds until it may happen again; 0 if it may happen now.
+
+    Args:
+        rate: how often it may happen.
+        state: the state of the caller; 0 for a new one.
+        now: the time in seconds, of a clock that does not go back.
+
+    >>> state = add_use(Rate(1, 60), 0.0, now=10.0)
+    >>> find_wait(Rate(1, 60), state, now=40.0)
+    30.0
+    """
+    wait = state - now - (rate.count - 1) * rate.interval
+    return wait if wait > 1e-9 else 0.0
+
+
+def add_use(rate: Rate, state: float, now: float) -> float:
+    """Return the state of a caller after it happened once more."""
+    # Not further ahead than a full count: a caller that is refused must not wait ever longer.
+    return min(max(state, now) + rate.interval, now + rate.seconds)
+
+
+class RateTable:
+    """The states of many callers under one rate.
+
+    Args:
+        rate: how often each may do it.
+        size: how many callers are remembered.
+    """
+
+    def __init__(self, rate: Rate, size: int = 10_000) -> None:
+        self._rate = rate
+        self._size = size
+        self._states: OrderedDict[str, float] = OrderedDict()
+
+    def find_wait(self, caller: str, now: float) -> float:
+        """Return the seconds until the caller may do it again; 0 if it may now."""
+        return find_wait(self._rate, self._states.get(caller, 0.0), now)
+
+    def add_use(self, caller: str, now: float) -> None:
+        """Note that the caller did it."""
+        self._states[caller] = add_use(self._rate, self._states.get(caller, 0.0), now)
+        self._states.move_to_end(caller)
+        if len(self._states) > self._size:
+            self._states.popitem(last=False)
+
+    def give_back(self, caller: str) -> None:
+        """Take back one use of the caller."""
+        if caller in self._states:
+            self._states[caller] -= self._rate.interval
+
+    def take(self, caller: str, now: float) -> float:
+        """Note that the caller did it, if it may; otherwise return the seconds until then."""
+        wait = self.find_wait(caller, now)
+        if not wait:
+            self.add_use(caller, now)
+        return wait

@@ -1,4 +1,4 @@
-"""What is known about the caller of a request, and what routes ask of it.
+"""The caller of a request, and the checks that routes make of it.
 
 A middleware puts a `Caller` into `scope["state"]`. Routes call `require` and the functions that take
 from a budget, which raise ProblemError; the routes never read a header themselves.
@@ -6,9 +6,10 @@ from a budget, which raise ProblemError; the routes never read a header themselv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+
+from starlette.requests import HTTPConnection
 
 from holdfast.server.access.budgets import MORE_BYTES, Budget, CallerUsage, RequestUse, Takes
 from holdfast.server.access.key_ring import Credential
@@ -19,26 +20,17 @@ from holdfast.server.problem_responses import ProblemError, make_problem
 STATE = "holdfast.caller"
 
 
-class HasScope(Protocol):
-    """A request of Starlette, or anything else with an ASGI scope."""
-
-    @property
-    def scope(self) -> MutableMapping[str, Any]:
-        """The ASGI scope."""
-        ...
-
-
 class Caller:
     """The caller of one request.
 
     Args:
-        usage: counts what all callers use.
+        usage: counts the use of all callers.
         principal: who it is; None for a request that needs none.
 
     Attributes:
         credential: the key or the sign-in that it has shown; None if there is none of the store.
         takes: the budgets that the route declares; None before a route was found.
-        use: what the request has taken.
+        use: the shares that the request has taken.
         is_waiting: whether the request only waits or reads now, so that it may be ended.
         last_event: makes the last event of a stream that is ended, from the reason.
     """
@@ -60,13 +52,13 @@ class Caller:
         self.use = use
 
     def end_request(self) -> None:
-        """Give back what the request has taken."""
+        """Give back the shares that the request has taken."""
         use, self.use = self.use, None
         if use is not None:
             self.usage.end_request(use)
 
     def find_use(self, budget: Budget) -> RequestUse | None:
-        """Return what the request has taken; None if nobody counts it.
+        """Return the shares that the request has taken; None if nobody counts them.
 
         Raises:
             TypeError: its route does not declare this budget.
@@ -93,12 +85,12 @@ class Caller:
         return self.principal
 
 
-def require(request: HasScope, scope: Scope) -> Principal:
+def require(request: HTTPConnection, scope: Scope) -> Principal:
     """Return who calls, if it may do this.
 
     Args:
         request: the request.
-        scope: what the route does.
+        scope: the scope of the route.
 
     Raises:
         ProblemError: 401 without a principal, 403 without the scope.
@@ -106,7 +98,7 @@ def require(request: HasScope, scope: Scope) -> Principal:
     return get_caller(request).require(scope)
 
 
-def take_turn(request: HasScope) -> Principal:
+def take_turn(request: HTTPConnection) -> Principal:
     """Return who calls, if it has the scope `run` and may start one more turn now.
 
     Raises:
@@ -119,7 +111,7 @@ def take_turn(request: HasScope) -> Principal:
     return principal
 
 
-def take_further_turn(request: HasScope, *, is_driven: bool = False) -> None:
+def take_further_turn(request: HTTPConnection, *, is_driven: bool = False) -> None:
     """Count a call of a model that is no new turn: one that goes on, or a summary.
 
     Args:
@@ -134,7 +126,7 @@ def take_further_turn(request: HasScope, *, is_driven: bool = False) -> None:
         caller.usage.take_turn(use, is_new=False, is_driven=is_driven)
 
 
-def check_ticks(request: HasScope, ticks: float) -> None:
+def check_ticks(request: HTTPConnection, ticks: float) -> None:
     """Check how many turns a minute the schedules of the caller's tenant may submit.
 
     Raises:
@@ -145,7 +137,7 @@ def check_ticks(request: HasScope, ticks: float) -> None:
         caller.usage.check_ticks(ticks)
 
 
-def take_stream(request: HasScope) -> None:
+def take_stream(request: HTTPConnection) -> None:
     """Count a stream or a wait, which ends with the request.
 
     Raises:
@@ -156,25 +148,25 @@ def take_stream(request: HasScope) -> None:
         caller.usage.take_stream(use)
 
 
-async def take_bytes(request: HasScope, size: int) -> None:
+async def take_bytes(request: HTTPConnection, size: int) -> None:
     """Count bytes that the request is about to store.
 
     Raises:
         ProblemError: 429 if the tenant would store more than it may.
-        JournalError: what it has stored cannot be counted.
+        JournalError: its stored bytes cannot be counted.
     """
     caller = get_caller(request)
     if (use := caller.find_use("bytes")) is not None:
         await caller.usage.take_bytes(use, size + MORE_BYTES)
 
 
-def set_takes(request: HasScope, takes: Takes) -> None:
+def set_takes(request: HTTPConnection, takes: Takes) -> None:
     """Note the budgets that the route of a request declares; it can take from no other."""
     get_caller(request).takes = takes
 
 
-def set_last_event(request: HasScope, make: Callable[[ProblemBody], bytes]) -> None:
-    """Set what makes the last event of the stream of a request, if the stream is ended before its end.
+def set_last_event(request: HTTPConnection, make: Callable[[ProblemBody], bytes]) -> None:
+    """Set the function that makes the last event of the stream of a request, if the stream is ended before its end.
 
     Args:
         request: the request.
@@ -184,7 +176,7 @@ def set_last_event(request: HasScope, make: Callable[[ProblemBody], bytes]) -> N
 
 
 @contextmanager
-def waiting(request: HasScope) -> Iterator[None]:
+def waiting(request: HTTPConnection) -> Iterator[None]:
     """Let the request be ended in the block, which only waits: for instance if its key is revoked."""
     caller = get_caller(request)
     caller.is_waiting = True
@@ -205,7 +197,7 @@ def make_key_problem(detail: str = "A key is needed.") -> ProblemBody:
     )
 
 
-def get_caller(request: HasScope) -> Caller:
+def get_caller(request: HTTPConnection) -> Caller:
     """Return the caller of a request. Raises TypeError if the application is not protected."""
     caller = request.scope.get("state", {}).get(STATE)
     if not isinstance(caller, Caller):

@@ -20,7 +20,7 @@ _IPV6_SITE = 64  # bits of an IPv6 address that one customer usually has
 
 
 class Forwarded(Struct, frozen=True):
-    """What the headers of a proxy say about a request.
+    """A request, as the headers of a proxy describe it.
 
     Args:
         address: the address of the client; "" if it is not known.

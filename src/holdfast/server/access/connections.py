@@ -23,7 +23,7 @@ from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.server.access.asgi import ASGIApp, Scope
 
 CONNECTION = "holdfast.connection"
-"""What a request has of its connection, in the state of its scope."""
+"""The connection of a request, in the state of its scope."""
 
 MOST_CONNECTIONS = 10_000
 HEAD_SECONDS = 10.0
@@ -42,7 +42,7 @@ _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: c
 
 
 def note_caller(scope: Scope, *, is_known: bool) -> None:
-    """Tell the connection of a request whether it is known who sends it.
+    """Note on the connection of a request whether it is known who sends it.
 
     Args:
         scope: the request.

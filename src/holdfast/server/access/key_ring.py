@@ -1,4 +1,4 @@
-"""Recognizes keys and sign-ins. What the store says is remembered for a few seconds.
+"""Recognizes keys and sign-ins. The answers of the store are remembered for a few seconds.
 
 So a new, revoked or rotated key counts in every process within five seconds, and a store that cannot
 be reached refuses callers rather than letting them in. The memory is bounded, also for wrong keys.
@@ -18,7 +18,7 @@ from typing import Generic, Literal, TypeVar
 from msgspec import Struct
 
 from holdfast.core.errors import HoldfastError
-from holdfast.journal.service_store import ApiKey, ServiceStore, SignIn
+from holdfast.journal.service_store.service_store import ApiKey, ServiceStore, SignIn
 from holdfast.server.access.keys import accept_key, digest_secret, is_key
 from holdfast.server.access.principals import Principal
 
@@ -36,7 +36,7 @@ _log = logging.getLogger("holdfast.server")
 
 
 class Credential(Struct, frozen=True):
-    """What a caller has shown: a key, or the cookie of a sign-in.
+    """The credentials of a caller: a key, or the cookie of a sign-in.
 
     Args:
         kind: which of them.
@@ -48,7 +48,7 @@ class Credential(Struct, frozen=True):
 
 
 class RecentAnswers(Generic[T]):
-    """What a store said in the last seconds; equal questions at the same time are asked once.
+    """The answers of a store in the last seconds; equal questions at the same time are asked once.
 
     Args:
         monotonic: a clock in seconds that does not go back.
@@ -66,7 +66,7 @@ class RecentAnswers(Generic[T]):
         return question in self._present
 
     async def ask(self, question: Hashable, search: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Return what is found, from memory or by a search."""
+        """Return the result, from memory or by a search."""
         entry = self._present.get(question) or self._absent.get(question)
         if entry is not None and self._monotonic() - entry[0] < CACHE_SECONDS:
             return entry[1]
@@ -100,7 +100,7 @@ class RecentAnswers(Generic[T]):
         return answer
 
     def forget(self, question: Hashable) -> None:
-        """Forget what was said, and what a search that is under way will say."""
+        """Forget the answers, also that of a search under way."""
         self._asking.pop(question, None)
         self._present.pop(question, None)
         self._absent.pop(question, None)
@@ -133,7 +133,7 @@ class KeyRing:
         self._keys: RecentAnswers[ApiKey] = RecentAnswers(monotonic)
         self._sign_ins: RecentAnswers[tuple[SignIn, ApiKey]] = RecentAnswers(monotonic)
         self.note_end: Callable[[], None] = _ignore_end
-        """Is told that a key or a sign-in has been ended by this process."""
+        """Called when this process has ended a key or a sign-in."""
         self._uses: OrderedDict[str, float] = OrderedDict()
         self._saving: set[asyncio.Task[None]] = set()
 
@@ -229,7 +229,7 @@ class KeyRing:
             _log.warning("the last use of the key %s was not saved: %s", key_id, error)
 
     async def close(self) -> None:
-        """Wait until what was used is saved."""
+        """Wait until the uses are saved."""
         while self._saving:
             with suppress(Exception):
                 await asyncio.gather(*self._saving)

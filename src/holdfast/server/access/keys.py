@@ -16,7 +16,7 @@ from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonEmptyText, PositiveFloat
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.journal_names import DEFAULT_TENANT, check_name
-from holdfast.journal.service_store import ApiKey
+from holdfast.journal.service_store.service_store import ApiKey
 from holdfast.server.access.principals import Principal, parse_scopes
 
 PREFIX = "hf_"
@@ -32,11 +32,11 @@ def make_key(
     tenant: str = DEFAULT_TENANT,
     seconds: float | None = None,
 ) -> tuple[str, ApiKey]:
-    """Return a new key, and what is stored of it.
+    """Return a new key, and its stored form.
 
     Args:
         name: who will use it.
-        scopes: what it may do.
+        scopes: its rights.
         now: the time, in seconds since the epoch.
         tenant: the tenant whose runs it can reach.
         seconds: after which it expires; None for never.
@@ -67,7 +67,7 @@ def make_key(
 
 
 def make_successor(old: ApiKey, now: float) -> tuple[str, ApiKey]:
-    """Return a new key for the same holder, and what is stored of it.
+    """Return a new key for the same holder, and its stored form.
 
     Args:
         old: the key that is replaced.

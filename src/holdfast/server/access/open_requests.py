@@ -60,7 +60,7 @@ class OpenRequest:
     def end(self) -> None:
         """End the request if it only waits or reads; one that does something else is left alone.
 
-        What waits and reads is cancelled. What a held request does besides goes on, without an answer.
+        A request that waits and reads is cancelled. The act of a held request goes on, without an answer.
         """
         if self._is_complete or self._is_cancelled or self._refusal is not None:
             return
@@ -73,7 +73,7 @@ class OpenRequest:
             self._refusal = asyncio.ensure_future(self._say_end())
 
     async def perform(self, answer: Callable[[], Awaitable[None]]) -> None:
-        """Let the request be answered, and tell its caller if it is ended before."""
+        """Let the request be answered, and let its caller know if it is ended before."""
         try:
             await answer()
         except asyncio.CancelledError:

@@ -2,7 +2,8 @@
 
 A web page of another site must not be able to drive a service, neither with its user's cookie nor,
 where there are no keys, because it runs on the same machine. A program other than a browser sends
-none of these headers and is not concerned.
+none of these headers and is not concerned. The sites in `allowed_origins`, and no others, are answered
+by CORS. Their pages call with a key: cookies are never sent along.
 """
 
 from __future__ import annotations
@@ -11,21 +12,33 @@ from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from starlette.responses import Response
 
+from holdfast.server.access.asgi import ASGIApp, Message, Receive, Scope, Send, find_header
 from holdfast.server.access.client_addresses import is_loopback
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import make_problem
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-
 _WITHOUT_KEYS = "A service without keys answers only on this machine"
 _PORTS = {"http": 80, "https": 443}
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _JSON_TYPES = ("application/json", "application/x-ndjson", "application/jsonl")
 
+_ALLOWED = (
+    ("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE"),
+    (
+        "Access-Control-Allow-Headers",
+        "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID",
+    ),
+    ("Access-Control-Max-Age", "600"),
+)
+
+_EXPOSED = b"Location, Retry-After"
+
 
 class RequestHead(Struct, frozen=True, kw_only=True):
-    """What the rules see of a request.
+    """A request, as the rules see it.
 
     Args:
         method: the method.
@@ -167,3 +180,45 @@ def check_content_type(head: RequestHead, *, is_media: bool) -> ProblemBody | No
         field="Content-Type",
         fix="Send Content-Type: application/json",
     )
+
+
+class CrossOrigin:
+    """A middleware that adds the headers of CORS for named origins.
+
+    Args:
+        app: the application.
+        allowed: the origins.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
+        self._app = app
+        self._allowed = frozenset(allowed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a question of a browser, or call the application."""
+        origin = find_header(scope["headers"], b"origin")
+        if origin not in self._allowed:
+            await self._app(scope, receive, send)
+            return
+        headers = [
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-expose-headers", _EXPOSED),
+            (b"cross-origin-resource-policy", b"cross-origin"),
+            (b"vary", b"Origin"),
+        ]
+
+        async def add_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *headers]
+            await send(message)
+
+        if is_preflight(scope):
+            await Response(status_code=204, headers=dict(_ALLOWED))(scope, receive, add_headers)
+        else:
+            await self._app(scope, receive, add_headers)
+
+
+def is_preflight(scope: Scope) -> bool:
+    """Whether a browser asks for the rights of a page of another site."""
+    asks = find_header(scope["headers"], b"access-control-request-method")
+    return scope["method"] == "OPTIONS" and bool(asks)

@@ -1,4 +1,4 @@
-"""Principals: who calls the service, and what they may do."""
+"""Principals: who calls the service, with their rights."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from holdfast.core.redaction import quote_setting
 from holdfast.journal.journal_names import DEFAULT_TENANT
 
 Scope: TypeAlias = Literal["run", "read", "answer", "import", "admin", "read:redacted"]
-"""What a principal may do.
+"""The rights of a principal.
 
 `run` starts, continues and changes turns and sessions. `read` reads everything of the tenant, and
 `read:redacted` everything but the contents of messages. `answer` answers questions. `import` adds
-sessions that were made elsewhere, so that an agent takes what they say for its own history. `admin`
+sessions that were made elsewhere, so that an agent takes them for its own history. `admin`
 may do all of these, and read the metrics.
 """
 
@@ -32,7 +32,7 @@ class Principal(Struct, frozen=True):
     Args:
         tenant: the tenant whose runs it can reach.
         name: who it is; answers and acts are recorded with it.
-        scopes: what it may do.
+        scopes: its rights.
         key_id: the id of its key; "" for the local user.
 
     >>> Principal("", "ada", frozenset({"admin"})).may("run")

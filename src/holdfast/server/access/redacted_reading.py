@@ -1,4 +1,4 @@
-"""Removes the contents of messages from what a redacted reader gets: texts, arguments, results, titles.
+"""Removes the contents of messages from the answers for a redacted reader: texts, arguments, results, titles.
 
 It works on every JSON answer and every stream of events, whichever route or protocol sends it. A text, a
 number or a boolean stays only if the name of its field says that it is no content, so a new field is
@@ -106,6 +106,11 @@ _ANY_FORM = frozenset(
 )
 """The fields whose objects may have any form, so that even names in them may be contents."""
 
+_ENDS = frozenset(
+    ["turn_ended", "too_slow", "shutting_down", "deleted", "access_ended", "time_over"]
+)
+"""The reasons for the end of a stream. Elsewhere a reason may be the words of a person."""
+
 _DIGEST_BITS = 2**20 - 1
 """The part of a sequence number of `/v1/responses` that is a digest of text."""
 
@@ -147,6 +152,9 @@ def _redact_object(view: dict[str, Any], name: str) -> dict[str, Any]:
     redacted = {field: _redact_field(field, value) for field, value in view.items()}
     if "fields" in view and view.get("name") not in _NOTICES:
         redacted["fields"] = {}
+    reason = view.get("reason")
+    if view.get("type") == "end" and isinstance(reason, str) and reason in _ENDS:
+        redacted["reason"] = reason
     question = view.get("question")
     if view.get("kind") == "PermissionQuestion" and isinstance(question, dict):
         redacted["question"] = {"tool": str(question.get("tool"))}

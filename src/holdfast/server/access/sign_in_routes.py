@@ -12,15 +12,16 @@ from msgspec import Struct
 from starlette.responses import JSONResponse, Response
 
 from holdfast.server.access.asgi import Receive, Scope
-from holdfast.server.access.authentication import Authenticator, Identity
-from holdfast.server.access.key_ring import KeyRing
-from holdfast.server.access.principals import Principal
-from holdfast.server.access.sign_in_cookies import (
+from holdfast.server.access.authentication import (
+    Authenticator,
+    Identity,
     find_sign_in_secret,
     make_cookies,
     make_csrf_token,
     make_sign_in,
 )
+from holdfast.server.access.key_ring import KeyRing
+from holdfast.server.access.principals import Principal
 from holdfast.server.problem_responses import ProblemError, make_problem
 
 SIGN_IN, SESSION, SIGN_OUT = "/console/sign-in", "/console/session", "/console/sign-out"
@@ -70,7 +71,7 @@ async def sign_out(scope: Scope, keys: KeyRing) -> Response:
 
 
 def describe_principal(principal: Principal, by: str, csrf_token: str) -> dict[str, object]:
-    """Return what the console is told about who signed in.
+    """Return the answer to the console about who signed in.
 
     Args:
         principal: who it is.

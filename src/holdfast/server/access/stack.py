@@ -14,7 +14,7 @@ from collections.abc import Callable
 from starlette.responses import Response
 
 from holdfast.core.errors import HoldfastError
-from holdfast.journal.service_store import ServiceStore
+from holdfast.journal.service_store.service_store import ServiceStore
 from holdfast.server.access.asgi import (
     AMBIGUOUS_LENGTH,
     ASGIApp,
@@ -40,12 +40,12 @@ from holdfast.server.access.callers import (
 )
 from holdfast.server.access.client_addresses import parse_networks, read_forwarded
 from holdfast.server.access.connections import note_caller
-from holdfast.server.access.cross_origin import CrossOrigin
 from holdfast.server.access.key_ring import KeyRing
 from holdfast.server.access.open_requests import OpenRequest, OpenRequests
 from holdfast.server.access.options import AccessOptions, check_bind
 from holdfast.server.access.origin_rules import (
     SAFE_METHODS,
+    CrossOrigin,
     RequestHead,
     check_content_type,
     check_host,
@@ -61,9 +61,13 @@ from holdfast.server.access.sign_in_routes import (
     sign_in,
     sign_out,
 )
-from holdfast.server.health.health_routes import respond_health, respond_metrics, respond_ready
 from holdfast.server.health.journal_outage import JournalOutage
-from holdfast.server.health.readiness import Readiness
+from holdfast.server.health.readiness import (
+    Readiness,
+    respond_health,
+    respond_metrics,
+    respond_ready,
+)
 from holdfast.server.health.service_metrics import ServiceMetrics
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem, to_problem
@@ -75,7 +79,7 @@ _PUBLIC = ("/console", "/favicon.ico")
 
 
 class AccessControl:
-    """Who may call one service, and what is known about its health.
+    """Who may call one service, and its health.
 
     Args:
         store: has the keys and sign-ins.
@@ -279,7 +283,7 @@ def _is_public(method: str, path: str) -> bool:
 
 
 def read_head(scope: Scope) -> RequestHead:
-    """Return what the rules see of a request."""
+    """Return a request as the rules see it."""
     headers = scope["headers"]
     is_navigation = find_header(headers, b"sec-fetch-mode") == "navigate"
     origins = count_header(headers, b"origin")

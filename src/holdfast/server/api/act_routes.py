@@ -34,7 +34,7 @@ async def cancel_turn(call: Call[NoQuery, NoBody]) -> Response:
     """Cancel the last turn of a session."""
     last = await call.tenant.reader.find_last_turn(call.session)
     if last is None or last.status in TURN_ENDED:
-        # What is to be cancelled may not have begun, so that the journal has nothing of it.
+        # The turn may not have begun, so that the journal has nothing of it.
         queue = call.tenant.queue
         entry = None if queue is None else await queue.find_unbegun(call.session)
         if entry is not None:
@@ -108,8 +108,8 @@ async def _save_act(
 ) -> Response:
     """Save an act on a turn, and then perform it.
 
-    What it writes is written by the driver of the turn, perhaps in another process, or by the inbox. So
-    the act is saved first, and names its turn: a repetition after a crash performs what is left to do, and
+    Its records are written by the driver of the turn, perhaps in another process, or by the inbox. So
+    the act is saved first, and names its turn: a repetition after a crash performs the rest, and
     never touches a later turn.
     """
     await call.tenant.journal.save_act(act)
@@ -128,7 +128,7 @@ async def rewind_session(call: Call[NoQuery, Rewind]) -> Response:
     sessions = call.tenant.sessions.with_act(act)
     number = await sessions.rewind(call.session, call.body.to, by=act.by)
     call.tenant.watch.wake(call.session)
-    return await _tell_change(call, act.with_details(number=number))
+    return await _answer_change(call, act.with_details(number=number))
 
 
 async def compact_session(call: Call[NoQuery, Compact]) -> Response:
@@ -142,10 +142,10 @@ async def compact_session(call: Call[NoQuery, Compact]) -> Response:
         take_stream(call.request)
     number = await sessions.compact(call.session, keep=call.body.keep, summary=summary, by=act.by)
     call.tenant.watch.wake(call.session)
-    return await _tell_change(call, act.with_details(number=number))
+    return await _answer_change(call, act.with_details(number=number))
 
 
-async def _tell_change(_call: Call[NoQuery, Any], act: Act) -> Response:
+async def _answer_change(_call: Call[NoQuery, Any], act: Act) -> Response:
     return respond(ChangeView(act.read_details()["number"]))
 
 
@@ -158,20 +158,21 @@ async def fork_session(call: Call[NoQuery, Fork]) -> Response:
         act = call.make_act("fork", to=to)
         await take_bytes(call.request, await call.tenant.count_bytes(call.session))
         await call.tenant.sessions.with_act(act).fork(call.session, at, to=to)
-        return await _tell_fork(call, act)
+        call.tenant.watch.wake(to)
+        return await _answer_fork(call, act)
     if at is not None:
         problem = "cannot be given together with edit, whose turn says where to fork"
         raise ConfigurationError("at", problem, fix="Leave one of them out")
     await _find_agent(call, body.edit)
-    await make_prompt(call, body.edit.message)  # what cannot be started is not copied
+    await make_prompt(call, body.edit.message)  # a turn that cannot be started is not copied
     take_turn(call.request)
     await take_bytes(call.request, await call.tenant.count_bytes(call.session))
     act = call.make_act("fork", to=to, turn=body.edit.turn)
     await _fork_before(call, act, body.edit.turn, to)
-    return await _tell_fork(call, act)
+    return await _answer_fork(call, act)
 
 
-async def _tell_fork(call: Call[NoQuery, Fork], act: Act) -> Response:
+async def _answer_fork(call: Call[NoQuery, Fork], act: Act) -> Response:
     """Name the copy. The turn in it is started, unless it was started before."""
     to, edit = act.read_details()["to"], call.body.edit
     if edit is UNSET:
@@ -194,12 +195,13 @@ async def _find_agent(call: Call[NoQuery, Fork], edit: ForkEdit) -> str:
 
 
 async def _fork_before(call: Call[NoQuery, Fork], act: Act, turn: int, to: str) -> None:
-    """Copy what a session has before a turn. Raises ConfigurationError if it has no such turn."""
+    """Copy the part of a session before a turn. Raises ConfigurationError if it has no such turn."""
     history = await call.tenant.sessions.read(call.session)
     if not any(point.number == turn and point.kind == "turn" for point in history.points):
         raise ConfigurationError("edit.turn", f"is {turn}, which is not a turn of the session")
     if turn > 1:
         await call.tenant.sessions.with_act(act).fork(call.session, turn - 1, to=to)
+        call.tenant.watch.wake(to)
     elif await session_exists(call.tenant, to):
         raise ConfigurationError("to", f"the session {to!r} already exists", fix="Choose another")
     else:
@@ -207,7 +209,7 @@ async def _fork_before(call: Call[NoQuery, Fork], act: Act, turn: int, to: str) 
 
 
 async def list_acts(call: Call[NoQuery, NoBody]) -> Response:
-    """List who did what to a session."""
+    """List the acts on a session, and who did them."""
     if not await session_exists(call.tenant, call.session):
         raise unknown_session(call.session)
     acts = await call.tenant.journal.list_acts(call.session)
@@ -217,7 +219,9 @@ async def list_acts(call: Call[NoQuery, NoBody]) -> Response:
 _STATE = {202: (OperationAnswer(TurnState, "The last turn, as it is now."),)}
 
 
-def _act(name: str, text: str, handle: object, tell: object, takes: Takes = READS) -> AnyOperation:
+def _act(
+    name: str, text: str, handle: object, answer_again: object, takes: Takes = READS
+) -> AnyOperation:
     """Return an act that carries nothing."""
     return Operation(
         name=name,
@@ -227,7 +231,7 @@ def _act(name: str, text: str, handle: object, tell: object, takes: Takes = READ
         scope="run",
         takes=takes,
         handle=handle,  # type: ignore[arg-type]  # one of the functions above
-        tell=tell,  # type: ignore[arg-type]  # REASON: as above
+        answer_again=answer_again,  # type: ignore[arg-type]  # REASON: as above
         query=NoQuery,
         body=NoBody,
         carries="optional",
@@ -269,7 +273,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=Rewind,
         carries="json",
         once="act",
-        tell=_tell_change,
+        answer_again=_answer_change,
         answers={200: (OperationAnswer(ChangeView, "The number of the change."),)},
         refusals=(404, 409),
     ),
@@ -285,7 +289,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=Compact,
         carries="json",
         once="act",
-        tell=_tell_change,
+        answer_again=_answer_change,
         answers={200: (OperationAnswer(ChangeView, "The number of the change, or null."),)},
         refusals=(404, 409, 502),
     ),
@@ -301,7 +305,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=Fork,
         carries="json",
         once="act",
-        tell=_tell_fork,
+        answer_again=_answer_fork,
         answers={201: (OperationAnswer(ForkView, "The copy."),)},
         refusals=(404, 409),
     ),
@@ -309,7 +313,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         name="list_acts",
         method="GET",
         path="/sessions/{session}/acts",
-        text="List who cancelled, resumed, changed or answered what in a session: the latest 100.",
+        text="List the latest 100 acts on a session, and who did them: cancelled, resumed, changed or answered.",
         scope="read",
         takes=READS,
         handle=list_acts,

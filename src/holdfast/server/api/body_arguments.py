@@ -1,4 +1,4 @@
-"""Turns the body of `POST /turns` into the arguments of a turn, within what the service allows.
+"""Turns the body of `POST /turns` into the arguments of a turn, within the limits of the service.
 
 A caller is not the author of the agent: a request can lower limits and not raise them, and it reaches
 no model and no field of a provider's request that the agent does not open. This module must never
@@ -38,7 +38,7 @@ def make_keywords(agent: AnyAgent, body: NewTurn, models: Collection[str] = ()) 
 
     Args:
         agent: the agent.
-        body: what the caller wants.
+        body: the body of the request.
         models: the names of the models that callers may ask for.
 
     Raises:
@@ -63,7 +63,7 @@ def make_settings(body: SettingsBody) -> ModelSettings:
 
     Raises:
         ConfigurationError: a value does not fit, or the cache key is the name of a cached content: it
-            belongs to the account of the provider, and may hold what another tenant wrote.
+            belongs to the account of the provider, and may hold texts of another tenant.
     """
     if body.cache_key is not UNSET and "cachedContents/" in body.cache_key:
         problem = "must not name a cached content, which only the author of the agent chooses"
@@ -92,7 +92,7 @@ def _given_fields(body: Struct) -> dict[str, Any]:
 
 
 async def make_prompt(call: Call[Any, Any], message: MessageBody) -> Prompt:
-    """Return the message of a user, with the bytes of what was uploaded for it.
+    """Return the message of a user, with the bytes of its uploads.
 
     Raises:
         ConfigurationError: a medium is not complete, or is not there.

@@ -28,7 +28,7 @@ from holdfast.server.problem_responses import ProblemError, make_problem
 
 
 async def read_events(call: Call[EventsQuery, NoBody]) -> Response:
-    """Stream the event log from a position, or return what the journal has."""
+    """Stream the event log from a position, or return the saved part of it."""
     tenant, session = call.tenant, call.session
     last = await tenant.reader.find_last_turn(session) or NO_TURN
     if last is NO_TURN and not await _will_exist(tenant, session):
@@ -77,7 +77,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         path="/sessions/{session}/events",
         text=(
             "Follow the event log of a session from a position: as server-sent events; or with "
-            "`Accept: application/json` what the journal has, without waiting."
+            "`Accept: application/json` the items that are saved, without waiting."
         ),
         scope="read",
         takes=("requests", "streams"),
@@ -87,7 +87,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         answers={
             200: (
                 OperationAnswer(StreamItem, "The event log, as it grows.", EVENT_STREAM),
-                OperationAnswer(EventsView, "What the journal has."),
+                OperationAnswer(EventsView, "The items that are saved."),
             )
         },
         refusals=(404,),
@@ -100,4 +100,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         ),
     ),
 )
-"""What can be done with the event log."""
+"""The operations on the event log."""

@@ -6,6 +6,7 @@ A connection that ends changes nothing but its own stream.
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from functools import cache
@@ -25,29 +26,24 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 COMMENT = b": still here\n\n"
 
 
-class EventStreamResponse(StreamingResponse):
-    """A stream that ends when its reader leaves; it takes one task besides that of the request.
+class LiveResponse(StreamingResponse):
+    """A stream of events that ends when its reader leaves; it takes one task besides that of the request.
 
     Args:
-        batches: the entries, and an empty list where a comment is due.
         headers: headers besides those of every stream.
     """
 
-    def __init__(
-        self, batches: AsyncGenerator[list[Entry]], headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, headers: Mapping[str, str] | None = None) -> None:
         super().__init__((), media_type="text/event-stream", headers={**HEADERS, **(headers or {})})
-        self._batches = batches
-        self._position = START
 
-    def _make_last_event(self, _problem: ProblemBody) -> bytes:
-        item = EndItem(str(self._position), "access_ended")
-        return _encode_entry(Entry(item, self._position, encode_item(item)))
+    @abstractmethod
+    def make_last_event(self, problem: ProblemBody) -> bytes:
+        """Return the event that says that the caller may read no more."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         if isinstance(caller := scope.get("state", {}).get(STATE), Caller):
-            caller.last_event = self._make_last_event
+            caller.last_event = self.make_last_event
         request, has_left = asyncio.current_task(), False
 
         async def watch() -> None:
@@ -66,10 +62,35 @@ class EventStreamResponse(StreamingResponse):
         finally:
             watching.cancel()
 
-    async def stream_response(self, send: Send) -> None:
-        """Send entries as events whose id is the position after them, as they come."""
+    async def begin(self, send: Send) -> None:
+        """Send the head."""
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
+
+
+class EventStreamResponse(LiveResponse):
+    """A stream of the event log.
+
+    Args:
+        batches: the entries, and an empty list where a comment is due.
+        headers: headers besides those of every stream.
+    """
+
+    def __init__(
+        self, batches: AsyncGenerator[list[Entry]], headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(headers)
+        self._batches = batches
+        self._position = START
+
+    def make_last_event(self, _problem: ProblemBody) -> bytes:
+        """Return the event that says that the caller may read no more."""
+        item = EndItem(str(self._position), "access_ended")
+        return _encode_entry(Entry(item, self._position, encode_item(item)))
+
+    async def stream_response(self, send: Send) -> None:
+        """Send entries as events whose id is the position after them, as they come."""
+        await self.begin(send)
         async with aclosing(self._batches) as batches:
             async for batch in batches:
                 self._position = batch[-1].position if batch else self._position

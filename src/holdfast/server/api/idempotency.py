@@ -2,7 +2,7 @@
 
 The key names the request for its tenant and route. The journal saves it in the transaction of the act:
 a turn has it as its request, and any other act as its id. So a repetition after a crash at any time
-finds what was done, and tells it. The store of the service knows which requests are under way, and
+finds the result, and returns it. The store of the service knows which requests are under way, and
 saves the first answer. A request that was refused did nothing, so it may be tried again. This module
 must never perform anything on its own.
 """
@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.journal_errors import JournalError
-from holdfast.journal.service_store import RequestName, ServiceStore
+from holdfast.journal.service_store.service_store import RequestName, ServiceStore
 from holdfast.server.api.operations import IDEMPOTENCY_KEY, JSON, AnyCall, AnyOperation
 from holdfast.server.problem_responses import ProblemError, make_problem, make_wait_problem
 
@@ -34,7 +34,7 @@ REPLAYED = "Idempotency-Replayed"
 
 _log = logging.getLogger("holdfast.server")
 
-_LEASE = 15.0  # seconds after which another process may perform what a dead one did not end
+_LEASE = 15.0  # seconds after which another process may perform the rest of a dead one's request
 _WAIT = 1.0
 _LONGEST = 200
 
@@ -58,7 +58,7 @@ async def answer_once(call: AnyCall, operation: AnyOperation) -> Response:
 
     Args:
         call: the request.
-        operation: what it asks for.
+        operation: its operation.
 
     Raises:
         ProblemError: 422 if the key had another body, 409 if its first try is under way.
@@ -88,7 +88,7 @@ async def answer_once(call: AnyCall, operation: AnyOperation) -> Response:
         renewal.cancel()
     try:
         await call.store.finish_request(name, response.status_code, bytes(response.body))
-    except JournalError as error:  # what was done is done; the journal tells it to a repetition
+    except JournalError as error:  # the act is done; a repetition finds it in the journal
         _log.warning("the answer to a request could not be saved: %s", error)
     return response
 
@@ -129,8 +129,8 @@ async def _renew_claim(store: ServiceStore, name: RequestName, owner: str) -> No
 
 
 async def _perform_once(call: AnyCall, operation: AnyOperation, *, is_owner: bool) -> Response:
-    """Perform a request, unless its act is in the journal: then tell what came of it."""
-    answer = await _tell_again(call, operation)
+    """Perform a request, unless its act is in the journal: then answer with its result."""
+    answer = await _answer_again(call, operation)
     if answer is not None:
         return answer
     if not is_owner:
@@ -139,20 +139,20 @@ async def _perform_once(call: AnyCall, operation: AnyOperation, *, is_owner: boo
     try:
         return await operation.perform(call)
     except (HoldfastError, ProblemError):
-        # The act may be saved: by another process that was taken for dead, or before what follows it.
-        answer = await _tell_again(call, operation)
+        # The act may be saved: by another process that was taken for dead, or before its last steps.
+        answer = await _answer_again(call, operation)
         if answer is None:
             raise
         return answer
 
 
-async def _tell_again(call: AnyCall, operation: AnyOperation) -> Response | None:
+async def _answer_again(call: AnyCall, operation: AnyOperation) -> Response | None:
     """Return the answer to a request whose act is in the journal; None if it is not."""
     act = await call.tenant.journal.find_act(call.act_id)
-    if act is None or operation.tell is None:
+    if act is None or operation.answer_again is None:
         return None
     check_digest(act.digest, call.digest)
-    response = await operation.tell(call, act)
+    response = await operation.answer_again(call, act)
     response.headers[REPLAYED] = "true"
     return response
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from starlette.responses import Response
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.service_store import ServiceStore, Upload
+from holdfast.journal.service_store.service_store import ServiceStore, Upload
 from holdfast.server.access.budgets import READS, WRITES
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
@@ -86,7 +86,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         name="download_media",
         method="GET",
         path="/media/{media}",
-        text="Read what was uploaded.",
+        text="Read an upload.",
         scope="read",
         takes=READS,
         handle=download_media,
@@ -96,4 +96,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         refusals=(404,),
     ),
 )
-"""What can be done with media."""
+"""The operations on media."""

@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.core.acts import Act
-from holdfast.hosting.new_acts import new_act
 from holdfast.hosting.service_tenants import ServiceTenants
-from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.tenant_service import TenantService, new_act
 from holdfast.journal.encoding import to_json
-from holdfast.journal.service_store import ServiceStore
+from holdfast.journal.service_store.service_store import ServiceStore
 from holdfast.server.access.budgets import READS, Takes, check_takes
 from holdfast.server.access.callers import take_bytes
 from holdfast.server.access.principals import Principal, Scope
@@ -31,7 +30,7 @@ EVENT_STREAM = "text/event-stream"
 NDJSON = "application/x-ndjson"
 
 BodyKind: TypeAlias = Literal["none", "optional", "json", "lines", "bytes"]
-"""What a request carries: nothing, JSON that may be left out, JSON, lines of JSON, or bytes."""
+"""The body of a request: nothing, JSON that may be left out, JSON, lines of JSON, or bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Call(Generic[Q, B]):
     """A request to one operation, checked.
 
     Attributes:
-        tenant: what the caller sees of the service.
+        tenant: the service as the caller sees it.
         principal: who calls.
         names: the names in the path, decoded.
         query: the query parameters.
@@ -61,7 +60,7 @@ class Call(Generic[Q, B]):
     digest: str = ""
 
     def make_act(self, act: str, session: str = "", **details: object) -> Act:
-        """Return the act of this call, which the journal saves with what the act writes.
+        """Return the act of this call, which the journal saves with the records of the act.
 
         Args:
             act: the name of the act.
@@ -79,7 +78,7 @@ class Call(Generic[Q, B]):
 
     @property
     def store(self) -> ServiceStore:
-        """What is stored besides runs."""
+        """Stores everything besides runs."""
         return self.service.store
 
     @property
@@ -97,8 +96,8 @@ class OperationAnswer:
     """One kind of successful answer.
 
     Attributes:
-        kind: its type; None for no content, and for what is not JSON.
-        text: what it means.
+        kind: its type; None for no content, and for content that is not JSON.
+        text: its meaning.
         media_type: its media type.
     """
 
@@ -113,7 +112,7 @@ class OperationHeader:
 
     Attributes:
         name: its name.
-        text: what it means.
+        text: its meaning.
         schema: the JSON Schema of its value.
     """
 
@@ -138,8 +137,8 @@ class Operation(Generic[Q, B]):
         name: names it in documents and clients.
         method: the HTTP method.
         path: the path below `/api/v1`, with names in braces.
-        text: what it does, in a sentence.
-        scope: what a caller needs.
+        text: a sentence about it.
+        scope: the scope that a caller needs.
         takes: the budgets that it may take from; see `holdfast.server.access.budgets`.
         handle: performs it.
         query: the type of the query parameters.
@@ -151,7 +150,7 @@ class Operation(Generic[Q, B]):
         once: how a request with an idempotency key is performed once: the journal saves it with its
             "act"; the "turn" that it begins carries the key; or only its "answer" is saved, because
             performing it again changes nothing; "" if the key is not read.
-        tell: makes the answer to a request whose act is in the journal; it performs what is left to do.
+        answer_again: makes the answer to a request whose act is in the journal; it performs the rest.
     """
 
     name: str
@@ -168,13 +167,13 @@ class Operation(Generic[Q, B]):
     refusals: tuple[int, ...] = ()
     headers: tuple[OperationHeader, ...] = ()
     once: Literal["", "act", "turn", "answer"] = ""
-    tell: Callable[[Call[Q, B], Act], Awaitable[Response]] | None = None
+    answer_again: Callable[[Call[Q, B], Act], Awaitable[Response]] | None = None
 
     def __post_init__(self) -> None:
         check_takes(self.name, self.takes)
 
     async def perform(self, call: Call[Q, B]) -> Response:
-        """Perform it; what the request stores is counted before."""
+        """Perform it; the bytes that the request stores are counted before."""
         if "bytes" in self.takes:
             await take_bytes(call.request, len(await call.request.body()))
         return await self.handle(call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -25,16 +26,15 @@ from holdfast.core.questions import (
     Answer as QuestionAnswer,
 )
 from holdfast.hosting.tenant_service import TenantService
+from holdfast.journal.open_questions import ListedQuestion, QuestionQuery
 from holdfast.server.access.budgets import READS
 from holdfast.server.access.callers import take_further_turn
 from holdfast.server.api.operations import AnyOperation, Call, Operation, OperationAnswer, respond
-from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
 from holdfast.server.api.request_bodies import NewAnswer, NoBody, NoQuery, QuestionsQuery
-from holdfast.server.api.session_pages import MOST_EXAMINED
-from holdfast.server.api.session_reading import read_entry_questions, read_questions
-from holdfast.server.api.views import AnswerView, QuestionList, QuestionPage, QuestionView
+from holdfast.server.api.session_pages import PageMark, read_mark, write_mark
+from holdfast.server.api.session_reading import read_questions, view_question
+from holdfast.server.api.views import AnswerView, QuestionList, QuestionPage
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.sessions.names import is_session
 
 _FIELDS = {
     "approve": {"arguments", "remember"},
@@ -42,33 +42,34 @@ _FIELDS = {
     "continue": {"iterations"},
     "value": {"value"},
 }
-"""What goes with each answer."""
+"""The fields of each answer."""
 
 
 async def list_questions(call: Call[QuestionsQuery, NoBody]) -> Response:
     """List open questions of all sessions; those of the session that waits longest come first."""
     query = call.query
-    start = PageMark(0.0, "") if query.after is UNSET else read_mark(query.after, "after")
-    waiting = [
-        (PageMark(entry.changed_at, entry.run), entry)
-        for entry in await call.tenant.journal.runs(turn_open=True)
-        if is_session(entry.run) and query.agent in (UNSET, entry.agent)
-    ]
-    following = sorted(
-        ((mark, entry) for mark, entry in waiting if _order(mark) > _order(start)),
-        key=lambda pair: _order(pair[0]),
-    )
-    found: list[QuestionView] = []
-    for at, (mark, entry) in enumerate(following, 1):
-        found += await read_entry_questions(call.tenant, entry)
-        is_full = len(found) >= query.limit or at == MOST_EXAMINED
-        if is_full and at < len(following):
-            return respond(QuestionPage(tuple(found), write_mark(mark)))
-    return respond(QuestionPage(tuple(found)))
+    after = (0.0, "")
+    if query.after is not UNSET:
+        mark = read_mark(query.after, "after")
+        after = (mark.changed_at, mark.session)
+    agent = None if query.agent is UNSET else query.agent
+    wanted = QuestionQuery(limit=query.limit, after=after, agent=agent)
+    found = await call.tenant.journal.list_questions(wanted)
+    shown = _cut_page(found, query.limit)
+    views = tuple(view_question(one) for one in shown)
+    if len(shown) < len(found) or len({one.run for one in found}) == query.limit:
+        return respond(
+            QuestionPage(views, write_mark(PageMark(shown[-1].changed_at, shown[-1].run)))
+        )
+    return respond(QuestionPage(views))
 
 
-def _order(mark: PageMark) -> tuple[float, str]:
-    return mark.changed_at, mark.session
+def _cut_page(found: Sequence[ListedQuestion], limit: int) -> Sequence[ListedQuestion]:
+    """Return the questions of the first sessions, until there are enough. No session is divided."""
+    if len(found) <= limit:
+        return found
+    last = found[limit - 1].run
+    return [*found[:limit], *(one for one in found[limit:] if one.run == last)]
 
 
 async def list_session_questions(call: Call[NoQuery, NoBody]) -> Response:
@@ -88,18 +89,18 @@ async def answer_question(call: Call[NoQuery, NewAnswer]) -> Response:
     receipt = await tenant.answer(session, msgspec.structs.replace(answer, act=act))
     # A process that was asked for it before may have saved it just now.
     if receipt or await tenant.journal.find_act(act.id) is not None:
-        return await _tell_accepted(call, act)
+        return await _answer_accepted(call, act)
     if receipt.reason in (
         "answered",
         "unknown",
-    ):  # what another process has saved just now is unknown
+    ):  # the saves of another process just now are unknown
         first = await _find_first(tenant, session, body.key)
         if first is not None:
             return respond(AnswerView(accepted=False, reason="answered", by_whom=first.by))
     return respond(AnswerView(accepted=False, reason=receipt.reason))
 
 
-async def _tell_accepted(_call: Call[NoQuery, NewAnswer], _act: Act) -> Response:
+async def _answer_accepted(_call: Call[NoQuery, NewAnswer], _act: Act) -> Response:
     return respond(AnswerView(accepted=True))
 
 
@@ -196,9 +197,9 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NewAnswer,
         carries="json",
         once="act",
-        tell=_tell_accepted,
+        answer_again=_answer_accepted,
         answers={200: (OperationAnswer(AnswerView, "Whether the answer counts."),)},
         refusals=(404, 409),
     ),
 )
-"""What can be done with questions."""
+"""The operations on questions."""

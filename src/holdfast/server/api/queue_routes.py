@@ -48,7 +48,7 @@ def inbox_of(call: Call[NoQuery, NoBody] | Call[EntriesQuery, NoBody]) -> Inbox:
 
 
 def view_entry(entry: InboxEntry) -> EntryView:
-    """Return what is shown of an entry: nothing of its message."""
+    """Return the view of an entry, without its message."""
     return EntryView(
         entry=entry.id,
         agent=entry.agent,
@@ -70,7 +70,7 @@ def view_entry(entry: InboxEntry) -> EntryView:
 
 
 async def read_queue(call: Call[NoQuery, NoBody]) -> Response:
-    """Tell how much of the tenant waits and runs, and what limits it."""
+    """Report how much of the tenant waits and runs, and its limits."""
     return respond(await _view_queue(call))
 
 
@@ -142,7 +142,7 @@ async def retry_entry(call: Call[NoQuery, NoBody]) -> Response:
     take_further_turn(call.request)
     if not await inbox_of(call).retry(entry.id):
         _refuse_state(entry, "can only be retried when it has failed, is parked or was dropped")
-    return await _tell_entry(call)
+    return await _answer_entry(call)
 
 
 async def drop_entry(call: Call[NoQuery, NoBody]) -> Response:
@@ -152,19 +152,20 @@ async def drop_entry(call: Call[NoQuery, NoBody]) -> Response:
         _refuse_state(
             entry, "can only be dropped before it begins, or when it has failed or is parked"
         )
-    return await _tell_entry(call)
+    return await _answer_entry(call)
 
 
 async def cancel_entry(call: Call[NoQuery, NoBody]) -> Response:
     """Cancel a turn, wherever it is driven; one that has not begun is dropped."""
     entry = await _find_entry(call)
     await inbox_of(call).cancel(entry.id, call.principal.name)
-    return await _tell_entry(call)
+    return await _answer_entry(call)
 
 
-async def _tell_entry(call: Call[NoQuery, NoBody]) -> Response:
+async def _answer_entry(call: Call[NoQuery, NoBody]) -> Response:
     entry = await _find_entry(call)
     call.tenant.watch.wake(entry.session)
+    call.tenant.watch.feed.note_topic("queue")
     return respond(view_entry(entry), 202)
 
 
@@ -190,6 +191,7 @@ async def resume_queue(call: Call[NoQuery, NoBody]) -> Response:
 
 async def _set_flags(call: Call[NoQuery, NoBody], **flags: bool) -> Response:
     await inbox_of(call).change_limits(tenant_scope(call.tenant.tenant), flags)
+    call.tenant.watch.feed.note_topic("queue")
     return respond(await _view_queue(call))
 
 
@@ -322,4 +324,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         answers={200: (OperationAnswer(WorkerList, "The workers."),)},
     ),
 )
-"""What can be done with the queue."""
+"""The operations on the queue."""

@@ -78,7 +78,7 @@ class EntryView(Struct, frozen=True, kw_only=True):
         agent: the name of its agent.
         session: its session.
         request: its idempotency key.
-        state: what is known of it.
+        state: its state.
         priority: a greater number goes before a smaller one.
         due_at: seconds since the epoch before which it does not begin; of one that waits, when it goes
             on without an answer. 0 for now.
@@ -116,7 +116,7 @@ class EntryPage(Struct, frozen=True):
 
     Args:
         entries: the entries.
-        next: what to pass as `before` for the next page; absent on the last one.
+        next: the value of `before` for the next page; absent on the last one.
     """
 
     entries: tuple[EntryView, ...]
@@ -168,8 +168,8 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
         every: its interval in seconds; 0 if it has a cron expression.
         zone: the time zone of `cron`.
         jitter: its turns begin up to this many seconds later, differently for each tick.
-        overlap: what a tick does while an earlier turn has not ended.
-        catch_up: what becomes of ticks that were missed.
+        overlap: the rule for a tick while an earlier turn has not ended.
+        catch_up: the rule for ticks that were missed.
         priority: a greater number goes before a smaller one.
         next_tick: its next tick, in seconds since the epoch; null if there is none any more.
         is_paused: whether it is paused.
@@ -192,11 +192,11 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
 
 
 class TickView(Struct, frozen=True, kw_only=True):
-    """What became of a tick of a schedule.
+    """The outcome of a tick of a schedule.
 
     Args:
         tick: its time, in seconds since the epoch.
-        outcome: what became of it.
+        outcome: its outcome.
         entry: the number of the turn in the queue; null if none was submitted.
         missed: how many ticks were missed.
         at: when that was.

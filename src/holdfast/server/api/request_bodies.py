@@ -103,7 +103,7 @@ MessageBody: TypeAlias = NonEmpty | Annotated[list[TextPart | MediaPart], Meta(m
 class SettingsBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of the model for one turn, in place of those of the agent, field by field.
 
-    The fields are those of `ModelSettings`. What would be added to the request of the provider
+    The fields are those of `ModelSettings`. Everything that would be added to the request of the provider
     unchanged is not among them.
     """
 
@@ -237,12 +237,12 @@ class NewAnswer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     Args:
         key: the key of the question.
-        binding: the binding of the question, which says what was shown.
-        answer: "approve" or "deny" what is asked, "continue" beyond a limit, or give a "value".
+        binding: the binding of the question, which depends on its content.
+        answer: "approve" or "deny" the call, "continue" beyond a limit, or give a "value".
         reason: with "deny": why, in words that the model may read.
         arguments: with "approve": the tool runs with these instead.
         remember: with "approve" and "deny": how far the answer applies.
-        iterations: with "continue": how many more iterations; by default what is offered.
+        iterations: with "continue": how many more iterations; by default the number that is offered.
         value: with "value": the answer itself, of the type that the question asks for.
     """
 
@@ -313,6 +313,16 @@ class EventsQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     until: Literal["turn_end"] | UnsetType = UNSET
 
 
+class ChangesQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How long changes are followed.
+
+    Args:
+        seconds: end the stream after so many seconds; by default it ends with the process.
+    """
+
+    seconds: Annotated[float, Meta(gt=0, le=86_400)] | UnsetType = UNSET
+
+
 class ImportQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where an exported session is imported.
 
@@ -327,7 +337,7 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which usage is added up.
 
     Args:
-        by: what the totals are for.
+        by: the unit of the totals.
         since: only turns that were opened after this time, in seconds since the epoch.
     """
 
@@ -365,7 +375,7 @@ class NewSchedule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         every: seconds between two turns.
         zone: the time zone of `cron`, such as "Europe/Berlin".
         jitter: a turn begins up to this many seconds later, differently for each tick.
-        overlap: what is done while an earlier turn has not ended: "skip" or "queue".
+        overlap: the rule while an earlier turn has not ended: "skip" or "queue".
         catch_up: which turns that were missed are made up for: "none", "last" or "all".
         priority: a greater number goes before a smaller one.
     """

@@ -1,4 +1,4 @@
-"""Reads the path, the query and the body of a request, and names what is wrong with them.
+"""Reads the path, the query and the body of a request, and names their faults.
 
 A session's name may contain `/`, which a path has as `%2F`. So a path is split before it is decoded.
 """
@@ -113,7 +113,11 @@ def decode_body(data: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise _wrong_field("body", kind, error) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except RecursionError as error:
+        detail = "the body is nested too deeply"
+        problem = make_problem(400, "body", detail, fix="Send fewer levels of objects and lists")
+        raise ProblemError(problem) from error
+    except (msgspec.DecodeError, UnicodeError) as error:
         problem = make_problem(400, "body", f"the body is not JSON: {error}", fix="Send JSON")
         raise ProblemError(problem) from error
 

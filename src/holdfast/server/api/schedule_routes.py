@@ -1,4 +1,4 @@
-"""The routes of schedules: make, list, pause, resume, run and delete them, and see what became of ticks."""
+"""The routes of schedules: make, list, pause, resume, run and delete them, and list the outcomes of ticks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _schedules_of(call: Call[Any, Any]) -> Schedules:
 
 
 def view_schedule(entry: ScheduleEntry) -> ScheduleView:
-    """Return what is shown of a schedule: nothing of its message."""
+    """Return the view of a schedule, without its message."""
     schedule = entry.schedule
     return ScheduleView(
         name=schedule.name,
@@ -90,7 +90,9 @@ async def put_schedule(call: Call[NoQuery, NewSchedule]) -> Response:
     )
     await _check_ticks(call, schedule)
     take_further_turn(call.request)
-    return respond(view_schedule(await _schedules_of(call).put(schedule)), 201)
+    entry = await _schedules_of(call).put(schedule)
+    call.tenant.watch.feed.note_topic("queue")
+    return respond(view_schedule(entry), 201)
 
 
 async def _check_ticks(call: Call[NoQuery, NewSchedule], new: Schedule) -> None:
@@ -108,6 +110,7 @@ def _count_ticks(schedule: Schedule) -> float:
 async def pause_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Let a schedule have no ticks."""
     await _schedules_of(call).pause(call.tenant.tenant, call.names["schedule"])
+    call.tenant.watch.feed.note_topic("queue")
     return respond(view_schedule(await _find_schedule(call)))
 
 
@@ -115,6 +118,7 @@ async def resume_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Let a schedule have ticks again."""
     take_further_turn(call.request)
     await _schedules_of(call).resume(call.tenant.tenant, call.names["schedule"])
+    call.tenant.watch.feed.note_topic("queue")
     return respond(view_schedule(await _find_schedule(call)))
 
 
@@ -133,11 +137,12 @@ async def delete_schedule(call: Call[NoQuery, NoBody]) -> Response:
     """Delete a schedule and its history."""
     if not await _schedules_of(call).delete(call.tenant.tenant, call.names["schedule"]):
         raise _unknown_schedule()
+    call.tenant.watch.feed.note_topic("queue")
     return Response(status_code=204)
 
 
 async def read_schedule_history(call: Call[HistoryQuery, NoBody]) -> Response:
-    """Tell what became of the latest ticks of a schedule."""
+    """List the outcomes of the latest ticks of a schedule."""
     await _find_schedule(call)
     name = call.names["schedule"]
     records = await _schedules_of(call).read_history(call.tenant.tenant, name, call.query.limit)
@@ -246,7 +251,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         name="read_schedule_history",
         method="GET",
         path=f"{_PATH}/history",
-        text="List what became of the latest ticks of a schedule, the latest first.",
+        text="List the outcomes of the latest ticks of a schedule, the latest first.",
         scope="read",
         takes=READS,
         handle=read_schedule_history,
@@ -256,4 +261,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         refusals=(404,),
     ),
 )
-"""What can be done with schedules."""
+"""The operations on schedules."""

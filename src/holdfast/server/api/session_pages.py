@@ -1,18 +1,27 @@
-"""Lists and searches sessions page by page, with a bounded amount of work for each page."""
+"""Lists and searches sessions page by page, with a bounded amount of work for each page.
+
+The `next` of a page marks its end; a client passes it for the page after it.
+"""
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 
-from msgspec import UNSET, UnsetType
+import msgspec
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.session_rows import SessionQuery, SessionRow
-from holdfast.server.api.page_marks import PageMark, read_mark, write_mark
-from holdfast.server.api.queued_sessions import find_queued, mark_queued, summarize_new
+from holdfast.server.api.queued_sessions import (
+    find_queued,
+    is_new,
+    mark_queued,
+    summarize_new,
+)
 from holdfast.server.api.request_bodies import SessionsQuery
 from holdfast.server.api.session_reading import summarize_session
 from holdfast.server.api.views import SessionPage, SessionSummary
@@ -21,7 +30,7 @@ from holdfast.sessions.overview import find_position
 from holdfast.sessions.search import SearchHit
 
 MOST_EXAMINED = 1000
-"""How many rows of the journal are looked at for one page, if the queue changes what they show."""
+"""How many rows of the journal are looked at for one page, if the queue changes them."""
 
 MOST_HITS = 1000
 """How many places are looked at for one page of a search."""
@@ -35,19 +44,21 @@ async def list_sessions_page(tenant: TenantService, query: SessionsQuery) -> Ses
     wanted = await _make_filter(tenant, query, queued)
     if wanted.before is None:  # sessions whose first turn is queued stand before all others
         found = [one for one in await summarize_new(tenant, queued) if _fits(one, query)]
-    mark: str | UnsetType = UNSET
+    row: SessionRow | None = None
     for _ in range(0, MOST_EXAMINED, query.limit):
         page = await tenant.journal.list_sessions(wanted)
         for row in page:
-            mark, wanted = _write_mark(row), replace(wanted, before=(row.changed_at, row.run))
+            if is_new(row, queued):
+                continue  # it stands before all others
             summary = mark_queued(summarize_session(tenant, row), queued.get(row.session))
             if _fits(summary, query):
                 found.append(summary)
             if len(found) >= query.limit:
-                return SessionPage(tuple(found), mark)
-        if len(page) < query.limit:
+                return SessionPage(tuple(found), _write_mark(row))
+        if row is None or len(page) < query.limit:
             return SessionPage(tuple(found))
-    return SessionPage(tuple(found), mark)
+        wanted = replace(wanted, before=(row.changed_at, row.run))
+    return SessionPage(tuple(found), UNSET if row is None else _write_mark(row))
 
 
 async def _make_filter(
@@ -106,7 +117,7 @@ async def _pick(
     found: list[SessionSummary] = []
     for start in range(0, len(hits), query.limit):
         part = hits[start : start + query.limit]
-        rows = await _find_rows(tenant, [hit.session for hit in part])
+        rows = await find_rows(tenant, [hit.session for hit in part])
         for at, hit in enumerate(part, start + 1):
             row = rows.get(hit.session)
             if row is None:
@@ -119,7 +130,8 @@ async def _pick(
     return SessionPage(tuple(found))
 
 
-async def _find_rows(tenant: TenantService, sessions: Sequence[str]) -> Mapping[str, SessionRow]:
+async def find_rows(tenant: TenantService, sessions: Sequence[str]) -> Mapping[str, SessionRow]:
+    """Return the rows of sessions by their names; those that are not there are left out."""
     names = (*sessions, *map(title_run, sessions))
     wanted = SessionQuery(limit=len(names), names=names)
     return {row.session: row for row in await tenant.journal.list_sessions(wanted)}
@@ -127,3 +139,43 @@ async def _find_rows(tenant: TenantService, sessions: Sequence[str]) -> Mapping[
 
 def _write_mark(row: SessionRow) -> str:
     return write_mark(PageMark(row.changed_at, row.session))
+
+
+class PageMark(Struct, frozen=True, array_like=True):
+    """The end of a page, which `next` says.
+
+    Args:
+        changed_at: the time of the latest record of its last session.
+        session: its last session.
+    """
+
+    changed_at: float
+    session: str
+
+
+def write_mark(mark: PageMark) -> str:
+    """Return a mark as text.
+
+    >>> read_mark(write_mark(PageMark(1.5, "ada")), "before")
+    PageMark(changed_at=1.5, session='ada')
+    """
+    return urlsafe_b64encode(msgspec.json.encode(mark)).decode().rstrip("=")
+
+
+def read_mark(text: str, field: str) -> PageMark:
+    """Return the mark that a client passed.
+
+    Args:
+        text: the mark as text.
+        field: the field of the query, for the error.
+
+    Raises:
+        ConfigurationError: nobody got this text.
+    """
+    try:
+        padded = text.encode() + b"=" * (-len(text) % 4)
+        return msgspec.json.decode(urlsafe_b64decode(padded), type=PageMark)
+    except (ValueError, msgspec.DecodeError):
+        raise ConfigurationError(
+            field, "is not the `next` of a page", fix="Pass `next` as it was given, or nothing"
+        ) from None

@@ -5,26 +5,24 @@ This module must never change anything, and must never wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.core.effects import turn_key
 from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyError
-from holdfast.core.events import QuestionAsked, Status
+from holdfast.core.events import Status
 from holdfast.core.messages import Usage
-from holdfast.core.question_log import ASKED
-from holdfast.core.recorded_questions import compute_binding
+from holdfast.core.question_log import ASKED, asked_key, compute_binding
 from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.stream_items import SessionState
 from holdfast.event_log.text_fold import turn_of_key
+from holdfast.event_log.turn_fold import TurnFold
 from holdfast.hosting.bound_agents import plan_of
 from holdfast.hosting.tenant_service import TenantService, unknown_session
-from holdfast.journal.port import RunEntry
+from holdfast.journal.open_questions import ListedQuestion, pick_questions
 from holdfast.journal.session_rows import SessionRow, get_state
-from holdfast.runtime.output.structured_output import Output, compile_output
-from holdfast.server.api.turn_fold import TurnFold
+from holdfast.output.structured_output import Output, compile_output
 from holdfast.server.api.views import QuestionView, SessionSummary, TurnView, to_field
 from holdfast.sessions.names import title_run
 from holdfast.sessions.overview import find_row
@@ -97,7 +95,7 @@ async def read_turn(tenant: TenantService, session: str, number: int) -> TurnVie
 
 
 async def _fold_turn(tenant: TenantService, session: str, number: int) -> tuple[TurnFold, int]:
-    """Return what is known about a turn, and how many records its session had then."""
+    """Return the fold of a turn, and how many records its session had then."""
     keys = await tenant.journal.keys(session)
     prefix, first = f"{turn_key(number)}.", turn_key(number)
     wanted = [key for key in keys if key == first or key.startswith(prefix)]
@@ -135,43 +133,29 @@ def to_json_value(value: object) -> Any:
 
 async def read_questions(tenant: TenantService, session: str) -> tuple[QuestionView, ...]:
     """Return the open questions of a session. Raises ConfigurationError if it does not exist."""
-    for entry in await tenant.journal.find_runs(session, session):
-        return await read_entry_questions(tenant, entry)
-    if not await session_exists(tenant, session):
+    row = await find_row(tenant.journal, session)
+    if row is None:
         raise unknown_session(session)
-    return ()
-
-
-async def read_entry_questions(tenant: TenantService, entry: RunEntry) -> tuple[QuestionView, ...]:
-    """Return the open questions of a run in the list of a journal."""
-    if not entry.turn_open:
+    if not row.questions:
         return ()
-    open_questions = await _find_open_questions(tenant, entry.run)
-    if not open_questions:
-        return ()
-    title = (await tenant.sessions.info(entry.run)).title
-    return tuple(_to_view(asked, entry, title) for asked in open_questions)
+    records = await tenant.journal.read_by_keys(session, list(map(asked_key, row.questions)))
+    return tuple(map(view_question, pick_questions(row, row.title, records)))
 
 
-async def _find_open_questions(tenant: TenantService, session: str) -> Sequence[QuestionAsked]:
-    last = await tenant.reader.find_last_turn(session) or NO_TURN
-    asked = [f"{key}{ASKED}" for key in last.questions]
-    records = await tenant.journal.read_by_keys(session, asked) if asked else ()
-    return [record.event for record in records if isinstance(record.event, QuestionAsked)]
-
-
-def _to_view(asked: QuestionAsked, entry: RunEntry, title: str) -> QuestionView:
+def view_question(question: ListedQuestion) -> QuestionView:
+    """Return the view of an open question."""
+    asked = question.event
     shown: object = msgspec.to_builtins(asked.question)
     return QuestionView(
-        session=entry.run,
-        agent=entry.agent,
+        session=question.run,
+        agent=question.agent,
         key=asked.key.removesuffix(ASKED),
-        binding=compute_binding(asked, entry.run),
+        binding=compute_binding(asked, question.run),
         kind=asked.kind,
         question=shown if isinstance(shown, dict) else {},
         asked_at=asked.at,
         until=asked.until,
-        title=title,
+        title=question.title,
         turn=turn_of_key(asked.key),
     )
 

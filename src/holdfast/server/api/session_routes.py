@@ -25,10 +25,10 @@ from holdfast.sessions.names import new_name
 
 
 async def list_sessions(call: Call[SessionsQuery, NoBody]) -> Response:
-    """List or search sessions. A redacted reader may not search: each hit would tell it a word."""
+    """List or search sessions. A redacted reader may not search: each hit would reveal a word."""
     if call.query.q is not UNSET:
         if call.principal.is_redacted:
-            detail = "The key has only the scope 'read:redacted', and a search tells what is in messages."
+            detail = "The key has only the scope 'read:redacted', and a search reveals the words of messages."
             raise ProblemError(
                 make_problem(403, "forbidden", detail, field="q", fix="Leave it out")
             )
@@ -42,10 +42,11 @@ async def create_session(call: Call[NoQuery, NewSession]) -> Response:
     act = call.make_act("title", session, title=title)
     sessions = call.tenant.sessions.with_act(act)
     await sessions.create(title, session=session, by=act.by)
-    return await _tell_created(call, act)
+    call.tenant.watch.wake(session)
+    return await _answer_created(call, act)
 
 
-async def _tell_created(call: Call[NoQuery, NewSession], act: Act) -> Response:
+async def _answer_created(call: Call[NoQuery, NewSession], act: Act) -> Response:
     return respond(await read_summary(call.tenant, act.session), 201)
 
 
@@ -69,10 +70,10 @@ async def change_session(call: Call[NoQuery, SessionChange]) -> Response:
     sessions = call.tenant.sessions.with_act(act)
     await sessions.rename(call.session, call.body.title, by=act.by)
     call.tenant.watch.wake(call.session)
-    return await _tell_changed(call, act)
+    return await _answer_changed(call, act)
 
 
-async def _tell_changed(call: Call[NoQuery, SessionChange], act: Act) -> Response:
+async def _answer_changed(call: Call[NoQuery, SessionChange], act: Act) -> Response:
     return respond(await read_summary(call.tenant, act.session))
 
 
@@ -84,10 +85,10 @@ async def delete_session(call: Call[NoQuery, NoBody]) -> Response:
     act = call.make_act("delete")
     await call.tenant.sessions.with_act(act).delete(call.session)
     call.tenant.watch.wake(call.session)
-    return await _tell_deleted(call, act)
+    return await _answer_deleted(call, act)
 
 
-async def _tell_deleted(_call: Call[NoQuery, NoBody], _act: Act) -> Response:
+async def _answer_deleted(_call: Call[NoQuery, NoBody], _act: Act) -> Response:
     return Response(None, 204)
 
 
@@ -124,7 +125,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NewSession,
         carries="json",
         once="act",
-        tell=_tell_created,
+        answer_again=_answer_created,
         answers={201: (_SUMMARY,)},
         refusals=(409,),
     ),
@@ -153,7 +154,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=SessionChange,
         carries="json",
         once="act",
-        tell=_tell_changed,
+        answer_again=_answer_changed,
         answers={200: (_SUMMARY,)},
         refusals=(404, 409),
     ),
@@ -168,7 +169,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         query=NoQuery,
         body=NoBody,
         once="act",
-        tell=_tell_deleted,
+        answer_again=_answer_deleted,
         answers={204: (OperationAnswer(None, "It is deleted."),)},
         refusals=(404, 409),
     ),
@@ -186,4 +187,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         refusals=(404,),
     ),
 )
-"""What can be done with sessions."""
+"""The operations on sessions."""

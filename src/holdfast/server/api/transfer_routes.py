@@ -61,10 +61,11 @@ async def import_session(call: Call[ImportQuery, NoBody]) -> Response:
         raise ProblemError(problem) from error
     except RecursionError as error:
         raise ConfigurationError("lines", "are nested too deeply") from error
-    return await _tell_imported(call, msgspec.structs.replace(act, session=session))
+    call.tenant.watch.wake(session)
+    return await _answer_imported(call, msgspec.structs.replace(act, session=session))
 
 
-async def _tell_imported(call: Call[ImportQuery, NoBody], act: Act) -> Response:
+async def _answer_imported(call: Call[ImportQuery, NoBody], act: Act) -> Response:
     return respond(await read_summary(call.tenant, act.session), 201)
 
 
@@ -95,7 +96,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NoBody,
         carries="lines",
         once="act",
-        tell=_tell_imported,
+        answer_again=_answer_imported,
         answers={201: (OperationAnswer(SessionSummary, "The session."),)},
         refusals=(409,),
     ),

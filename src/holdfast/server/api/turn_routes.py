@@ -37,11 +37,11 @@ from holdfast.server.api.views import TurnView
 from holdfast.server.problem_responses import ProblemError, make_problem
 
 SECONDS_TO_BEGIN = 2.0
-"""Seconds to wait for the begin of a turn that is next, before it is told that it is queued."""
+"""Seconds to wait for the begin of a turn that is next, before the answer is that it is queued."""
 
 
 async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
-    """Start a turn, and answer with what is asked for: at once, after a wait, or with its stream."""
+    """Start a turn, and answer as the request wants: at once, after a wait, or with its stream."""
     tenant, body = call.tenant, call.body
     keywords = make_keywords(tenant.agent(body.agent), body, call.service.allow_models)
     take_turn(call.request)
@@ -109,9 +109,9 @@ async def _answer_begun(
 
 
 async def follow_queued(tenant: TenantService, entry: InboxEntry) -> AsyncGenerator[list[Entry]]:
-    """Yield that a turn is queued, and once it has begun what happens until it ends.
+    """Yield that a turn is queued, and once it has begun its items until it ends.
 
-    If it never begins, a notice says what became of it, and why.
+    If it never begins, a notice has its outcome and the reason.
     """
     told = StatusItem("0", 0, "queued")
     yield [Entry(told, START, encode_item(told))]
@@ -210,4 +210,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         refusals=(404,),
     ),
 )
-"""What can be done with turns."""
+"""The operations on turns."""

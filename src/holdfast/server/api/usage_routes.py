@@ -27,12 +27,12 @@ _PAGE = 100
 
 
 class UsageTotals:
-    """Totals under a name that depends on what they are for.
+    """Totals under a name that depends on their unit.
 
     Args:
         by: "agent", "model" or "day".
         since: turns that were opened before this time do not count.
-        prices: what tokens cost.
+        prices: the prices of tokens.
     """
 
     def __init__(self, by: str, since: float, prices: PriceList) -> None:
@@ -116,4 +116,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         answers={200: (OperationAnswer(UsageView, "The totals."),)},
     ),
 )
-"""What can be asked about usage."""
+"""The operations on usage."""

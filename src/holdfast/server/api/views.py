@@ -20,7 +20,7 @@ class ToolView(Struct, frozen=True):
 
     Args:
         name: its name.
-        description: what the model reads of it.
+        description: its description, for the model.
         parameters: the JSON Schema of its arguments.
         effect: "read", "idempotent" or "write"; "" if it is not declared.
     """
@@ -65,7 +65,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         in_doubt: whether a tool of that turn may have taken effect, and nobody knows.
         questions: the keys of the open questions.
         turn_usage: the tokens of that turn so far: input, cached input and output.
-        turn_cost: what they cost, at the prices that the process which drove the turn had then;
+        turn_cost: their cost, at the prices that the process which drove the turn had then;
             absent if one of them was not known.
         position: the place in the event log after everything so far.
         found: with a search: the text that was found, with some words around it.
@@ -93,7 +93,7 @@ class SessionPage(Struct, frozen=True):
 
     Args:
         sessions: the sessions.
-        next: what to pass as `before` for the next page; absent on the last one. A page with a
+        next: the value of `before` for the next page; absent on the last one. A page with a
             filter may have fewer sessions than asked for, and another page after it.
     """
 
@@ -105,7 +105,7 @@ class HistoryView(Struct, frozen=True):
     """The content of a session.
 
     Args:
-        messages: what the next request to a model would contain before the new message.
+        messages: the messages of the next request to a model before the new one.
         points: the turns and changes of the session, with their numbers.
         open: whether the last turn has not ended.
     """
@@ -122,9 +122,9 @@ class QuestionView(Struct, frozen=True, kw_only=True):
         session: the session that waits.
         agent: the name of its agent.
         key: the key of the question, for the answer.
-        binding: says what is shown, for the answer.
+        binding: a digest of its content, for the answer.
         kind: the name of the class of the question, such as "PermissionQuestion".
-        question: what it shows: of a PermissionQuestion `tool`, `arguments`, `description`.
+        question: its content: of a PermissionQuestion `tool`, `arguments`, `description`.
         asked_at: when it was asked, in seconds since the epoch.
         until: when an answer is too late; null for never.
         title: the title of the session.
@@ -148,7 +148,7 @@ class QuestionPage(Struct, frozen=True):
 
     Args:
         questions: the questions.
-        next: what to pass as `after` for the next page; absent on the last one. A page may have
+        next: the value of `after` for the next page; absent on the last one. A page may have
             fewer questions than asked for, and another page after it.
     """
 
@@ -164,14 +164,14 @@ class TurnView(Struct, frozen=True, kw_only=True):
         turn: its number; 0 while it is queued.
         agent: the name of its agent.
         status: its state.
-        text: the text of the last reply; what arrived of it, if the turn did not complete.
+        text: the text of the last reply; the part that arrived, if the turn did not complete.
         output: the output as JSON, of a turn that completed with one that is not text.
         usage: the tokens of all attempts, also of failed ones, and of agents in its tools.
-        cost: what these cost; absent if the price of a model is not known.
+        cost: their cost; absent if the price of a model is not known.
         iterations: the number of model calls with an outcome.
         error: why it did not complete.
         questions: the open questions.
-        metadata: what was passed with it.
+        metadata: the metadata of its caller.
         request: the idempotency key with which it was started; "" without one.
         by: who started it.
         position: the place in the event log after everything that this view contains.
@@ -253,7 +253,7 @@ class AnswerView(Struct, frozen=True):
 
 
 class EventsView(Struct, frozen=True):
-    """What the journal has after a position.
+    """The saved items after a position.
 
     Args:
         items: the items, as a stream would send them.
@@ -285,7 +285,7 @@ class UsageTotal(Struct, frozen=True):
         name: the agent, the model, or the day as "2026-11-22" in UTC.
         turns: how many turns.
         usage: their tokens, also of failed attempts.
-        cost: what these cost; absent if the price of a model is not known.
+        cost: their cost; absent if the price of a model is not known.
     """
 
     name: str
@@ -298,7 +298,7 @@ class UsageView(Struct, frozen=True):
     """Totals of usage.
 
     Args:
-        by: what the totals are for.
+        by: the unit of the totals.
         totals: the totals, the largest first; of days, the latest first.
         complete: false if older sessions were not counted, because there are too many.
     """
@@ -309,7 +309,7 @@ class UsageView(Struct, frozen=True):
 
 
 class ActView(Struct, frozen=True):
-    """What somebody did to a session.
+    """An act of somebody on a session.
 
     Args:
         act: "cancel", "resume", "abandon", "rewind", "compact", "fork", "title" or "answer".

@@ -1,7 +1,7 @@
 """Answers requests that wait for a journal whose server cannot be reached.
 
-The journal waits for its server for some seconds, so that turns survive a restart of it. A caller is
-told sooner. What a request has begun goes on, and its own answer is dropped. This module must never
+The journal waits for its server for some seconds, so that turns survive a restart of it. A caller gets
+its answer sooner. A request that has begun goes on, and its own answer is dropped. This module must never
 end a turn.
 """
 

@@ -16,7 +16,7 @@ class Metric:
 
     Args:
         name: its name.
-        about: what it counts, in one sentence.
+        about: the meaning of the count, in one sentence.
         labels: the names of its labels.
         kind: "counter" or "gauge".
 
@@ -59,7 +59,7 @@ class Histogram:
 
     Args:
         name: its name.
-        about: what it measures, in one sentence.
+        about: the meaning of the measure, in one sentence.
         labels: the names of its labels.
         bounds: the upper bounds of the buckets, in seconds, ascending.
     """

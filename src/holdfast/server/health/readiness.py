@@ -1,4 +1,7 @@
-"""Whether the service can do its work: its store can be written, and its journal answers."""
+"""The answers to `/health`, `/ready` and `/metrics`, for machines that watch the service.
+
+A service is ready if its store can be written, and its journal answers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from starlette.responses import JSONResponse, Response
+
 from holdfast.core.errors import HoldfastError
+from holdfast.server.health.prometheus import CONTENT_TYPE
+from holdfast.server.health.service_metrics import ServiceMetrics
 
 ReadyCheck: TypeAlias = Callable[[], Awaitable[object]]
 """Returns if all is well, and otherwise raises HoldfastError."""
@@ -44,7 +51,7 @@ class Readiness:
         self._checks[name] = check
 
     async def find_problems(self) -> dict[str, str]:
-        """Return what is wrong, by the names of the checks; nothing if the service is ready."""
+        """Return the faults, by the names of the checks; nothing if the service is ready."""
         if self.is_stopping():
             return {"service": "is stopping"}
         if self.is_journal_lost():
@@ -59,7 +66,7 @@ class Readiness:
 
 
 async def _perform_check(check: ReadyCheck) -> str:
-    """Return what is wrong; "" if all is well. Nothing of a server or a path is told."""
+    """Return the fault; "" if all is well. Nothing of a server or a path is shown."""
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             await check()
@@ -68,3 +75,22 @@ async def _perform_check(check: ReadyCheck) -> str:
     except HoldfastError as error:
         return f"does not work: {type(error).__name__}"
     return ""
+
+
+def respond_health() -> Response:
+    """Return the answer to `/health`: the process serves requests."""
+    return JSONResponse({"status": "ok"})
+
+
+async def respond_ready(readiness: Readiness) -> Response:
+    """Return the answer to `/ready`: 503 with the reasons if the service cannot do its work."""
+    problems = await readiness.find_problems()
+    if problems:
+        body = {"status": "not ready", "problems": problems}
+        return JSONResponse(body, 503, {"Retry-After": "1"})
+    return JSONResponse({"status": "ready"})
+
+
+async def respond_metrics(metrics: ServiceMetrics) -> Response:
+    """Return the answer to `/metrics`. Raises JournalError."""
+    return Response(await metrics.write(), headers={"Content-Type": CONTENT_TYPE})

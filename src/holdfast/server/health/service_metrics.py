@@ -1,12 +1,26 @@
-"""The metrics of a service: turns, streams, requests, circuit breakers."""
+"""The metrics of a service: turns, streams, requests, circuit breakers, and the queue, which workers have too.
+
+They must never name a tenant.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
+from msgspec import Struct
+
+from holdfast.core.effects import is_nested_run
+from holdfast.core.errors import HoldfastError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
 from holdfast.core.notices import BreakerChanged, Notice
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.server.health.prometheus import Histogram, Metric, write_all
 
 Gauges: TypeAlias = Callable[[], Awaitable[Mapping[str, float]]]
@@ -22,13 +36,13 @@ GAUGES = {
 }
 
 BREAKER_STATES = ("closed", "half_open", "open", "isolated")
-
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _MOST_ROUTES = 200
+_REMEMBERED_SECONDS = 1.0
 
 
 class ServiceMetrics:
-    """Counts what a service does. The labels are names of agents, routes and models only."""
+    """Counts the work of a service. The labels are names of agents, routes and models only."""
 
     def __init__(self) -> None:
         self.turns_started = Metric("holdfast_turns_started_total", "Turns that began.", ("agent",))
@@ -65,7 +79,7 @@ class ServiceMetrics:
         self._more.append(read)
 
     def note_item(self, agent: str, item: Event | Notice) -> None:
-        """Count what a run tells.
+        """Count an item of a run.
 
         Args:
             agent: the name of the agent.
@@ -109,3 +123,100 @@ class ServiceMetrics:
         known = (self.turns_started, self.turns_ended, self.breakers, self.requests, self.seconds)
         more = [metric for read in self._more for metric in await read()]
         return write_all([*known, *gauges, *more])
+
+
+def measure_queue(depths: Iterable[QueueDepth]) -> list[Metric]:
+    """Return how many entries are in each state, and how old the oldest of them is.
+
+    >>> from holdfast.journal.inbox.entries import EntryState
+    >>> depths = [QueueDepth("a", EntryState.READY, 2, 9.0), QueueDepth("b", EntryState.READY, 1, 4.0)]
+    >>> [gauge.get(("ready",)) for gauge in measure_queue(depths)]
+    [3, 9.0]
+    """
+    counts: dict[str, int] = defaultdict(int)
+    ages: dict[str, float] = defaultdict(float)
+    for depth in depths:
+        counts[depth.state.value] += depth.count
+        ages[depth.state.value] = max(ages[depth.state.value], depth.oldest_seconds)
+    depth_gauge = Metric(
+        "holdfast_queue_depth", "Entries of all tenants in a state.", ("state",), "gauge"
+    )
+    age_gauge = Metric(
+        "holdfast_queue_oldest_seconds",
+        "Seconds since the oldest entry in a state was submitted.",
+        ("state",),
+        "gauge",
+    )
+    for state, count in counts.items():
+        depth_gauge.set((state,), count)
+        age_gauge.set((state,), ages[state])
+    return [depth_gauge, age_gauge]
+
+
+class TurnCount(Struct, frozen=True):
+    """The turns of one tenant.
+
+    Args:
+        running: those that this process drives.
+        waiting: the open ones that no process drives: they wait for an answer or a recovery.
+    """
+
+    running: int
+    waiting: int
+
+
+class TurnCounts:
+    """Counts the turns of each tenant. Those that wait are counted at most once a second.
+
+    Args:
+        service: the service.
+        monotonic: a clock in seconds that does not go back.
+    """
+
+    def __init__(
+        self, service: ServiceTenants, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._service = service
+        self._monotonic = monotonic
+        self._waiting: dict[str, tuple[float, int]] = {}
+        self._counting: dict[str, asyncio.Task[None]] = {}
+
+    def estimate(self, tenant: str) -> TurnCount:
+        """Return the turns of a tenant as they were last counted, and begin to count again.
+
+        So a turn does not wait for the journal before it starts.
+        """
+        found = self._service.for_tenant(tenant)
+        at, waiting = self._waiting.get(tenant, (float("-inf"), 0))
+        if self._monotonic() - at >= _REMEMBERED_SECONDS and tenant not in self._counting:
+            task = asyncio.get_running_loop().create_task(self._count_quietly(found))
+            self._counting[tenant] = task
+            task.add_done_callback(lambda _: self._counting.pop(tenant, None))
+        return TurnCount(len(found.runner.driven), waiting)
+
+    async def read_gauges(self) -> dict[str, float]:
+        """Return the turns of all tenants that this process has served. Raises JournalError."""
+        tenants = self._service.tenants
+        return {
+            "turns_running": float(sum(len(one.runner.driven) for one in tenants)),
+            "turns_waiting": float(sum([await self._count(one) for one in tenants])),
+        }
+
+    async def _count(self, tenant: TenantService) -> int:
+        at, waiting = self._waiting.get(tenant.tenant, (float("-inf"), 0))
+        if self._monotonic() - at >= _REMEMBERED_SECONDS:
+            waiting = await _count_waiting(tenant)
+            self._waiting[tenant.tenant] = (self._monotonic(), waiting)
+        return waiting
+
+    async def _count_quietly(self, tenant: TenantService) -> None:
+        with suppress(HoldfastError):  # the turn itself will report that the journal is gone
+            await self._count(tenant)
+
+
+async def _count_waiting(tenant: TenantService) -> int:
+    runner = tenant.runner
+    return sum(
+        not (is_nested_run(entry.run) or entry.leased or runner.find(entry.run))
+        for entry in await tenant.journal.runs(turn_open=True)
+    )

@@ -1,6 +1,6 @@
 """Gives the results of a caller's tools to the run that waits for them, once.
 
-A request that is sent again finds its results saved, and is told the same continuation. This module
+A request that is sent again finds its results saved, and gets the same continuation. This module
 must never start a run.
 """
 
@@ -74,10 +74,10 @@ def _make_answer(question: AnyQuestion, value: object, given: GivenAnswers) -> A
 def _check_saved(saved: SavedTurn, given: GivenAnswers) -> None:
     """Raise ProblemError unless the answers that were saved are those of the request."""
     for key, value in given.values.items():
-        if key in saved.told.open_keys:
+        if key in saved.segmented.open_keys:
             detail = "the run did not accept this result"
             raise ProblemError(make_problem(409, "conflict", detail, field=given.field))
-        if isinstance(value, ClientToolResult) and saved.told.answers.get(key) != value:
+        if isinstance(value, ClientToolResult) and saved.segmented.answers.get(key) != value:
             detail = "another result was given before, and the run went on with it"
             raise ProblemError(make_problem(409, "already_answered", detail, field=given.field))
 

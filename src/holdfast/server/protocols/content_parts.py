@@ -13,9 +13,9 @@ from holdfast.server.problem_responses import ProblemError, make_problem
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]{1,100})?(?:;[^,;]{1,100})*;base64,", re.IGNORECASE)
 
 
-def refuse(field: str, detail: str, code: str = "invalid_value") -> ProblemError:
-    """Return the refusal of a request that names what is wrong with a field."""
-    return ProblemError(make_problem(400, code, detail, field=field))
+def refuse(field: str, detail: str, code: str = "invalid_value", *, fix: str = "") -> ProblemError:
+    """Return the refusal of a request because of one field."""
+    return ProblemError(make_problem(400, code, detail, field=field, fix=fix))
 
 
 def make_media_from_url(url: str, field: str, default: str, name: str | None = None) -> Media:
@@ -24,7 +24,7 @@ def make_media_from_url(url: str, field: str, default: str, name: str | None = N
     Args:
         url: the address.
         field: the field of the request, for errors.
-        default: the media type if nothing tells it.
+        default: the media type if nothing else has it.
         name: the name of the file.
 
     Raises:

@@ -1,7 +1,7 @@
 """Recognizes a request that brings the results which a waiting run has asked for.
 
 A caller without a memory at the service sends the whole conversation each time. It continues a run
-only if its last messages are results for calls of that run, and what stands before them is what was
+only if its last messages are results for calls of that run, and the messages before them are those that were
 sent: otherwise the run would go on with a history that its caller does not know.
 """
 
@@ -19,10 +19,10 @@ from holdfast.core.json_strict import NotJson, read_strict_json
 from holdfast.core.messages import Media, Message, Text, ToolCall, ToolResult
 from holdfast.core.question_log import ASKED
 from holdfast.server.protocols.openai_shapes import REQUEST_KEY, to_client_call
-from holdfast.server.protocols.told_turn import BETWEEN_MESSAGES, ToldTurn
+from holdfast.server.protocols.segments import BETWEEN_MESSAGES, SegmentedTurn
 
 Line: TypeAlias = list[object]
-"""A message without what clients write in different ways: its role, its texts, calls and results."""
+"""A message without the parts that clients write in different ways: its role, its texts, calls and results."""
 
 
 class SentHistory(Struct, frozen=True):
@@ -38,7 +38,7 @@ class SentHistory(Struct, frozen=True):
 
 
 def simplify(messages: Sequence[Message]) -> list[Line]:
-    """Return messages without what clients write in different ways.
+    """Return messages without the parts that clients write in different ways.
 
     Messages of the assistant that follow each other are one, and so are messages with results.
 
@@ -91,12 +91,12 @@ def digest_lines(lines: Sequence[Line]) -> str:
 
 
 def note_history(messages: Sequence[Message]) -> SentHistory:
-    """Return what a turn has to remember of the messages of its request."""
+    """Return the digest of the messages of its request that a turn remembers."""
     lines = simplify(messages)
     return SentHistory(len(lines), digest_lines(lines))
 
 
-def find_segment(told: ToldTurn, keys: frozenset[str]) -> int | None:
+def find_segment(told: SegmentedTurn, keys: frozenset[str]) -> int | None:
     """Return the number of the segment that waits or waited for just these questions."""
     for number, segment in enumerate(told.segments):
         if keys == {asked.key.removesuffix(ASKED) for asked in segment.questions}:
@@ -104,7 +104,7 @@ def find_segment(told: ToldTurn, keys: frozenset[str]) -> int | None:
     return None
 
 
-def was_sent(told: ToldTurn, session: str, number: int, messages: Sequence[Message]) -> bool:
+def was_sent(told: SegmentedTurn, session: str, number: int, messages: Sequence[Message]) -> bool:
     """Whether messages are those that were sent before the results of a segment.
 
     Args:
@@ -129,8 +129,8 @@ class _Noted(Struct):
     history: SentHistory
 
 
-def _list_told(told: ToldTurn, session: str, number: int) -> list[Message]:
-    """Return what a caller was told and gave from the beginning of a turn to the calls of a segment."""
+def _list_told(told: SegmentedTurn, session: str, number: int) -> list[Message]:
+    """Return the messages that a caller got and gave from the beginning of a turn to the calls of a segment."""
     messages: list[Message] = []
     for at, segment in enumerate(told.segments[: number + 1]):
         found = [(asked, to_client_call(session, asked)) for asked in segment.questions]

@@ -1,4 +1,8 @@
-"""What the routes of protocols ask of a request: who calls, and its body as a type."""
+"""Reads the caller, the body and the answers of a request to a protocol for user interfaces.
+
+An answer fits one question by its key and its binding. The first answer counts: a later one changes nothing,
+and its sender reads the effect of the first.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,10 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.core.client_tools import ClientToolQuestion
+from holdfast.core.question_log import asker_key
+from holdfast.core.questions import AnyQuestion
+from holdfast.event_log.display.display_items import parse_question_id
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.access.budgets import Takes, check_takes
@@ -34,7 +42,7 @@ B = TypeVar("B", bound=Struct)
 
 
 class ProtocolRoute(Struct, frozen=True):
-    """What answers a method and a path.
+    """The handler of a method and a path.
 
     Args:
         handle: answers. The names in the path are its arguments.
@@ -49,16 +57,16 @@ class ProtocolRoute(Struct, frozen=True):
 
 
 RouteTable: TypeAlias = Mapping[tuple[str, str], ProtocolRoute]
-"""What answers each method and path."""
+"""The route of each method and path."""
 
 _JSON = "application/json"
 
 
 class Entered(Struct, frozen=True):
-    """A caller that may do what it asks for.
+    """A caller with the scope that its request needs.
 
     Args:
-        tenant: what it sees of the service.
+        tenant: its view of the service.
         name: who it is; answers and acts are saved with it.
     """
 
@@ -73,7 +81,7 @@ def enter(
 
     Args:
         request: the request.
-        scope: what the route does.
+        scope: the scope that the route needs.
         starts: whether it starts a turn.
         streams: whether the answer is a stream.
 
@@ -83,7 +91,7 @@ def enter(
     service: ServiceTenants = request.app.state.service
     principal = take_turn(request) if starts else require(request, scope)
     if streams and scope == "answer":
-        require(request, "read")  # the stream shows what the turn said before
+        require(request, "read")  # the stream shows the text of the turn so far
     if scope == "answer":
         take_further_turn(request)
     if streams:
@@ -115,3 +123,43 @@ async def dispatch(request: Request, routes: RouteTable) -> Response:
             return await route.handle(request, **names)
     detail = f"there is nothing for {request.method} at this address"
     raise ProblemError(make_problem(404, "route", detail))
+
+
+async def find_questions(tenant: TenantService, session: str) -> dict[str, AnyQuestion]:
+    """Return the open questions of a session by their keys."""
+    agent = await tenant.agent_of(session)
+    return {question.key: question for question in await agent.questions(session)}
+
+
+def find_asked(questions: dict[str, AnyQuestion], given: str) -> AnyQuestion | None:
+    """Return the open question of an id; None if it is answered already, or no question has it.
+
+    Args:
+        questions: the open questions by their keys.
+        given: the id of the question; or the call that the client ran itself.
+
+    Raises:
+        ProblemError: an open question has the key, and the id belongs to another one.
+    """
+    parsed = parse_question_id(given)
+    if parsed is None:
+        return _find_client_call(questions, given)
+    question = questions.get(parsed[0])
+    if question is not None and question.binding != parsed[1]:
+        raise ProblemError(
+            make_problem(
+                409,
+                "mismatch",
+                f"the answer {given!r} belongs to another question",
+                fix="Load the chat again, and answer what it asks now",
+            )
+        )
+    return question
+
+
+def _find_client_call(questions: dict[str, AnyQuestion], call: str) -> AnyQuestion | None:
+    """Return the open question of a call that the client runs itself."""
+    for question in questions.values():
+        if isinstance(question, ClientToolQuestion) and asker_key(question.key) == call:
+            return question
+    return None

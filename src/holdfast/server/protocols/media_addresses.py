@@ -33,7 +33,7 @@ def read_media_url(
 
     Args:
         url: the address.
-        media_type: the type of what is there; a data URL says it itself.
+        media_type: the type of the content; a data URL has it itself.
         fields: the names of the fields.
         name: the name of the file.
 

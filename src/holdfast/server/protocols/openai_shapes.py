@@ -1,4 +1,4 @@
-"""What Responses and Chat have in common: names of responses and calls, usage, and the words of errors."""
+"""The shapes that Responses and Chat share: names of responses and calls, usage, and the words of errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELETED = "deleted"
 
 CALL = "call_"
 REQUEST_KEY = "openai"
-"""Where the metadata of a turn has what only these protocols need."""
+"""The name of the values in the metadata of a turn that only these protocols need."""
 
 CallerMetadata: TypeAlias = Annotated[
     dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]],
@@ -33,7 +33,7 @@ _SEGMENT = re.compile(r"t([1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
 
 
 class SegmentName(Struct, frozen=True):
-    """A segment of a turn: what one response of a protocol tells.
+    """A segment of a turn: the content of one response of a protocol.
 
     Args:
         session: the session.

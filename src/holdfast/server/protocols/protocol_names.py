@@ -1,7 +1,7 @@
 """Reversible names: an id of a protocol that says which session, turn and effect it stands for.
 
 No table is needed to find a run again, after any restart, in any process. A name proves nothing about
-who may see what it stands for: the journal of the tenant decides that.
+who may see the place that it stands for: the journal of the tenant decides that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 2_000
 
 
 class Named(Struct, frozen=True):
-    """What a name stands for.
+    """The place that a name stands for.
 
     Args:
         session: the session.
@@ -49,7 +49,7 @@ def make_name(prefix: str, session: str, place: str) -> str:
 
 
 def read_name(prefix: str, name: str) -> Named | None:
-    """Return what a name stands for; None if it is none that `make_name` makes.
+    """Return the place that a name stands for; None if `make_name` does not make such a name.
 
     >>> read_name("resp_", "resp_dDEuMDphZGE")
     Named(session='ada', place='t1.0')

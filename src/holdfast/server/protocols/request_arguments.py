@@ -1,7 +1,7 @@
-"""What the requests of OpenAI's APIs have in common: tools and output types of the caller.
+"""Reads the parts that the requests of OpenAI's APIs share: tools and output types of the caller.
 
 A caller is not the author of the agent: it may add tools and ask for a form of the text, and may not
-replace what the author chose. This module must never start a run.
+replace the choices of the author. This module must never start a run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make_client_tool(
         return ClientTool(name, description or "", parameters or {})
     except ConfigurationError as error:
         part = error.argument.removeprefix("ClientTool")
-        raise refuse(f"{field}{part}", error.problem) from error
+        raise refuse(f"{field}{part}", error.problem, fix=error.fix) from error
 
 
 def make_schema(

@@ -1,13 +1,13 @@
-"""The segments of a turn: what a protocol with requests and responses tells between two waits.
+"""The segments of a turn: everything that a protocol with requests and responses sends between two waits.
 
 A turn has a segment from its beginning to its first wait or its end, and one after each wait. Which
-one an event belongs to follows from the journal alone, so any process can tell a response again. This
+one an event belongs to follows from the journal alone, so any process can send a response again. This
 module must never know a protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -20,6 +20,7 @@ from holdfast.codecs.hosted_calls import (
     find_hosted_calls,
     read_hosted_part,
 )
+from holdfast.core.client_tools import ClientToolResult
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import (
     Event,
@@ -29,7 +30,6 @@ from holdfast.core.events import (
     QuestionAnswered,
     QuestionAsked,
     QuestionUnanswered,
-    ResultsWithheld,
     Status,
     ToolFinished,
     TurnClosed,
@@ -39,6 +39,8 @@ from holdfast.core.events import (
 )
 from holdfast.core.messages import FinishReason, Media, Reply, Usage
 from holdfast.core.question_log import ASKED, asker_key
+from holdfast.core.run_fold import list_usage
+from holdfast.event_log.positions import Position
 from holdfast.event_log.stream_items import (
     EndItem,
     EventItem,
@@ -46,6 +48,7 @@ from holdfast.event_log.stream_items import (
     TextItem,
     WithdrawnItem,
 )
+from holdfast.event_log.text_fold import TextFold
 
 _TOOL = ".tool."
 
@@ -67,7 +70,7 @@ class TextAdded(Struct, frozen=True):
 
     Args:
         key: the model call that writes it.
-        text: what follows the text so far.
+        text: the text after the text so far.
     """
 
     key: str
@@ -89,7 +92,7 @@ class SegmentTextEnded(Struct, frozen=True):
 
 
 class HostedCallEnded(Struct, frozen=True):
-    """A tool that the provider ran has ended. It is told after the text of the reply.
+    """A tool that the provider ran has ended. It comes after the text of the reply.
 
     Args:
         key: the model call that called it.
@@ -105,7 +108,7 @@ class HostedCallEnded(Struct, frozen=True):
 
 
 class SegmentTextWithdrawn(Struct, frozen=True):
-    """Text that was added is void, and the run goes on. Nothing follows in this telling of the segment.
+    """Text that was added is void, and the run goes on. Nothing follows in this reading of the segment.
 
     Args:
         reason: why, in words for a person.
@@ -145,7 +148,7 @@ class SegmentCut(Struct, frozen=True):
 
 
 Hold: TypeAlias = Literal["no", "accepted", "output"]
-"""When text is told: at once, when its reply was accepted, or when it was accepted as the output."""
+"""When text is sent: at once, when its reply was accepted, or when it was accepted as the output."""
 
 SegmentEvent: TypeAlias = (
     SegmentBegun
@@ -195,11 +198,11 @@ class _Waits:
 
 
 class SegmentFold:
-    """Tells one segment of a turn from the items of its stream, beginning with the turn's first.
+    """Makes the events of one segment of a turn from the items of its stream, beginning with the turn's first.
 
     Args:
-        number: the number of the segment, from 0; None tells all segments, one after the other.
-        hold: when text is told: at once, when its reply was accepted, or when it was accepted as
+        number: the number of the segment, from 0; None takes all segments, one after the other.
+        hold: when text is sent: at once, when its reply was accepted, or when it was accepted as
             the output of the turn.
         void: the keys of replies that are known not to count.
     """
@@ -239,10 +242,10 @@ class SegmentFold:
         self.current = 0
         """The number of the segment to which the next event belongs."""
         self.is_over = False
-        """Whether everything of the segment was told."""
+        """Whether the segment has no more events."""
 
     def feed(self, item: StreamItem) -> Iterator[SegmentEvent]:
-        """Yield what an item adds to the segment."""
+        """Yield the events that an item adds to the segment."""
         if self.is_over:
             return
         if isinstance(item, EventItem):
@@ -293,24 +296,14 @@ class SegmentFold:
 
     def _count(self, event: Event) -> None:
         """Count the tokens of the segment, and note how its last reply ended."""
+        for _, usage in list_usage(event):
+            self._usage += usage
         if isinstance(event, ModelReplied):
-            self._add_usage(event.reply, event.lost)
             self._finish = event.reply.finish
         elif isinstance(event, ModelFailed):
-            self._add_usage(event.partial, event.lost)
             self._error = event.error
-        elif isinstance(event, ResultsWithheld):
-            self._add_usage(None, event.lost)
-        elif isinstance(event, ToolFinished):
-            self._usage += event.usage
-        elif isinstance(event, TurnInterrupted):
-            self._add_usage(event.partial, event.usage)
-
-    def _add_usage(self, reply: Reply | None, other: Usage | None) -> None:
-        if reply is not None:
-            self._usage += reply.usage
-        if other is not None:
-            self._usage += other
+        elif isinstance(event, TurnInterrupted) and event.partial is not None:
+            self._usage += event.partial.usage
 
     def _end_text(self, event: Event) -> Iterator[SegmentEvent]:
         """Yield the end of the message that an event ends."""
@@ -395,6 +388,86 @@ def _end_partial(key: str, reply: Reply | None) -> Iterator[SegmentEvent]:
 
 
 def question_fields(asked: QuestionAsked) -> dict[str, object]:
-    """Return what a question shows, as JSON values."""
+    """Return the content of a question, as JSON values."""
     plain = msgspec.to_builtins(asked.question)
     return plain if isinstance(plain, dict) else {}
+
+
+BETWEEN_MESSAGES = "\n\n"
+"""The text between two messages of the model that a protocol sends as one text."""
+
+
+class SegmentText(Struct):
+    """One segment.
+
+    Args:
+        text: its text.
+        questions: the questions for which it waits or waited.
+        has_ended: whether the turn waits at its end, waited there, or has ended.
+    """
+
+    text: str = ""
+    questions: tuple[QuestionAsked, ...] = ()
+    has_ended: bool = False
+
+
+class SegmentedTurn(Struct, frozen=True):
+    """A turn in segments, as its caller gets it.
+
+    Args:
+        opened: the event that opened it.
+        segments: its segments so far.
+        answers: the results that the caller gave, by the keys of the questions.
+        open_keys: the keys of the questions without an answer.
+        void: the keys of replies that do not count.
+    """
+
+    opened: TurnOpened
+    segments: tuple[SegmentText, ...]
+    answers: dict[str, ClientToolResult]
+    open_keys: frozenset[str]
+    void: frozenset[str]
+
+
+def split_turn(events: Sequence[Event], hold: Hold) -> SegmentedTurn | None:
+    """Return the turn to which events belong; None if the first one does not open a turn.
+
+    Args:
+        events: its events, from the first on.
+        hold: when text is sent.
+    """
+    opened = events[0] if events else None
+    if not isinstance(opened, TurnOpened):
+        return None
+    void = find_void_replies(events)
+    # Nothing of the journal is withdrawn, so the accepted text is the text that was sent.
+    fold = SegmentFold(None, "accepted" if hold == "no" else hold, void)
+    segments, lines = TextFold(Position()), [SegmentText()]
+    key = ""
+    for event in events:
+        for item in segments.feed(event):
+            for told in fold.feed(item):
+                if isinstance(told, TextAdded):
+                    between = BETWEEN_MESSAGES if lines[-1].text and told.key != key else ""
+                    lines[-1].text += between + told.text
+                    key = told.key
+                elif isinstance(told, SegmentEnded):
+                    lines[-1].questions, lines[-1].has_ended = told.questions, True
+                    lines.append(SegmentText())
+    del lines[fold.current + 1 :]
+    open_keys = frozenset(asked.key.removesuffix(ASKED) for asked in fold.open_questions)
+    if not lines[-1].has_ended:
+        lines[-1].questions = fold.open_questions
+    return SegmentedTurn(opened, tuple(lines), _collect_answers(events), open_keys, void)
+
+
+def _collect_answers(events: Sequence[Event]) -> dict[str, ClientToolResult]:
+    """Return the results of client tools among the answers."""
+    found = {}
+    for event in events:
+        if isinstance(event, QuestionAnswered):
+            try:
+                found[event.key] = msgspec.convert(event.answer, ClientToolResult)
+            except msgspec.ValidationError:
+                continue  # the answer to another kind of question
+    return found

@@ -22,17 +22,16 @@ from holdfast.core.errors import ConflictError, SessionBusyError
 from holdfast.core.events import SessionRewound, TurnOpened
 from holdfast.core.messages import Message
 from holdfast.core.turn_options import NO_OPTIONS
+from holdfast.event_log.display.display_fold import DisplayFold
+from holdfast.event_log.display.display_items import DisplayItem
 from holdfast.event_log.live.last_turn import LastTurn
 from holdfast.event_log.live.reading import TURN_RESTS, ReadingEnd
 from holdfast.event_log.positions import Position
 from holdfast.event_log.stream_items import EventItem
 from holdfast.event_log.text_fold import turn_of_key
-from holdfast.hosting.new_acts import new_act
-from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.tenant_service import TenantService, new_act
 from holdfast.hosting.turns.turn_runner import AcceptedTurn
 from holdfast.runtime.arguments.run_keywords import RunKeywords
-from holdfast.server.protocols.display.display_fold import DisplayFold
-from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.sessions.session_history import list_surviving_turns
 
 MESSAGE_ID = "message_id"
@@ -62,7 +61,7 @@ class OpenedTurn(Struct, frozen=True):
 
 
 class TurnStart(Struct, frozen=True, kw_only=True):
-    """What starts a turn.
+    """The message that starts a turn, with its settings.
 
     Args:
         agent: the name of the agent.
@@ -72,7 +71,7 @@ class TurnStart(Struct, frozen=True, kw_only=True):
         replaces: the number of the turn that this one replaces; 0 if it replaces none.
         metadata: more metadata of the turn.
         tools: the tools that the client runs itself.
-        instructions: what follows the instructions of the agent in this turn.
+        instructions: a text after the instructions of the agent in this turn.
         by: who sends the message.
     """
 
@@ -220,7 +219,7 @@ async def show_turn(
     *,
     counts_all: bool = True,
 ) -> AsyncGenerator[tuple[DisplayItem, str, bool]]:
-    """Yield what a turn shows until it rests, with the position, and whether it is new to the reader.
+    """Yield the items that a turn shows until it rests, with the position, and whether it is new to the reader.
 
     Args:
         tenant: the tenant.
@@ -234,7 +233,7 @@ async def show_turn(
     async with aclosing(entries):
         async for entry in entries:
             place = entry.position.sequence
-            # At the place itself only its record was seen, and not what follows it live.
+            # At the place itself only its record was seen, and not the live items after it.
             is_seen = after is not None and (
                 place < after or (place == after and isinstance(entry.item, EventItem))
             )

@@ -24,24 +24,29 @@ from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.api.idempotency import check_digest
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName
-from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold
-from holdfast.server.protocols.told_turn import ToldTurn, tell_turn
+from holdfast.server.protocols.segments import (
+    Hold,
+    SegmentedTurn,
+    SegmentEvent,
+    SegmentFold,
+    split_turn,
+)
 
 
 class SavedTurn(Struct, frozen=True):
-    """What the journal has of a turn.
+    """A turn as the journal has it.
 
     Args:
         before: the number of records of the session before it.
         events: its events so far.
-        told: the turn as its caller was told it.
-        hold: when its text is told.
+        segmented: the turn in segments, as its caller gets it.
+        hold: when its text is sent.
         latest: the number of the last turn or change of the session.
     """
 
     before: int
     events: tuple[Event, ...]
-    told: ToldTurn
+    segmented: SegmentedTurn
     hold: Hold
     latest: int
 
@@ -89,7 +94,7 @@ class TurnReading:
         return name, saved
 
     async def find_turn(self, session: str, turn: int) -> SavedTurn | None:
-        """Return what the journal has of a turn; None if there is no such turn."""
+        """Return a turn as the journal has it; None if there is no such turn."""
         journal = self._tenant.journal
         keys = list(await journal.keys(session))
         before = next((at for at, key in enumerate(keys) if turn_of_key(key) == turn), None)
@@ -97,16 +102,16 @@ class TurnReading:
             return None
         records = await journal.read(session, before)
         events = tuple(one.event for one in records if turn_of_key(one.event.key) == turn)
-        told = tell_turn(events, "accepted")
+        told = split_turn(events, "accepted")
         if told is None:
             return None
         hold = self._find_hold(told)
         if hold == "output":
-            told = tell_turn(events, hold) or told
+            told = split_turn(events, hold) or told
         return SavedTurn(before, events, told, hold, max(map(turn_of_key, keys)))
 
-    def _find_hold(self, told: ToldTurn) -> Hold:
-        """Return when text is told: that of a typed output once it fits."""
+    def _find_hold(self, told: SegmentedTurn) -> Hold:
+        """Return when text is sent: that of a typed output once it fits."""
         agent = told.opened.agent
         options = told.opened.options or NO_OPTIONS
         if options.output is not None or "output" in options.fingerprints:
@@ -119,7 +124,7 @@ class TurnReading:
     async def require_segment(self, name: SegmentName | None, field: str) -> SavedTurn:
         """Return the turn of a segment. Raises ProblemError with 404 if there is no such segment."""
         saved = None if name is None else await self.find_turn(name.session, name.turn)
-        if name is None or saved is None or name.segment >= len(saved.told.segments):
+        if name is None or saved is None or name.segment >= len(saved.segmented.segments):
             raise ProblemError(
                 make_problem(404, "not_found", "There is no such response.", field=field)
             )
@@ -128,15 +133,15 @@ class TurnReading:
     async def follow(
         self, name: SegmentName, saved: SavedTurn, *, is_streamed: bool = True
     ) -> AsyncIterator[SegmentEvent]:
-        """Yield what a segment tells until it ends.
+        """Yield the events of a segment until it ends.
 
         Args:
             name: the segment.
             saved: its turn.
-            is_streamed: whether text is told before it is accepted.
+            is_streamed: whether text is sent before it is accepted.
         """
         hold = saved.hold if is_streamed or saved.hold != "no" else "accepted"
-        fold = SegmentFold(name.segment, hold, saved.told.void)
+        fold = SegmentFold(name.segment, hold, saved.segmented.void)
         end = ReadingEnd(name.turn, TURN_RESTS)
         entries = self._tenant.reader.follow(name.session, Position(saved.before), end)
         async with aclosing(entries):
@@ -147,9 +152,9 @@ class TurnReading:
                     return
 
     async def read(self, name: SegmentName, saved: SavedTurn) -> list[SegmentEvent]:
-        """Return what the journal has of a segment, and do not wait for more."""
+        """Return the events of a segment that the journal has, and do not wait for more."""
         hold = "accepted" if saved.hold == "no" else saved.hold
-        fold = SegmentFold(name.segment, hold, saved.told.void)
+        fold = SegmentFold(name.segment, hold, saved.segmented.void)
         told: list[SegmentEvent] = []
         latest = await self._tenant.last_turn(name.session)
         async with aclosing(
@@ -171,7 +176,7 @@ def check_same_request(saved: SavedTurn, digest: str) -> None:
         saved: the turn of the key.
         digest: the digest of the body.
     """
-    options = saved.told.opened.options
+    options = saved.segmented.opened.options
     check_digest("" if options is None else _find_digest(options.metadata), digest)
 
 

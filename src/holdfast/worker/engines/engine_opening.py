@@ -1,24 +1,28 @@
-"""Opens the engine that an address names. Errors do not show the address, which may hold a password."""
+"""Opens the engine that an address names, and shows the runs of a process over it where it can do that.
+
+Errors do not show the address, which may hold a password.
+"""
 
 from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.journal.inbox.dispatch_engine import DispatchEngine
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.journal.inbox.dispatch_engine import DispatchEngine, LinkingEngine
+from holdfast.journal.live_link import LinkedJournal
 from holdfast.journal.port import SharedJournal
 from holdfast.worker.engines.asyncio_engine import AsyncioEngine
 from holdfast.worker.engines.nats_engine import NatsEngine
 from holdfast.worker.engines.postgres_engine import PostgresEngine
 
 FORMS = '"postgres", "nats://host:4222" or "asyncio"'
-
 _NATS = ("nats://", "tls://", "ws://", "wss://")
 
 
 @runtime_checkable
 class IdentifiedJournal(Protocol):
-    """A journal that knows what tells it from others."""
+    """A journal that has an identity, by which others are told apart."""
 
     async def identify(self) -> str:
         """Return a text that is equal for all processes of this journal, and for no other journal."""
@@ -42,7 +46,7 @@ def open_engine(address: str | None, journal: object, *, stall: float = 20.0) ->
     >>> open_engine(None, MemoryJournal()).name
     'asyncio'
     """
-    from holdfast.journal.postgres import PostgresJournal
+    from holdfast.journal.postgres.postgres_journal import PostgresJournal
 
     if address is None:
         address = "postgres" if isinstance(journal, PostgresJournal) else "asyncio"
@@ -72,3 +76,15 @@ def _unshared_error(engine: str) -> ConfigurationError:
         f"{engine} serves many processes, and the journal belongs to one",
         fix='Use a PostgreSQL journal, or the engine "asyncio"',
     )
+
+
+def share_link(service: ServiceTenants, engine: DispatchEngine) -> None:
+    """Let a service show its runs over an engine; call it before the service starts.
+
+    Args:
+        service: the service.
+        engine: the engine, which is open.
+    """
+    journal = service.journal
+    if isinstance(engine, LinkingEngine) and isinstance(journal, LinkedJournal):
+        service.open_link = engine.make_open_link(journal)

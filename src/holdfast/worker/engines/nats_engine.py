@@ -30,7 +30,7 @@ class NatsEngine:
 
     Args:
         url: `nats://user:password@host:4222`, see `NatsAddress`.
-        identify: returns what tells the journal from others, such as `PostgresJournal.identify`; not
+        identify: returns the identity of the journal, as `PostgresJournal.identify` does; not
             called if the address names a space.
         stall: seconds without a sign of life after which a job is delivered to another worker.
 
@@ -92,7 +92,7 @@ class NatsEngine:
 
     async def run(self, handle: HandleJob, queues: Sequence[str], slots: JobSlots) -> None:
         """Deliver jobs until cancelled; see `DispatchEngine.run`."""
-        from holdfast.worker.engines.nats_delivery import NatsDelivery, NatsDeliverySettings
+        from holdfast.worker.engines.nats_stream import NatsDelivery, NatsDeliverySettings
 
         connection, stream = self._get_open()
         settings = NatsDeliverySettings(tuple(queues), slots, self._stall)
@@ -107,14 +107,14 @@ class NatsEngine:
         return [entry for entry in ids if entry not in live]
 
     def make_open_link(self, journal: LinkedJournal) -> OpenLink:
-        """Return what opens a live link over NATS; acts stay in the journal.
+        """Return a function that opens a live link over NATS; acts stay in the journal.
 
         The engine must be open, and must be closed after the link.
 
         Args:
             journal: the journal of the acts, whose own link is used while NATS is down.
         """
-        from holdfast.worker.engines.nats_link import NatsLink
+        from holdfast.worker.engines.nats_connection import NatsLink
 
         connection, stream = self._get_open()
 
@@ -137,11 +137,11 @@ class NatsEngine:
 
 
 async def find_space(named: str, identify: Callable[[], Awaitable[str]]) -> str:
-    """Return the part of all subjects that tells a journal from others.
+    """Return the part of all subjects that names a journal.
 
     Args:
         named: the space that the address names; "" if it names none.
-        identify: returns what tells the journal from others.
+        identify: returns the identity of the journal.
     """
     if named:
         return f"s-{named}"

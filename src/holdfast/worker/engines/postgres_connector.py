@@ -18,7 +18,7 @@ from procrastinate.sql import queries
 
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
-from holdfast.journal.postgres_failures import PostgresAddress, is_transient
+from holdfast.journal.postgres.postgres_failures import PostgresAddress, is_transient
 from holdfast.worker.engines.procrastinate_statements import BEAT
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _OPTIONS = {
 _FETCH_JOB = queries["fetch_job"]
 _NO_JOB: dict[str, Any] = {"id": None}
 _JOB_IS_GONE = "P0001"
-"""What procrastinate raises when it ends a job that is not there any more."""
+"""The error of procrastinate when it ends a job that is not there any more."""
 
 _WORKER_IS_GONE = "23503"
 """A job cannot refer to this worker until its next heartbeat."""
@@ -179,7 +179,7 @@ class PatientConnector(PsycopgConnector):
         return row
 
     async def beat(self, worker: int) -> None:
-        """Tell the others that this worker is alive. One that they removed is there again."""
+        """Show the others that this worker is alive. One that they removed is there again."""
         began = asyncio.get_running_loop().time()
         await self.execute_query_async(BEAT, worker=worker)
         self._beat_at = began
@@ -208,7 +208,7 @@ class PatientConnector(PsycopgConnector):
         return await self._repeat(super().execute_query_all_async, query, arguments)
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
-        """Listen until cancelled. What was missed meanwhile is found by polling."""
+        """Listen until cancelled. Polling finds the messages that were missed meanwhile."""
         names = list(channels)
         pause = 0.05
         while True:

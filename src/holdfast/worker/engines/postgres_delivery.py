@@ -49,7 +49,7 @@ class _DeliverAgain(BaseRetryStrategy):
 
 
 class DeliverySettings(Struct, frozen=True):
-    """What a run delivers.
+    """The settings of a delivery.
 
     Args:
         queues: the names of the queues.
@@ -68,7 +68,7 @@ class PostgresDelivery:
     Args:
         connector: its connections; it is closed at the end.
         handle: does a job.
-        settings: what to deliver.
+        settings: its queues, slots and handler.
     """
 
     def __init__(

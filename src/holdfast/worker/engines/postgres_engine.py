@@ -2,7 +2,7 @@
 
 Its tables are created in the schema of the journal. Jobs that are done are deleted, so the tables
 stay as small as the number of jobs that wait or run. It must never use procrastinate's locks and
-periodic tasks: the inbox says what may run.
+periodic tasks: the inbox decides which turns may run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.worker.engines.queue_names import encode_queue
 if TYPE_CHECKING:
     from procrastinate import PsycopgConnector
 
-    from holdfast.journal.postgres_failures import PostgresAddress
+    from holdfast.journal.postgres.postgres_failures import PostgresAddress
 
 SCHEMA_LOCK = 0x48464A32
 """`HFJ2`: the advisory lock of the tables of the engine."""
@@ -109,7 +109,7 @@ class PostgresEngine:
         from procrastinate.psycopg_connector import wrap_exceptions
         from procrastinate.schema import SchemaManager
 
-        from holdfast.journal.postgres_migration import take_lock
+        from holdfast.journal.postgres.postgres_migration import take_lock
 
         await connector.open_async()
         async with wrap_exceptions(), connector.pool.connection() as connection:

@@ -4,6 +4,7 @@ import { EventParser } from "./sse.js";
 const ROOT = new URL("../", document.baseURI);
 const API = new URL("api/v1/", ROOT);
 const SLOWEST = 15;
+const SILENCE = 50; // seconds; a comment comes every 15
 
 /** A request was refused, or did not arrive. `problem` is what the service says. */
 export class ApiError extends Error {
@@ -159,11 +160,27 @@ export function pause(seconds, signal) {
  * @param reader.onItem called with each item
  * @param reader.onState called with "live", "connecting", or an ApiError that ends it
  */
-export async function follow(session, { position, onItem, onState }, signal) {
+export function follow(session, { position, onItem, onState }, signal) {
+  const query = () => ({ after: position() === "0" ? "" : position() });
+  return keepOpen(`sessions/${pathOf(session)}/events`, query, { onItem, onState }, signal);
+}
+
+/**
+ * Follow what changes until the signal aborts. A connection that breaks or is refused is made again, and
+ * what changed in between is not repeated: whoever follows reads its lists after each "live".
+ *
+ * @param reader.onItem called with each change
+ * @param reader.onState called with "live", "connecting", or an ApiError that ends it
+ */
+export function followChanges(reader, signal) {
+  return keepOpen("changes", () => ({}), reader, signal);
+}
+
+async function keepOpen(path, query, { onItem, onState }, signal) {
   let wait = 0.3;
   while (!signal.aborted) {
     try {
-      await readStream(session, position(), (item) => {
+      await readStream(addressOf(path, query()), (item) => {
         wait = 0.3;
         onItem(item);
       }, () => onState("live"), signal);
@@ -181,15 +198,28 @@ export async function follow(session, { position, onItem, onState }, signal) {
   }
 }
 
-async function readStream(session, after, onItem, onOpen, signal) {
-  const url = addressOf(`sessions/${pathOf(session)}/events`, { after: after === "0" ? "" : after });
-  const response = await send(url, { signal, headers: { Accept: "text/event-stream" } });
-  onOpen();
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  const parser = new EventParser();
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    for (const event of parser.feed(value)) onItem(JSON.parse(event.data));
+/** Read a stream to its end. One that sends nothing, not even a comment, is broken. */
+async function readStream(url, onItem, onOpen, signal) {
+  const silence = new AbortController();
+  let timer = 0;
+  const heard = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silence.abort(), SILENCE * 1000);
+  };
+  heard();
+  try {
+    const either = AbortSignal.any([signal, silence.signal]);
+    const response = await send(url, { signal: either, headers: { Accept: "text/event-stream" } });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const parser = new EventParser();
+    onOpen();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      heard();
+      for (const event of parser.feed(value)) onItem(JSON.parse(event.data));
+    }
+  } finally {
+    clearTimeout(timer);
   }
 }

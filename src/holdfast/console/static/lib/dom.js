@@ -50,3 +50,40 @@ export function useMedia(query) {
 export function classes(...names) {
   return names.filter(Boolean).join(" ");
 }
+
+/**
+ * Call `run(signal)` now and whenever the page is seen again; the signal aborts when it is hidden.
+ *
+ * @param run what is done while the page is seen
+ * @param stop ends it for good
+ */
+export function whileSeen(run, stop) {
+  let current = null;
+  const change = () => {
+    const isSeen = document.visibilityState === "visible" && !stop.aborted;
+    if (isSeen && !current) {
+      current = new AbortController();
+      run(current.signal);
+    } else if (!isSeen && current) {
+      current.abort();
+      current = null;
+    }
+  };
+  document.addEventListener("visibilitychange", change, { signal: stop });
+  stop.addEventListener("abort", change, { once: true });
+  change();
+}
+
+/** Return a function that runs another one, at once or some seconds after the last time; many calls are one. */
+export function atMostEvery(seconds, run) {
+  let last = -Infinity;
+  let timer = 0;
+  return () => {
+    if (timer) return;
+    timer = setTimeout(() => {
+      timer = 0;
+      last = performance.now();
+      run();
+    }, Math.max(0, last + seconds * 1000 - performance.now()));
+  };
+}

@@ -51,3 +51,48 @@ export function mergePages(known, page) {
   const rest = known.filter((one) => !fresh.has(one.session) && one.changed_at < last);
   return [...page.sessions, ...rest];
 }
+
+/** Whether a run fits a filter. Of a search, only the service knows. */
+export function fitsFilter(run, wanted) {
+  if (wanted.agent && run.agent !== wanted.agent) return false;
+  if (wanted.cost && !(run.turn_cost !== undefined && run.turn_cost >= Number(wanted.cost))) return false;
+  return !wanted.state || wanted.state === "in_doubt" || run.turn_status === wanted.state;
+}
+
+/** A run whose first turn is queued stands before all others. */
+function isNew(run) {
+  return run.turn === 0 && run.turn_status === "queued";
+}
+
+function byChange(one, other) {
+  return isNew(other) - isNew(one) || other.changed_at - one.changed_at || (one.session < other.session ? -1 : 1);
+}
+
+/**
+ * What is known of the runs after a change: `{entries, next, ...}`. A run below the last known one is left to
+ * its own page, and of a search only the runs that it has found are brought up to date.
+ */
+export function applyChange(page, change, wanted) {
+  if (!page.loaded) return page;
+  const known = new Map(page.entries.map((one) => [one.session, one]));
+  const end = page.next ? page.entries.at(-1)?.changed_at ?? 0 : -Infinity;
+  for (const { session } of change.deleted ?? []) known.delete(session);
+  for (const one of change.sessions) {
+    const before = known.get(one.session);
+    if (before && before.changed_at > one.changed_at) continue;
+    if (wanted.q && !before) continue;
+    if (!fitsFilter(one, wanted)) known.delete(one.session);
+    else if (before || one.changed_at >= end) known.set(one.session, before?.found === undefined ? one : { ...one, found: before.found });
+  }
+  const entries = [...known.values()];
+  return { ...page, entries: wanted.q ? entries : entries.sort(byChange) };
+}
+
+/** Whether the runs of a change have other open questions than those that are known. A redacted reader sees how many. */
+export function asksDiffer(questions, change, seesKeys) {
+  const open = new Map();
+  for (const one of questions) open.set(one.session, [...(open.get(one.session) ?? []), one.key]);
+  const sign = (keys) => (seesKeys ? [...keys].sort().join("\n") : keys.length);
+  return change.sessions.some((one) => sign(one.questions) !== sign(open.get(one.session) ?? []))
+    || (change.deleted ?? []).some((one) => open.has(one.session));
+}

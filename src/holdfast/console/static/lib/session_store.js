@@ -1,5 +1,5 @@
 // One session as it is shown: its fold, followed live, and the drawings that this asks for.
-import { signal } from "./dom.js";
+import { signal, whileSeen } from "./dom.js";
 import { applyItem, emptySession } from "./fold.js";
 import { follow } from "./api.js";
 
@@ -15,15 +15,16 @@ export class FollowedSession {
     this.willDraw = false;
   }
 
+  /** Follow it while the page is seen: a page that comes back has its position. */
   begin() {
-    follow(this.name, {
+    whileSeen((seen) => follow(this.name, {
       position: () => this.state.position,
       onItem: (item) => {
         applyItem(this.state, item);
         this.draw();
       },
       onState: (state) => { this.connection.value = state; },
-    }, this.stop.signal);
+    }, seen), this.stop.signal);
   }
 
   /** Draw at most once a frame, however many items arrive. */

@@ -1,12 +1,14 @@
-// What several views share: who is signed in, the agents, the runs, the open questions. It asks the service
-// again while the page is seen, and at once after an act.
-import { computed, signal } from "./dom.js";
+// What several views share: who is signed in, the agents, the runs, the open questions. The stream of changes
+// keeps them fresh while the page is seen; they are read when it begins, and after an act.
+import { atMostEvery, computed, effect, signal } from "./dom.js";
 import { ApiError, get, readPrincipal } from "./api.js";
-import { mergePages, stateOf } from "./runs.js";
+import { stale, watchChanges } from "./changes.js";
+import { applyChange, asksDiffer, mergePages, stateOf } from "./runs.js";
 import { parseRoute } from "./routes.js";
 
 const PAGE = 100;
-const PAUSE = 2000;
+const QUESTIONS = 200;
+const SECONDS_TO_SEARCH = 10; // between two searches, whose hits the changes do not tell
 
 export const route = signal(parseRoute(location.hash));
 export const principal = signal(undefined); // undefined: not known yet; null: nobody
@@ -65,7 +67,47 @@ export async function begin() {
     return;
   }
   reachable.value = true;
-  await refresh();
+  if (principal.value) watch();
+}
+
+let following = null;
+
+/** Follow the changes, until nobody is signed in. The first reading is that of the stream's beginning. */
+function watch() {
+  following?.abort();
+  following = new AbortController();
+  watchChanges({ onItem: applyItem, onEnd: (error) => { if (error.status === 401) principal.value = null; } }, following.signal);
+  setTimeout(() => { if (!runs.value.loaded) refresh(); }, 1500);
+}
+
+effect(() => {
+  if (principal.value === null) following?.abort();
+});
+
+effect(() => {
+  if (stale.value) queueMicrotask(refresh); // what it reads is no reason to read again
+});
+
+/** The changes since a reading began: its answer may be older than they are. */
+let meanwhile = [];
+let reads = 0;
+
+function applyItem(item) {
+  if (item.type !== "sessions") return;
+  if (reads) meanwhile.push(item);
+  runs.value = applyChange(runs.value, item, filter.value);
+  if (asksDiffer(questions.value, item, may("read"))) readQuestions();
+  if (filter.value.q) searchAgain();
+}
+
+const searchAgain = atMostEvery(SECONDS_TO_SEARCH, () => { if (filter.value.q) refresh(); });
+const readQuestions = atMostEvery(0.5, () => attemptReading(async () => {
+  showQuestions(await get("questions", { limit: QUESTIONS }));
+}));
+
+function showQuestions(asked) {
+  questions.value = asked.questions;
+  hasMoreQuestions.value = Boolean(asked.next);
 }
 
 let generation = 0;
@@ -79,25 +121,39 @@ export async function refresh() {
   if (!principal.value) return;
   const wanted = filter.value;
   const mine = generation;
-  try {
-    const [page, asked] = await Promise.all([get("sessions", queryOf(wanted)), get("questions", { limit: 200 })]);
-    reachable.value = true;
+  reads += 1;
+  await attemptReading(async () => {
+    const [page, asked] = await Promise.all([get("sessions", queryOf(wanted)), get("questions", { limit: QUESTIONS })]);
     if (mine !== generation) return;
-    questions.value = asked.questions;
-    hasMoreQuestions.value = Boolean(asked.next);
+    showQuestions(asked);
     const before = runs.value;
-    runs.value = {
+    const read = {
       entries: before.loaded ? mergePages(before.entries, page) : page.sessions,
       next: before.loaded && before.entries.length > PAGE ? before.next : page.next ?? "",
       loading: false, loaded: true,
     };
+    runs.value = meanwhile.reduce((known, item) => applyChange(known, item, wanted), read);
+  });
+  reads -= 1;
+  if (!reads) meanwhile = [];
+}
+
+/** Read something, and note whether the service can be reached. */
+async function attemptReading(read) {
+  try {
+    await read();
+    reachable.value = true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 401) principal.value = null;
-    else if (error.status === 0 || error.status >= 500) reachable.value = false;
-    else runs.value = { ...runs.value, loading: false, error: error.message };
+    else if (error.status === 0 || error.status >= 500) {
+      reachable.value = false;
+      readLater();
+    } else runs.value = { ...runs.value, loading: false, error: error.message };
   }
 }
+
+const readLater = atMostEvery(3, () => { if (document.visibilityState === "visible") refresh(); });
 
 /** Choose which runs are listed. */
 export function setFilter(wanted) {
@@ -134,20 +190,6 @@ export const shownRuns = computed(() => {
   const wanted = filter.value.state;
   return wanted ? runs.value.entries.filter((one) => stateOf(one) === wanted || one.turn_status === wanted) : runs.value.entries;
 });
-
-async function keepFresh() {
-  try {
-    if (document.visibilityState === "visible") await refresh();
-  } finally {
-    setTimeout(keepFresh, PAUSE);
-  }
-}
-
-document.addEventListener("visibilitychange", () => {
-  if (document.visibilityState === "visible") refresh();
-});
-
-setTimeout(keepFresh, PAUSE);
 
 /** Use light, dark, or what the system says. */
 export function setTheme(name) {

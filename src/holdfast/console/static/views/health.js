@@ -1,11 +1,12 @@
 // The health of the service: whether it is ready, and the breakers, limiters and retry budgets of each endpoint.
 import { html } from "../lib/dom.js";
 import { count, duration, money, plural, visible } from "../lib/format.js";
-import { usePolled } from "../lib/polled.js";
+import { changed } from "../lib/changes.js";
+import { useReading } from "../lib/reading.js";
 
 export function Health() {
-  const endpoints = usePolled("endpoints");
-  const usage = usePolled("usage", { by: "agent" });
+  const endpoints = useReading("endpoints", {}, { on: [changed.endpoints, changed.sessions], every: 10 });
+  const usage = useReading("usage", { by: "agent" }, { on: [changed.sessions], rest: 30 });
   return html`<section class="page health" aria-label="Health"><h1>Health</h1>
     <h2>Endpoints</h2>
     ${endpoints.error ? html`<p class="quiet">${visible(endpoints.error)}</p>` : null}

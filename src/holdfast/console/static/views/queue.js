@@ -5,7 +5,8 @@ import { address } from "../lib/routes.js";
 import { useKeys } from "../lib/keys.js";
 import { clock, count, duration, plural, visible } from "../lib/format.js";
 import { QUEUED } from "../lib/runs.js";
-import { usePolled } from "../lib/polled.js";
+import { changed } from "../lib/changes.js";
+import { useReading } from "../lib/reading.js";
 import { attempt, may, refresh, tell } from "../lib/store.js";
 import { Ago, Button, Fold } from "../parts/basics.js";
 
@@ -14,11 +15,15 @@ const WORDS = {
   admitted: "a worker drives it, or is about to", waiting: "waits for an answer", postponed: "is tried again later", failed: "a dead letter", parked: "a dead letter: workers died of it",
 };
 
+// No stream tells what commands change, or that a worker lives.
+const QUEUE = { on: [changed.queue, changed.sessions], every: 30 };
+const WORKERS = { on: [changed.queue, changed.sessions], every: 10 };
+
 export function Queue() {
-  const queue = usePolled("queue");
-  const failed = usePolled("queue/entries", { state: "failed", limit: 50 });
-  const parked = usePolled("queue/entries", { state: "parked", limit: 50 });
-  const entries = usePolled("queue/entries", { limit: 200 });
+  const queue = useReading("queue", {}, QUEUE);
+  const failed = useReading("queue/entries", { state: "failed", limit: 50 }, QUEUE);
+  const parked = useReading("queue/entries", { state: "parked", limit: 50 }, QUEUE);
+  const entries = useReading("queue/entries", { limit: 200 }, QUEUE);
   const now = useNow(1);
   const again = () => { queue.again(); failed.again(); parked.again(); entries.again(); refresh(); };
   if (queue.error && !queue.value) return html`<section class="empty"><h1>The queue cannot be read</h1><p>${visible(queue.error)}</p></section>`;
@@ -125,7 +130,7 @@ function Waiting({ entries, now, onDone }) {
 }
 
 function Schedules({ now, onDone }) {
-  const { value, error, again } = usePolled("schedules");
+  const { value, error, again } = useReading("schedules", {}, QUEUE);
   const act = (one, word, done) => () => perform(`schedules/${pathOf(one.name)}/${word}`, done, () => { again(); onDone(); });
   return html`<h2>Schedules</h2>
     ${error ? html`<p class="quiet">${visible(error)}</p>` : null}
@@ -145,7 +150,7 @@ function Schedules({ now, onDone }) {
 }
 
 function History({ name, now }) {
-  const { value, error } = usePolled(`schedules/${pathOf(name)}/history`, { limit: 20 });
+  const { value, error } = useReading(`schedules/${pathOf(name)}/history`, { limit: 20 }, QUEUE);
   if (error) return html`<p class="quiet">${visible(error)}</p>`;
   if (!value) return html`<p class="quiet">Loading</p>`;
   if (!value.length) return html`<p class="quiet">It has not run yet.</p>`;
@@ -153,7 +158,7 @@ function History({ name, now }) {
 }
 
 function Workers({ now }) {
-  const { value, error } = usePolled("workers");
+  const { value, error } = useReading("workers", {}, WORKERS);
   return html`<h2>Workers</h2>
     ${error ? html`<p class="quiet">${visible(error)}</p>` : null}
     ${value && !value.length ? html`<p class="quiet">No worker was seen in the last hour. <code>holdfast worker</code> starts one.</p>` : null}

@@ -7,7 +7,8 @@ import { FollowedSession } from "../lib/session_store.js";
 import { textOf } from "../lib/fold.js";
 import { QUEUED, isAtRest, titleOf } from "../lib/runs.js";
 import { count, plural, visible } from "../lib/format.js";
-import { usePolled } from "../lib/polled.js";
+import { changed, isFollowing } from "../lib/changes.js";
+import { useReading } from "../lib/reading.js";
 import { agents, attempt, may, questions, refresh, runs, tell } from "../lib/store.js";
 import { Ask, Button, State, Words } from "../parts/basics.js";
 import { Composer } from "../parts/composer.js";
@@ -38,11 +39,11 @@ export function SessionView({ name, tab, query }) {
   const [ask, setAsk] = useState(null);
   const [draft, setDraft] = useState(null);
   const agent = agentOf(session, known);
-  const queue = usePolled("queue/entries", { session: name, limit: 100 });
+  const queue = useReading("queue/entries", { session: name, limit: 100 }, { on: [changed.queue], when: `${session.last.turn} ${status}` });
   const entries = queue.value?.entries ?? [];
   const queued = entries.filter((one) => !one.turn && QUEUED.includes(one.state)).reverse();
+  useEffect(() => { if (!isFollowing.peek()) refresh(); }, [status, session.last.questions.join()]);
   const acts = makeActs({ name, session, agent, setAsk, setDraft });
-  useEffect(() => { refresh(); }, [status, session.last.questions.join()]);
   useKeys("Session", [
     ...TABS.map(([part, label, keys]) => ({ keys, label, run: () => { location.hash = address(["runs", name, part].filter(Boolean)); } })),
     may("run") && { keys: "r", label: "Resume", run: acts.resume, when: () => status === "open" || status === "waiting" },

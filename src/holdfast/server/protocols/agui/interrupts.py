@@ -20,9 +20,8 @@ from holdfast.core.questions import (
     question_content,
     restore_answer,
 )
+from holdfast.event_log.display.display_items import QuestionShown, question_id
 from holdfast.event_log.text_fold import notice_name
-from holdfast.server.protocols.display.display_items import QuestionShown
-from holdfast.server.protocols.display.question_ids import question_id
 
 _DECISION: dict[str, object] = {
     "type": "object",
@@ -45,7 +44,7 @@ class ResumeEntry(Struct, frozen=True, rename="camel"):
     payload: object = None
 
 
-def word_interrupt(shown: QuestionShown) -> dict[str, object]:
+def format_interrupt(shown: QuestionShown) -> dict[str, object]:
     """Return an open question as an interrupt."""
     question = shown.question
     interrupt: dict[str, object] = {

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from holdfast.core.messages import Media, Message, Text, ToolResult
-from holdfast.journal.port import Record
-from holdfast.server.protocols.display.display_items import (
+from holdfast.event_log.display.display_fold import show_records
+from holdfast.event_log.display.display_items import (
     CallReady,
     DisplayItem,
     HostedCallShown,
@@ -21,7 +21,7 @@ from holdfast.server.protocols.display.display_items import (
     TextShown,
     UserShown,
 )
-from holdfast.server.protocols.display.session_display import show_records
+from holdfast.journal.port import Record
 from holdfast.server.protocols.session_turns import user_message_id
 
 HOSTED_TOOL, SOURCES = "hosted_tool", "sources"
@@ -52,7 +52,7 @@ class MessageList:
         return self._messages
 
     def add(self, item: DisplayItem) -> None:
-        """Add what a turn shows."""
+        """Add an item that a turn shows."""
         if isinstance(item, UserShown):
             self._add_user(item)
         elif isinstance(item, StepStarted):
@@ -72,20 +72,20 @@ class MessageList:
             if isinstance(calls, list):
                 calls.append({"id": item.call, "type": "function", "function": function})
         elif isinstance(item, ResultShown):
-            self._messages.append(word_result_message(self._session, item.call, item.result))
+            self._messages.append(format_result_message(self._session, item.call, item.result))
         elif isinstance(item, HostedCallShown | SourcesShown):
-            self._put(word_activity(self._session, item))
+            self._put(format_activity(self._session, item))
 
     def _add_user(self, item: UserShown) -> None:
         name = user_message_id(self._session, item.turn, item.metadata)
         is_known = any(message.get("id") == name for message in self._messages)
         if item.message is not None and not is_known:
-            content = word_content(item.message)
+            content = format_content(item.message)
             self._messages.append({"id": name, "role": "user", "content": content})
         self._step_start = len(self._messages)
 
     def _withdraw_step(self) -> None:
-        """Remove what the step has shown. A client keeps reasoning that it is not told to empty."""
+        """Remove everything that the step has shown. A client keeps reasoning that no event empties."""
         withdrawn = self._messages[self._step_start :]
         del self._messages[self._step_start :]
         for message in withdrawn:
@@ -93,7 +93,7 @@ class MessageList:
                 self._messages.append({**message, "content": ""})
 
     def _put(self, activity: ThreadMessage) -> None:
-        """Add an activity, or replace what it was before."""
+        """Add an activity, or replace its content."""
         for at, message in enumerate(self._messages):
             if message["id"] == activity["id"]:
                 self._messages[at] = activity
@@ -136,18 +136,18 @@ def reasoning_id(session: str, step: str) -> str:
     return f"{session}.{step}.reasoning"
 
 
-def word_result_message(session: str, call: str, result: ToolResult) -> ThreadMessage:
+def format_result_message(session: str, call: str, result: ToolResult) -> ThreadMessage:
     """Return the message of a tool with the result of a call."""
     message: ThreadMessage = {
         "id": f"{session}.{call}.result",
         "role": "tool",
         "toolCallId": call,
-        "content": word_parts(result.content),
+        "content": format_parts(result.content),
     }
     return {**message, "error": result.text} if result.is_error else message
 
 
-def word_activity(session: str, item: HostedCallShown | SourcesShown) -> ThreadMessage:
+def format_activity(session: str, item: HostedCallShown | SourcesShown) -> ThreadMessage:
     """Return the message of a call that the provider runs, or of the sources of a text."""
     if isinstance(item, SourcesShown):
         name = f"{step_message_id(session, item.step)}.sources"
@@ -158,23 +158,23 @@ def word_activity(session: str, item: HostedCallShown | SourcesShown) -> ThreadM
     return {"id": name, "role": "activity", "activityType": kind, "content": content}
 
 
-def word_content(message: Message) -> object:
+def format_content(message: Message) -> object:
     """Return the content of a message of the user: a text, or parts if it has media."""
-    return word_parts([part for part in message.parts if isinstance(part, Text | Media)])
+    return format_parts([part for part in message.parts if isinstance(part, Text | Media)])
 
 
-def word_parts(parts: Sequence[Text | Media]) -> object:
+def format_parts(parts: Sequence[Text | Media]) -> object:
     """Return texts and media as the content of a message.
 
-    >>> word_parts([Text("a"), Text("b")])
+    >>> format_parts([Text("a"), Text("b")])
     'ab'
     """
     if not any(isinstance(part, Media) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, Text))
-    return [_word_part(part) for part in parts]
+    return [_format_part(part) for part in parts]
 
 
-def _word_part(part: Text | Media) -> Mapping[str, object]:
+def _format_part(part: Text | Media) -> Mapping[str, object]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     kind = part.media_type.partition("/")[0]

@@ -1,28 +1,17 @@
-"""Words what a turn shows as events of AG-UI.
+"""Turns the items that a turn shows into events of AG-UI.
 
 This module is pure. It must never end a message, a call or a step that it has not begun.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.events import Status
-from holdfast.server.protocols.agui.interrupts import word_interrupt
-from holdfast.server.protocols.agui.message_list import (
-    HOSTED_TOOL,
-    SOURCES,
-    MessageList,
-    reasoning_id,
-    step_message_id,
-    word_activity,
-    word_result_message,
-)
-from holdfast.server.protocols.agui.subagents import Subagents
-from holdfast.server.protocols.agui.token_usage import word_usage
-from holdfast.server.protocols.display.display_items import (
+from holdfast.core.messages import Usage
+from holdfast.event_log.display.display_items import (
     AgentStarted,
     AgentTextShown,
     CallArgumentsShown,
@@ -43,6 +32,16 @@ from holdfast.server.protocols.display.display_items import (
     TextShown,
     TurnEnded,
     TurnWaits,
+)
+from holdfast.server.protocols.agui.interrupts import format_interrupt
+from holdfast.server.protocols.agui.message_list import (
+    HOSTED_TOOL,
+    SOURCES,
+    MessageList,
+    format_activity,
+    format_result_message,
+    reasoning_id,
+    step_message_id,
 )
 
 AguiEvent: TypeAlias = dict[str, object]
@@ -79,10 +78,10 @@ class AguiProjection:
         self._run = run
         self._messages = messages
         self._step = ""
-        self._text = ""  # ids of what is open; "" if nothing is
+        self._text = ""  # ids of the open message and reasoning; "" if none is open
         self._reasoning = ""
         self._calls: list[str] = []
-        self._agents = Subagents()
+        self._agents = _Subagents()
 
     def start(self, told: Sequence[str] | None = None) -> Iterator[AguiEvent]:
         """Yield the first events of a run.
@@ -99,7 +98,7 @@ class AguiProjection:
             yield self._snapshot()
 
     def _is_beginning(self, told: Sequence[str]) -> bool:
-        """Whether what the client keeps of its messages is the beginning of the thread."""
+        """Whether the messages that the client keeps are the beginning of the thread."""
         ids = [str(message["id"]) for message in self._messages.messages]
         kept = [name for name in told if name in set(ids)]
         return kept == ids[: len(kept)]
@@ -116,20 +115,20 @@ class AguiProjection:
             yield from self._end_parts()
             yield self._snapshot()
         elif isinstance(item, TextShown | TextEnded):
-            yield from self._word_text(item)
+            yield from self._format_text(item)
         elif isinstance(item, ReasoningShown | ReasoningEnded):
-            yield from self._word_reasoning(item)
+            yield from self._format_reasoning(item)
         elif isinstance(item, CallStarted | CallArgumentsShown | CallReady):
-            yield from self._word_call(item)
+            yield from self._format_call(item)
         elif isinstance(item, AgentStarted | AgentTextShown | ResultShown):
             yield from self._agents.feed(item)
-            yield from self._word_result(item) if isinstance(item, ResultShown) else ()
+            yield from self._format_result(item) if isinstance(item, ResultShown) else ()
         elif isinstance(item, HostedCallShown | SourcesShown | NoticeShown):
-            yield self._word_activity(item)
+            yield self._format_activity(item)
         elif isinstance(item, TurnEnded | TurnWaits | StreamCut):
             yield from self._end_step()
             yield from self._agents.end_all(suspended=isinstance(item, TurnWaits))
-            yield self._word_end(item)
+            yield self._format_end(item)
 
     def finish_idle(self) -> AguiEvent:
         """Return the last event of a run in a thread in which nothing happens."""
@@ -142,7 +141,7 @@ class AguiProjection:
             "metadata": _OWNED,
         }
 
-    def _word_text(self, item: TextShown | TextEnded) -> Iterator[AguiEvent]:
+    def _format_text(self, item: TextShown | TextEnded) -> Iterator[AguiEvent]:
         if isinstance(item, TextEnded):
             yield from self._end_text()
             return
@@ -152,7 +151,7 @@ class AguiProjection:
             yield {"type": "TEXT_MESSAGE_START", "messageId": name, "role": "assistant"}
         yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": item.text}
 
-    def _word_reasoning(self, item: ReasoningShown | ReasoningEnded) -> Iterator[AguiEvent]:
+    def _format_reasoning(self, item: ReasoningShown | ReasoningEnded) -> Iterator[AguiEvent]:
         if isinstance(item, ReasoningEnded):
             yield from self._end_reasoning()
             return
@@ -163,15 +162,15 @@ class AguiProjection:
             yield {"type": "REASONING_MESSAGE_START", "messageId": name, "role": "reasoning"}
         yield {"type": "REASONING_MESSAGE_CONTENT", "messageId": name, "delta": item.text}
 
-    def _word_activity(self, item: HostedCallShown | SourcesShown | NoticeShown) -> AguiEvent:
+    def _format_activity(self, item: HostedCallShown | SourcesShown | NoticeShown) -> AguiEvent:
         if isinstance(item, NoticeShown):
             return {"type": "CUSTOM", "name": item.name, "value": dict(item.fields)}
-        worded = word_activity(self._session, item)
+        worded = format_activity(self._session, item)
         shown = {name: worded[name] for name in ("activityType", "content")}
         return {"type": "ACTIVITY_SNAPSHOT", "messageId": worded["id"], **shown}
 
-    def _word_result(self, item: ResultShown) -> Iterator[AguiEvent]:
-        worded = word_result_message(self._session, item.call, item.result)
+    def _format_result(self, item: ResultShown) -> Iterator[AguiEvent]:
+        worded = format_result_message(self._session, item.call, item.result)
         yield {
             "type": "TOOL_CALL_RESULT",
             "messageId": worded["id"],
@@ -180,7 +179,9 @@ class AguiProjection:
             "role": "tool",
         }
 
-    def _word_call(self, item: CallStarted | CallArgumentsShown | CallReady) -> Iterator[AguiEvent]:
+    def _format_call(
+        self, item: CallStarted | CallArgumentsShown | CallReady
+    ) -> Iterator[AguiEvent]:
         if isinstance(item, CallArgumentsShown):
             if item.call in self._calls:
                 yield {"type": "TOOL_CALL_ARGS", "toolCallId": item.call, "delta": item.text}
@@ -235,15 +236,15 @@ class AguiProjection:
     def _describe_end(self) -> AguiEvent:
         return {"type": "RUN_FINISHED", "threadId": self._session, "runId": self._run}
 
-    def _word_end(self, item: TurnEnded | TurnWaits | StreamCut) -> AguiEvent:
+    def _format_end(self, item: TurnEnded | TurnWaits | StreamCut) -> AguiEvent:
         if isinstance(item, StreamCut):
             text = "The stream ends here, and the run goes on: run the agent again to see it."
             if item.reason == "deleted":
                 text = "The thread was deleted."
             return {"type": "RUN_ERROR", "message": text, "code": item.reason}
-        usage = word_usage(item.usage)
+        usage = format_usage(item.usage)
         if isinstance(item, TurnWaits):
-            return {**self._describe_end(), "outcome": _word_waiting(item), **usage}
+            return {**self._describe_end(), "outcome": _format_waiting(item), **usage}
         if item.status is Status.FAILED:
             error = item.error
             text = error.safe if error is not None else "The turn failed."
@@ -255,9 +256,84 @@ class AguiProjection:
         return {**self._describe_end(), "outcome": {"type": "success"}, "result": result, **usage}
 
 
-def _word_waiting(item: TurnWaits) -> dict[str, object]:
+def _format_waiting(item: TurnWaits) -> dict[str, object]:
     """Return the outcome of a run that waits: for people, or for tools of the page only."""
     asked = [one for one in item.questions if not isinstance(one.question, ClientToolQuestion)]
     if asked:
-        return {"type": "interrupt", "interrupts": [word_interrupt(one) for one in asked]}
+        return {"type": "interrupt", "interrupts": [format_interrupt(one) for one in asked]}
     return {"type": "success", "pendingToolCallIds": [one.call for one in item.questions]}
+
+
+def format_usage(usage: Mapping[str, Usage]) -> dict[str, object]:
+    """Return the field `usage` of the last event of a run; nothing if there are no tokens.
+
+    >>> format_usage({"m": Usage(10, 5)})
+    {'usage': [{'inputTokens': 10, 'outputTokens': 5, 'totalTokens': 15, 'model': 'm'}]}
+    """
+    entries = []
+    for model, tokens in usage.items():
+        entry: dict[str, object] = {
+            "inputTokens": tokens.input,
+            "outputTokens": tokens.output,
+            "totalTokens": tokens.total,
+        }
+        parts = {
+            "reasoningTokens": tokens.reasoning,
+            "cachedInputTokens": tokens.cached_input,
+            "cacheWriteInputTokens": tokens.cache_write,
+        }
+        entry |= {name: count for name, count in parts.items() if count}
+        entries.append({**entry, "model": model} if model else entry)
+    return {"usage": entries} if entries else {}
+
+
+class _Subagents:
+    """The agents at work in the tools of one run.
+
+    Their texts are not part of the thread, whose messages can be read again: so they have events, and no messages.
+    """
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def feed(self, item: AgentStarted | AgentTextShown | ResultShown) -> Iterator[AguiEvent]:
+        """Yield the events of an item. The result of a call ends the agents in it."""
+        if isinstance(item, ResultShown):
+            yield from self._end(item)
+        elif isinstance(item, AgentStarted):
+            yield from self._start(item)
+        elif name := self._open.get((item.call, item.agents)):
+            value = {"toolCallId": item.call, "offset": item.offset, "text": item.text}
+            event = {"type": "CUSTOM", "name": "agent_text", "value": value}
+            yield {**event, "subagentRunId": name}
+
+    def end_all(self, *, suspended: bool) -> Iterator[AguiEvent]:
+        """Yield the ends of all agents at the end of a run.
+
+        Args:
+            suspended: whether they wait for answers, and go on in another run.
+        """
+        outcome = {"outcome": {"type": "suspended"}} if suspended else {}
+        for name in reversed(self._open.values()):
+            yield {"type": "SUBAGENT_FINISHED", "subagentRunId": name, **outcome}
+        self._open.clear()
+
+    def _start(self, item: AgentStarted) -> Iterator[AguiEvent]:
+        for depth, name in enumerate(item.agents, 1):
+            agents = item.agents[:depth]
+            if (item.call, agents) in self._open:
+                continue
+            run = self._open[item.call, agents] = f"{item.call}.{'.'.join(agents)}"
+            parent = self._open.get((item.call, agents[:-1]))
+            place = {"parentSubagentRunId": parent} if parent else {"parentToolCallId": item.call}
+            yield {"type": "SUBAGENT_STARTED", "subagentRunId": run, "name": name, **place}
+
+    def _end(self, item: ResultShown) -> Iterator[AguiEvent]:
+        for call, agents in reversed([known for known in self._open if known[0] == item.call]):
+            ended: AguiEvent = {"subagentRunId": self._open.pop((call, agents))}
+            if item.result.is_error and len(agents) == 1:
+                yield {"type": "SUBAGENT_ERROR", **ended, "message": item.result.text}
+            else:
+                yield {"type": "SUBAGENT_FINISHED", **ended}

@@ -1,7 +1,7 @@
 """The route of AG-UI: `POST /agui/{agent}`.
 
 A connection that ends cancels nothing. A client that runs its agent again without a new message sees
-the thread as it is, and what happens in it.
+the thread as it is, and its next events.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ from holdfast.server.protocols.entering import (
     check_request,
     dispatch,
     enter,
+    find_asked,
+    find_questions,
     read_json,
 )
-from holdfast.server.protocols.protocol_answers import find_asked, find_questions
 from holdfast.server.protocols.session_turns import (
     MESSAGE_ID,
     OpenedTurn,
@@ -70,13 +71,13 @@ from holdfast.server.protocols.session_turns import (
 
 
 class ShownThread(Struct, frozen=True):
-    """What a run shows: a turn, and the messages before it.
+    """The content of a run: a turn, and the messages before it.
 
     Args:
         turn: the turn; None in a thread without one.
         messages: the messages before.
         after: the number of records that the messages stand for; None if the turn is new.
-        with_snapshot: whether the client is told the messages.
+        with_snapshot: whether the client gets the messages.
     """
 
     turn: OpenedTurn | None
@@ -104,8 +105,8 @@ def _refuse(problem: ProblemBody) -> Response:
 
 def _make_error(problem: ProblemBody) -> dict[str, object]:
     place = f"{problem.field}: " if isinstance(problem.field, str) else ""
-    fix = f" {problem.fix}." if isinstance(problem.fix, str) else ""
-    message = f"{place}{problem.detail}.{fix}".replace("..", ".")
+    fix = f" {problem.fix.rstrip('.')}." if isinstance(problem.fix, str) else ""
+    message = f"{place}{problem.detail.rstrip('.')}.{fix}"
     return {"type": "RUN_ERROR", "message": message, "code": problem.kind}
 
 
@@ -120,7 +121,7 @@ async def _run_agent(request: Request, agent: str) -> Response:
     await check_request(request, entered)
     entered.tenant.agent(agent)
     shown = await _act(entered, agent, given, act)
-    pieces = keep_alive(_encode(_word_run(entered.tenant, given, shown)))
+    pieces = keep_alive(_encode(_format_run(entered.tenant, given, shown)))
     return StreamingResponse(pieces, media_type="text/event-stream", headers=HEADERS)
 
 
@@ -211,7 +212,7 @@ def _read_results(questions: dict[str, AnyQuestion], act: GiveAnswers, by: str) 
     return answers
 
 
-async def _word_run(
+async def _format_run(
     tenant: TenantService, given: RunInput, shown: ShownThread
 ) -> AsyncGenerator[AguiEvent]:
     projection = AguiProjection(given.thread_id, given.run_id, shown.messages)
@@ -242,7 +243,7 @@ async def _encode(events: AsyncGenerator[AguiEvent]) -> AsyncIterator[bytes]:
 ROUTES: Final[RouteTable] = {
     ("POST", "/{agent}"): ProtocolRoute(_run_agent, STARTS),
 }
-"""What answers below `/agui`."""
+"""The routes below `/agui`."""
 
 
 def routes() -> Sequence[BaseRoute]:

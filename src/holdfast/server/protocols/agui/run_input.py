@@ -1,7 +1,7 @@
-"""Reads the input of a run: what the client wants, from the messages that it sent. This module is pure.
+"""Reads the wish of a client from the messages of its run. This module is pure.
 
 Of the messages, those at the end count: a message of the user, or results of tools of the page. The
-history is the journal's: what a client says about it is not read.
+history is the journal's: that of the client is not read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class InputTool(Struct, frozen=True):
 
 
 class InputContext(Struct, frozen=True):
-    """What the application tells the agent for one run."""
+    """A text of the application for the agent, for one run."""
 
     description: str
     value: str
@@ -62,7 +62,7 @@ class RunInput(Struct, frozen=True, rename="camel"):
         run_id: the client's id of the run.
         messages: the messages of the client. The last ones count, and only they are read.
         tools: the tools of the page.
-        context: what the application tells the agent.
+        context: the texts of the application for the agent.
         state: the state of the application.
         forwarded_props: other values of the application.
         resume: answers to interrupts.
@@ -79,7 +79,7 @@ class RunInput(Struct, frozen=True, rename="camel"):
 
 
 class AguiMessageSent(Struct, frozen=True):
-    """A message of the user begins a turn, or asks what came of it.
+    """A message of the user begins a turn, or asks for the turn that it began.
 
     Args:
         message_id: the client's id of the message.
@@ -105,15 +105,15 @@ class GiveAnswers(Struct, frozen=True):
 
 
 class Attach(Struct, frozen=True):
-    """The client wants to see the thread as it is, and what happens in it."""
+    """The client wants to see the thread as it is, and its next events."""
 
 
 RunAct: TypeAlias = AguiMessageSent | GiveAnswers | Attach
-"""What a client wants."""
+"""The wish of a client."""
 
 
 def read_run(given: RunInput) -> RunAct:
-    """Return what a client wants. Raises ConfigurationError if a message is none of ours."""
+    """Return the wish of a client. Raises ConfigurationError if a message is none of ours."""
     check_session_name(given.thread_id, "threadId")
     if given.resume:
         return GiveAnswers(tuple(given.resume), _read_results(given.messages))
@@ -165,13 +165,13 @@ def _read_tool(tool: InputTool, field: str) -> ClientTool:
 
 
 def read_context(given: RunInput) -> str:
-    """Return what the application tells the agent, as instructions."""
+    """Return the texts of the application for the agent, as instructions."""
     lines = [f"- {one.description}: {one.value}" for one in given.context]
     return "\n".join(["The application says:", *lines]) if lines else ""
 
 
 def read_metadata(given: RunInput) -> dict[str, object]:
-    """Return what a turn keeps of the input, for tools and hooks."""
+    """Return the part of the input that a turn keeps for tools and hooks."""
     kept = {"run_id": given.run_id, "state": given.state, "forwarded_props": given.forwarded_props}
     return {name: value for name, value in kept.items() if value not in (None, {}, "")}
 

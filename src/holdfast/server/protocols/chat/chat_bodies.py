@@ -1,6 +1,6 @@
 """The body of `POST /v1/chat/completions`, as types. Fields that are not listed are refused.
 
-Fields of messages that are not listed are ignored: clients send back what other services gave them.
+Fields of messages that are not listed are ignored: clients send back the fields of other services.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
 
 
 class ChatFunctionCall(Struct, frozen=True):
-    """What a call calls."""
+    """The function that is called."""
 
     name: str
     arguments: str = "{}"
@@ -167,7 +167,7 @@ class ResponseFormat(Struct, frozen=True):
 
 
 class StreamOptions(Struct, frozen=True):
-    """What a stream has besides its text."""
+    """The options of a stream."""
 
     include_usage: bool | None = None
 

@@ -26,19 +26,24 @@ from holdfast.server.api.operations import AnyOperation, Call, Operation, respon
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.protocols.chat.chat_arguments import (
+from holdfast.server.protocols.chat.chat_bodies import ChatRequest, ToolMessage
+from holdfast.server.protocols.chat.chat_input import (
     NOT_TAKEN,
     make_client_tools,
     make_output,
     make_settings,
+    to_messages,
 )
-from holdfast.server.protocols.chat.chat_bodies import ChatRequest, ToolMessage
-from holdfast.server.protocols.chat.chat_messages import to_messages
 from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjection, find_failure
 from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
 from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.continuation import find_segment, note_history, was_sent
-from holdfast.server.protocols.openai_errors import to_openai_error
+from holdfast.server.protocols.openai_http import (
+    DONE,
+    encode_event,
+    stream_events,
+    to_openai_error,
+)
 from holdfast.server.protocols.openai_shapes import DELETED, REQUEST_KEY, SegmentName, read_call_id
 from holdfast.server.protocols.request_arguments import (
     check_output,
@@ -46,7 +51,6 @@ from holdfast.server.protocols.request_arguments import (
     digest_body,
     named_as,
 )
-from holdfast.server.protocols.streaming import DONE, encode_event, stream_events
 from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
 
 _FIELDS = {
@@ -122,12 +126,12 @@ async def _continue_run(
     results = [part for part in messages[-1].parts if isinstance(part, ToolResult)]
     name, values = _read_results(results)
     saved = await reading.find_turn(name.session, name.turn)
-    number = None if saved is None else find_segment(saved.told, frozenset(values))
+    number = None if saved is None else find_segment(saved.segmented, frozenset(values))
     if saved is None or number is None:
         raise _refuse_results("these are not the results that a run waits for")
-    if saved.told.opened.agent != call.body.model:
-        raise refuse("model", f"the run that waits is of {saved.told.opened.agent!r}")
-    if not was_sent(saved.told, name.session, number, messages[:-1]):
+    if saved.segmented.opened.agent != call.body.model:
+        raise refuse("model", f"the run that waits is of {saved.segmented.opened.agent!r}")
+    if not was_sent(saved.segmented, name.session, number, messages[:-1]):
         raise _refuse_results("the messages before the results are not those that were sent")
     asked = SegmentName(name.session, name.turn, number)
     given = GivenAnswers(asked, values, "messages", call.principal.name)
@@ -238,4 +242,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NoBody,
     ),
 )
-"""What can be done with Chat Completions."""
+"""The operations of Chat Completions."""

@@ -1,4 +1,4 @@
-"""Tells a segment of a turn as chunks of Chat Completions, or as one completion."""
+"""Turns a segment of a turn into chunks of Chat Completions, or into one completion."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from holdfast.server.protocols.openai_shapes import (
     to_client_call,
 )
 from holdfast.server.protocols.segments import (
+    BETWEEN_MESSAGES,
     SegmentBegun,
     SegmentCut,
     SegmentEnded,
@@ -31,7 +32,6 @@ from holdfast.server.protocols.segments import (
     SegmentTextWithdrawn,
     TextAdded,
 )
-from holdfast.server.protocols.told_turn import BETWEEN_MESSAGES
 
 COMPLETION = "chatcmpl-"
 
@@ -60,11 +60,11 @@ class ChatFailure(Struct, frozen=True):
 
 
 class ChatProjection:
-    """Tells one completion.
+    """Makes one completion.
 
     Args:
         name: the segment.
-        has_usage: whether the last chunk tells the tokens.
+        has_usage: whether the last chunk has the tokens.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class ChatProjection:
         """The tokens."""
 
     def feed(self, event: SegmentEvent) -> Iterator[Json | ChatFailure]:
-        """Yield the chunks for what a segment tells; a failure is the last."""
+        """Yield the chunks for an event of a segment; a failure is the last."""
         if isinstance(event, SegmentBegun):
             self._head = {
                 "id": self._name.to_id(COMPLETION),
@@ -130,7 +130,7 @@ class ChatProjection:
         yield self._make_chunk({"content": text})
 
     def _add_annotations(self, citations: Iterable[Citation]) -> Iterator[Json]:
-        """Yield the sources of the last message. Those without an address cannot be told."""
+        """Yield the sources of the last message. Those without an address have no form here."""
         added = [_describe_source(one, self._begin) for one in citations if one.url]
         self.annotations += added
         if added:
@@ -143,7 +143,7 @@ class ChatProjection:
             return
         calls = [to_client_call(self._name.session, asked) for asked in event.questions]
         self.calls = tuple(call for call in calls if call is not None)
-        if len(self.calls) < len(calls):  # the text says so, and no call is told
+        if len(self.calls) < len(calls):  # the text says so, and no call is sent
             self.calls = ()
             between = BETWEEN_MESSAGES if self.text else ""
             words = _WAITS.format(self._name.session, self._name.turn)
@@ -212,5 +212,5 @@ def _describe_source(citation: Citation, begin: int) -> Json:
 
 
 def find_failure(told: Iterable[Json | ChatFailure]) -> ChatFailure | None:
-    """Return the failure among what a projection tells."""
+    """Return the failure among the chunks of a projection."""
     return next((one for one in told if isinstance(one, ChatFailure)), None)

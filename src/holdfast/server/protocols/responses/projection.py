@@ -1,8 +1,8 @@
-"""Tells a segment of a turn as events of Responses, with sequence numbers that the journal repeats.
+"""Turns a segment of a turn into events of Responses, with sequence numbers that the journal repeats.
 
 A sequence number is a step times 2^20. An event takes one step; text takes one for each character, and
 then the 20 bits below are a digest of the message so far. So numbers grow, a reader may come back
-with any of them to any process, and a reader whose text does not count any more is told.
+with any of them to any process, and a reader whose text does not count any more learns so.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from holdfast.server.protocols.openai_shapes import (
     describe_cut,
     describe_withdrawal,
 )
-from holdfast.server.protocols.responses.hosted_items import make_annotations, make_hosted_item
 from holdfast.server.protocols.responses.response_object import (
     Json,
     ResponseHead,
     ResponseStatus,
     describe_end,
+    make_annotations,
+    make_hosted_item,
     make_message,
     make_question_item,
     make_text_part,
@@ -39,18 +40,18 @@ from holdfast.server.protocols.segments import (
 )
 
 STEP = 2**20
-"""What one step adds to a sequence number."""
+"""The difference of two sequence numbers, for each step between them."""
 
 _DIGITS = 5  # of a digest, 4 bits each
 _CHANGED = "The text after which this stream was to go on is not the text of the response."
 
 
 class ResponseProjection:
-    """Tells one response.
+    """Makes the events of one response.
 
     Args:
         name: the segment.
-        after: tell only what follows this sequence number; None tells everything.
+        after: make only the events after this sequence number; None makes all of them.
     """
 
     __slots__ = (
@@ -79,10 +80,10 @@ class ResponseProjection:
         self.response: Json | None = None
         """The response as it stands; None before it has begun."""
         self.is_over = False
-        """Whether the last event was told."""
+        """Whether the last event was made."""
 
     def feed(self, event: SegmentEvent) -> Iterator[Json]:
-        """Yield the events of the protocol for what a segment tells."""
+        """Yield the events of the protocol for an event of the segment."""
         if self.is_over:
             return
         if isinstance(event, SegmentBegun):
@@ -137,7 +138,7 @@ class ResponseProjection:
         return {"item_id": item["id"], "output_index": len(self.output), "content_index": 0}
 
     def _add_text(self, text: str) -> Iterator[Json]:
-        """Yield the text that the reader does not have, if what it has is the beginning of it."""
+        """Yield the text that the reader does not have, if its own is the beginning of the text."""
         if self.is_over:
             return
         self._text.append(text)
@@ -217,7 +218,7 @@ class ResponseProjection:
         for asked in event.questions:
             yield from self._add_question(make_question_item(self._name.session, asked))
         status, fields = describe_end(self._head, event)
-        yield from self._tell_end(status, fields)
+        yield from self._end_response(status, fields)
 
     def _end_early(self, event: SegmentTextWithdrawn | SegmentCut) -> Iterator[Json]:
         if isinstance(event, SegmentTextWithdrawn):
@@ -239,7 +240,7 @@ class ResponseProjection:
         number = (self._step + 1) * STEP + 1
         yield {"type": "response.failed", "sequence_number": number, "response": self.response}
 
-    def _tell_end(self, status: ResponseStatus, fields: Json) -> Iterator[Json]:
+    def _end_response(self, status: ResponseStatus, fields: Json) -> Iterator[Json]:
         if self._head is None or self.is_over:
             return
         if self._after > (self._step + 1) * STEP:

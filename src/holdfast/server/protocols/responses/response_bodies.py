@@ -1,7 +1,7 @@
 """The body of `POST /v1/responses` and the queries of its routes, as types.
 
 Fields of the body that are not listed are refused. Fields of items that are not listed are ignored:
-clients send back what other services gave them.
+clients send back the fields of other services.
 """
 
 from __future__ import annotations

@@ -1,15 +1,19 @@
-"""The response object: what a segment of a turn is in the words of Responses.
+"""The response object and its items: a segment of a turn in the form of Responses.
 
-Everything in it comes from the journal, so a response reads the same whoever asks, whenever.
+Everything in it comes from the journal, so a response reads the same whoever asks, whenever. The calls of every
+provider have the form of OpenAI's own, so that clients of Responses know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.codecs.citation import Citation
+from holdfast.codecs.hosted_calls import HostedCall
 from holdfast.core.events import QuestionAsked, Status
 from holdfast.core.json_strict import dump_json
 from holdfast.core.messages import FinishReason
@@ -17,6 +21,7 @@ from holdfast.core.model_request import ModelSettings
 from holdfast.core.question_log import ASKED
 from holdfast.core.questions import ContinuationQuestion, PermissionQuestion
 from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
+from holdfast.event_log.display.display_items import parse_arguments
 from holdfast.server.protocols.openai_shapes import (
     REQUEST_KEY,
     SegmentName,
@@ -27,7 +32,12 @@ from holdfast.server.protocols.openai_shapes import (
     to_responses_usage,
 )
 from holdfast.server.protocols.protocol_names import make_name
-from holdfast.server.protocols.segments import SegmentBegun, SegmentEnded, question_fields
+from holdfast.server.protocols.segments import (
+    HostedCallEnded,
+    SegmentBegun,
+    SegmentEnded,
+    question_fields,
+)
 
 RESPONSE = "resp_"
 APPROVAL = "mcpr_"
@@ -47,7 +57,7 @@ _STATUSES: dict[Status, ResponseStatus] = {
 
 
 class ResponseHead(Struct, frozen=True):
-    """What is known of a response from its beginning.
+    """The fields of a response that are known from its beginning.
 
     Args:
         name: the segment.
@@ -236,3 +246,95 @@ def describe_end(head: ResponseHead, ended: SegmentEnded) -> tuple[ResponseStatu
     if status == "completed":
         fields["completed_at"] = int(ended.at)
     return status, fields
+
+
+_TYPES = {
+    "web_search": ("web_search_call", "ws_"),
+    "web_fetch": ("web_search_call", "ws_"),
+    "file_search": ("file_search_call", "fs_"),
+    "code_execution": ("code_interpreter_call", "ci_"),
+    "image_generation": ("image_generation_call", "ig_"),
+}
+
+
+def make_hosted_item(name: SegmentName, ended: HostedCallEnded) -> Json | None:
+    """Return the item of a call that the provider ran; None if the protocol has no word for its tool.
+
+    Args:
+        name: the segment.
+        ended: the call.
+    """
+    call = ended.call
+    found = _TYPES.get(call.name)
+    if found is None:
+        return None
+    kind, prefix = found
+    place = f"{ended.key.removesuffix('.model')}.hosted.{ended.index}"
+    return {
+        "id": make_name(prefix, name.session, place),
+        "type": kind,
+        "status": "failed" if call.is_error else "completed",
+        **_describe_call(ended),
+    }
+
+
+def _describe_call(ended: HostedCallEnded) -> Json:
+    call = ended.call
+    arguments = parse_arguments(call.arguments) or {}
+    lines = [] if call.is_error else [line for line in call.result.splitlines() if line]
+    if call.name == "web_search":
+        return {"action": _describe_search(arguments, lines)}
+    if call.name == "web_fetch":
+        return {"action": {"type": "open_page", "url": next(iter(_find_texts(arguments)), None)}}
+    if call.name == "file_search":
+        found = [{"text": line} for line in lines]
+        return {"queries": _find_texts(arguments), "results": found or None}
+    if call.name == "code_execution":
+        outputs = [{"type": "logs", "logs": call.result}] if call.result else []
+        return {"code": _find_code(call, arguments), "container_id": "", "outputs": outputs}
+    data = ended.image.data if ended.image is not None else None
+    return {"result": None if data is None else b64encode(data).decode()}
+
+
+def _describe_search(arguments: Mapping[str, object], lines: Sequence[str]) -> Json:
+    queries = _find_texts(arguments)
+    urls = [word for line in lines for word in line.split() if "://" in word]
+    return {
+        "type": "search",
+        "query": queries[0] if queries else "",
+        "queries": queries,
+        "sources": [{"type": "url", "url": url} for url in urls],
+    }
+
+
+def _find_texts(arguments: Mapping[str, object]) -> list[str]:
+    """Return the queries or addresses among arguments, which providers name differently."""
+    values = [one if isinstance(one, list) else [one] for one in arguments.values()]
+    return list(dict.fromkeys(text for one in values for text in one if isinstance(text, str)))
+
+
+def _find_code(call: HostedCall, arguments: Mapping[str, object]) -> str:
+    for field in ("code", "command"):
+        code = arguments.get(field)
+        if isinstance(code, str):
+            return code
+    return call.arguments
+
+
+def make_annotations(citations: Sequence[Citation]) -> list[Json]:
+    """Return the annotations of a text. Sources without an address have none.
+
+    >>> [one["url"] for one in make_annotations([Citation(url="https://porto.pt"), Citation(title="a.pdf")])]
+    ['https://porto.pt']
+    """
+    return [
+        {
+            "type": "url_citation",
+            "start_index": one.start,
+            "end_index": one.end,
+            "url": one.url,
+            "title": one.title,
+        }
+        for one in citations
+        if one.url
+    ]

@@ -17,24 +17,22 @@ from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
-from holdfast.server.protocols.openai_errors import INVALID_KEY
+from holdfast.server.protocols.openai_http import INVALID_KEY, encode_event, stream_events
 from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name
 from holdfast.server.protocols.request_arguments import check_supported, named_as
-from holdfast.server.protocols.responses.input_items import read_input
 from holdfast.server.protocols.responses.projection import ResponseProjection
-from holdfast.server.protocols.responses.response_arguments import NOT_TAKEN
 from holdfast.server.protocols.responses.response_bodies import (
     NewConversation,
     ResponseQuery,
     ResponseRequest,
 )
+from holdfast.server.protocols.responses.response_input import NOT_TAKEN, read_input
 from holdfast.server.protocols.responses.response_object import RESPONSE
 from holdfast.server.protocols.responses.response_targets import (
     ResponseCall,
     ResponseTarget,
     choose_target,
 )
-from holdfast.server.protocols.streaming import encode_event, stream_events
 from holdfast.server.protocols.turn_reading import TurnReading
 
 ReadCall = Call[ResponseQuery, NoBody]
@@ -94,7 +92,7 @@ async def cancel_response(call: PlainCall) -> Response:
     target = await _require_target(call, reading)
     session = target.name.session
     last = await call.tenant.last_turn(session)
-    is_last = target.name.segment == len(target.saved.told.segments) - 1
+    is_last = target.name.segment == len(target.saved.segmented.segments) - 1
     if last.turn == target.name.turn and is_last and last.status not in TURN_ENDED:
         await call.tenant.cancel(session, by=call.principal.name, turn=last.turn)
         await call.tenant.runner.wait(session, _SECONDS_FOR_CANCEL)
@@ -129,7 +127,7 @@ async def create_conversation(call: Call[NoQuery, NewConversation]) -> Response:
 
 
 async def refuse_compaction(_call: PlainCall) -> Response:
-    """Refuse to compact the items that a client keeps, and say what compacts a session instead."""
+    """Refuse to compact the items that a client keeps, and name the route that compacts a session."""
     detail = "items that a client keeps are not compacted here"
     fix = "Compact the session: POST /api/v1/sessions/{session}/compact"
     raise ProblemError(make_problem(404, "not_served", detail, fix=fix))
@@ -246,4 +244,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         once="answer",
     ),
 )
-"""What can be done with Responses."""
+"""The operations of Responses."""

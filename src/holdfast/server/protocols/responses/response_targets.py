@@ -1,4 +1,4 @@
-"""Decides what a Responses request does: a new session, the next turn, a fork, or answers for a wait."""
+"""Decides the effect of a Responses request: a new session, the next turn, a fork, or answers for a wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.core.questions import (
     Denied,
     PermissionQuestion,
 )
-from holdfast.hosting.new_acts import new_act
+from holdfast.hosting.tenant_service import new_act
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
@@ -43,16 +43,16 @@ from holdfast.server.protocols.request_arguments import (
     check_output,
     digest_body,
 )
-from holdfast.server.protocols.responses.input_items import ResponseInput
-from holdfast.server.protocols.responses.response_arguments import (
-    make_client_tools,
-    make_output,
-    make_settings,
-)
 from holdfast.server.protocols.responses.response_bodies import (
     ApprovalItem,
     ConversationId,
     ResponseRequest,
+)
+from holdfast.server.protocols.responses.response_input import (
+    ResponseInput,
+    make_client_tools,
+    make_output,
+    make_settings,
 )
 from holdfast.server.protocols.responses.response_object import APPROVAL, RESPONSE
 from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading, check_same_request
@@ -125,15 +125,16 @@ async def _continue_previous(
         return await _answer(call, reading, given, ResponseTarget(name, saved))
     if not isinstance(saved.events[-1], TurnClosed):
         raise _refuse_open(saved, name, field)
-    if name.segment != len(saved.told.segments) - 1:
+    if name.segment != len(saved.segmented.segments) - 1:
         raise refuse(field, "its turn went on with another response; continue that one")
     session = name.session
     if saved.latest != name.turn:
         session = await _fork_once(call, session, name.turn)
-    agent = saved.told.opened.agent
+    agent = saved.segmented.opened.agent
     target = await _start(call, reading, given, Beginning(session, agent, previous))
     if session not in (name.session, target.name.session):  # the same request was sent before
         await call.tenant.sessions.delete(session)
+        call.tenant.watch.wake(session)
     return target
 
 
@@ -154,8 +155,8 @@ async def _fork_once(call: ResponseCall, session: str, turn: int) -> str:
 
 def _refuse_open(saved: SavedTurn, name: SegmentName, field: str) -> ProblemError:
     """Return the refusal of a message for a turn that has not ended."""
-    questions = saved.told.segments[-1].questions
-    if not saved.told.open_keys or not questions:
+    questions = saved.segmented.segments[-1].questions
+    if not saved.segmented.open_keys or not questions:
         return ProblemError(
             make_problem(409, "busy", "it is in progress", field=field, retryable=True)
         )
@@ -175,13 +176,13 @@ async def _continue_conversation(
     saved = await reading.find_turn(session, last.turn)
     if saved is None:
         raise refuse("conversation", "cannot be continued")
-    name = SegmentName(session, last.turn, len(saved.told.segments) - 1)
+    name = SegmentName(session, last.turn, len(saved.segmented.segments) - 1)
     if given.has_answers:
         return await _answer(call, reading, given, ResponseTarget(name, saved))
     if not isinstance(saved.events[-1], TurnClosed):
         raise _refuse_open(saved, name, "conversation")
     beginning = Beginning(
-        session, saved.told.opened.agent, name.to_id(RESPONSE), is_conversation=True
+        session, saved.segmented.opened.agent, name.to_id(RESPONSE), is_conversation=True
     )
     return await _start(call, reading, given, beginning)
 
@@ -198,10 +199,10 @@ async def _continue_sent(
     keys = frozenset(named.place for named in found if named is not None)
     turn = min(keys).partition(".")[0].removeprefix("t")
     saved = await reading.find_turn(session, int(turn)) if turn.isdecimal() else None
-    number = None if saved is None else find_segment(saved.told, keys)
+    number = None if saved is None else find_segment(saved.segmented, keys)
     if saved is None or number is None:
         raise refuse("input", "these are not the outputs that a run waits for", "unknown_call")
-    if not was_sent(saved.told, session, number, given.messages):
+    if not was_sent(saved.segmented, session, number, given.messages):
         detail = "the items before the outputs are not those that were sent"
         raise refuse("input", detail, "unknown_call")
     name = SegmentName(session, int(turn), number)
@@ -216,7 +217,7 @@ async def _answer(
     if given.messages:
         raise refuse("input", "has messages besides the outputs; send them after the response")
     number = asked.name.segment
-    questions = asked.saved.told.segments[number].questions
+    questions = asked.saved.segmented.segments[number].questions
     # The results of a client's own tools need no right to answer.
     if any(one.kind != ClientToolQuestion.__name__ for one in questions):
         require(call.request, "answer")
@@ -322,7 +323,7 @@ def _join_user_messages(given: ResponseInput) -> Any:
 
 
 def _note_request(request: ResponseRequest, beginning: Beginning) -> dict[str, object]:
-    """Return what the response repeats and the turn does not know otherwise."""
+    """Return the fields that the response repeats and the turn does not know otherwise."""
     noted: dict[str, object] = {
         "previous_response_id": beginning.previous,
         "conversation": beginning.is_conversation or None,

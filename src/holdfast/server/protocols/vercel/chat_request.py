@@ -1,6 +1,6 @@
-"""Reads the body of `POST .../chat`: what the client wants, from the messages that it sent.
+"""Reads the body of `POST .../chat`: the wish of the client, from the messages that it sent.
 
-Of the messages, the last one counts. The history is the journal's: what a client says about it is
+Of the messages, the last one counts. The history is the journal's: that of the client is
 not read. This module is pure.
 """
 
@@ -102,11 +102,11 @@ class ContinueTurn(Struct, frozen=True):
 
 
 ChatAct: TypeAlias = VercelMessageSent | ContinueTurn
-"""What a client wants."""
+"""The wish of a client."""
 
 
 def read_chat(request: VercelRequest) -> ChatAct:
-    """Return what a client wants.
+    """Return the wish of a client.
 
     Raises:
         ConfigurationError: the messages do not say it.

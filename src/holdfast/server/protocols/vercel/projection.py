@@ -1,4 +1,4 @@
-"""Words what a turn shows as chunks of a UI message stream.
+"""Turns the items that a turn shows into chunks of a UI message stream.
 
 This module is pure. It must never emit a delta of a part that it has not begun.
 """
@@ -21,8 +21,7 @@ from holdfast.core.questions import (
     plain_form,
     question_content,
 )
-from holdfast.event_log.text_fold import notice_name
-from holdfast.server.protocols.display.display_items import (
+from holdfast.event_log.display.display_items import (
     AgentTextShown,
     CallArgumentsShown,
     CallReady,
@@ -46,14 +45,16 @@ from holdfast.server.protocols.display.display_items import (
     TurnEnded,
     TurnWaits,
     UserShown,
+    parse_arguments,
+    question_id,
+    read_result,
 )
-from holdfast.server.protocols.display.question_ids import question_id
-from holdfast.server.protocols.display.tool_values import parse_arguments, read_result
+from holdfast.event_log.text_fold import notice_name
 from holdfast.server.protocols.vercel.provider_chunks import (
     AgentOutputs,
     Chunk,
-    word_hosted,
-    word_sources,
+    format_hosted,
+    format_sources,
 )
 
 _STEPS: dict[type, str] = {
@@ -83,6 +84,8 @@ class VercelProjection:
         "_agents",
         "_approvals",
         "_client",
+        "_decided",
+        "_held",
         "_names",
         "_open",
         "_reasonings",
@@ -103,6 +106,8 @@ class VercelProjection:
         self._client: Collection[str] = ()
         self._agents = AgentOutputs()
         self._names: dict[str, str] = {}
+        self._held: dict[str, CallReady] = {}  # calls of the page that it is not asked for yet
+        self._decided: set[str] = set()  # those that a person has decided about
         self._open: set[str] = set()  # ids of text and reasoning that have begun
         self._reasonings: dict[str, int] = {}
         self._approvals: dict[str, str] = {}  # call -> id of its open approval
@@ -125,23 +130,23 @@ class VercelProjection:
         if isinstance(item, UserShown):
             self._client = item.client_tools
         elif isinstance(item, StepStarted | StepFinished | StepWithdrawn):
-            yield self._word_step(item)
+            yield self._format_step(item)
         elif isinstance(item, TextShown | TextEnded | ReasoningShown | ReasoningEnded):
-            yield from self._word_text(item)
+            yield from self._format_text(item)
         elif isinstance(item, CallStarted | CallArgumentsShown | CallReady):
-            yield from self._word_call(item)
+            yield from self._format_call(item)
         elif isinstance(item, ResultShown | AgentTextShown):
-            yield from self._word_output(item)
+            yield from self._format_output(item)
         elif isinstance(item, MediaShown | HostedCallShown | SourcesShown | NoticeShown):
-            yield from _word_content(item)
+            yield from _format_content(item)
         elif isinstance(item, QuestionShown):
-            yield from self._word_question(item, position)
+            yield from self._format_question(item, position)
         elif isinstance(item, QuestionClosed):
-            yield from self._word_answer(item)
+            yield from self._format_answer(item)
         elif isinstance(item, TurnEnded | TurnWaits | StreamCut):
-            yield from _word_end(item, position)
+            yield from _format_end(item, position)
 
-    def _word_text(
+    def _format_text(
         self, item: TextShown | TextEnded | ReasoningShown | ReasoningEnded
     ) -> Iterator[Chunk]:
         is_text = isinstance(item, TextShown | TextEnded)
@@ -160,7 +165,7 @@ class VercelProjection:
             self._open.discard(part)
             yield {"type": f"{kind}-end", "id": shown}
 
-    def _word_call(self, item: CallStarted | CallArgumentsShown | CallReady) -> Iterator[Chunk]:
+    def _format_call(self, item: CallStarted | CallArgumentsShown | CallReady) -> Iterator[Chunk]:
         if isinstance(item, CallStarted):
             self._names[item.call] = item.name
             yield {"type": "tool-input-start", **self._describe_call(item.call, item.name)}
@@ -172,19 +177,26 @@ class VercelProjection:
             }
         else:
             self._names[item.call] = item.name
-            yield self._word_input(item)
+            chunk = self._format_input(item)
+            if item.name in self._client and chunk["type"] == "tool-input-available":
+                self._held[item.call] = item  # the page would run it, and it may be refused
+            else:
+                yield chunk
 
-    def _word_output(self, item: ResultShown | AgentTextShown) -> Iterator[Chunk]:
+    def _format_output(self, item: ResultShown | AgentTextShown) -> Iterator[Chunk]:
         if isinstance(item, ResultShown):
             self._approvals.pop(item.call, None)
-            yield from _word_result(item.call, item.result, is_denied=item.is_denied)
+            held = self._held.pop(item.call, None)
+            if held is not None:
+                yield {**self._format_input(held), "providerExecuted": True}
+            yield from _format_result(item.call, item.result, is_denied=item.is_denied)
         elif item.call in self._names:  # else the call was not shown
             yield from self._agents.feed(item)
 
-    def _word_step(self, item: StepStarted | StepFinished | StepWithdrawn) -> Chunk:
+    def _format_step(self, item: StepStarted | StepFinished | StepWithdrawn) -> Chunk:
         self._open.clear()
         if isinstance(item, StepWithdrawn):
-            for known in (self._names, self._approvals):
+            for known in (self._names, self._approvals, self._held):
                 for call in [call for call in known if call.startswith(f"{item.step}.")]:
                     del known[call]
         return {"type": _STEPS[type(item)]}
@@ -197,7 +209,7 @@ class VercelProjection:
             described["providerExecuted"] = True  # and not by the page
         return described
 
-    def _word_input(self, item: CallReady) -> Chunk:
+    def _format_input(self, item: CallReady) -> Chunk:
         described = self._describe_call(item.call, item.name)
         value = parse_arguments(item.arguments)
         if value is None:
@@ -210,11 +222,23 @@ class VercelProjection:
             }
         return {"type": "tool-input-available", **described, "input": value}
 
-    def _word_question(self, item: QuestionShown, position: str) -> Iterator[Chunk]:
-        yield {"type": "message-metadata", "messageMetadata": {"position": position}}
+    def _format_held(self, call: str, *, is_asked: bool) -> Chunk:
+        """Return a call of the page, which the page runs only if it is asked to."""
+        chunk = self._format_input(self._held[call])
+        if not is_asked:
+            return {**chunk, "providerExecuted": True}
+        del self._held[call]
+        was_shown = call in self._decided
+        return {**chunk, "providerExecuted": False} if was_shown else chunk
+
+    def _format_question(self, item: QuestionShown, position: str) -> Iterator[Chunk]:
         question, name = item.question, question_id(item.question)
         call = item.call
         is_approval = isinstance(question, PermissionQuestion | ContinuationQuestion)
+        if call in self._held:
+            # Before the position: whoever reads on from there has it.
+            yield self._format_held(call, is_asked=isinstance(question, ClientToolQuestion))
+        yield {"type": "message-metadata", "messageMetadata": {"position": position}}
         if is_approval and call in self._names and call not in self._approvals:
             self._approvals[call] = name
         elif isinstance(question, ClientToolQuestion):
@@ -232,10 +256,10 @@ class VercelProjection:
             chunk: Chunk = {"type": "tool-approval-request", "approvalId": name, "toolCallId": call}
             yield {**chunk, "approvalDescriptor": question_content(question)}
 
-    def _word_answer(self, item: QuestionClosed) -> Iterator[Chunk]:
+    def _format_answer(self, item: QuestionClosed) -> Iterator[Chunk]:
         question, name = item.question, question_id(item.question)
         if isinstance(question, PermissionQuestion | ContinuationQuestion):
-            yield from self._word_decision(item, name)
+            yield from self._format_decision(item, name)
         if self._approvals.get(item.call) == name:
             del self._approvals[item.call]
         elif not isinstance(question, ClientToolQuestion):
@@ -246,15 +270,23 @@ class VercelProjection:
                 text = f"Nobody answered: {item.why}."
                 yield {"type": "tool-output-error", "toolCallId": name, "errorText": text}
 
-    def _word_decision(self, item: QuestionClosed, name: str) -> Iterator[Chunk]:
+    def _format_decision(self, item: QuestionClosed, name: str) -> Iterator[Chunk]:
         answer = item.answer
         is_yes = item.why is None and not isinstance(answer, Denied)
+        if item.call in self._held:
+            self._decided.add(item.call)
         chunk: Chunk = {"type": "tool-approval-response", "approvalId": name, "approved": is_yes}
         reason = answer.reason if isinstance(answer, Denied) else item.why
         yield {**chunk, "reason": reason} if reason else chunk
         if isinstance(answer, Approved) and answer.arguments is not None and item.call:
-            described = self._describe_call(item.call, self._names.get(item.call, ""))
             edited = dict(answer.arguments)
+            if item.call in self._held:
+                text = msgspec.json.encode(edited).decode()
+                self._held[item.call] = msgspec.structs.replace(
+                    self._held[item.call], arguments=text
+                )
+                return
+            described = self._describe_call(item.call, self._names.get(item.call, ""))
             yield {"type": "tool-input-available", **described, "input": edited}
 
 
@@ -278,7 +310,7 @@ def turn_of_message(session: str, message: str) -> int:
     return int(number) if is_ours and len(number) < 10 else 0
 
 
-def word_media(media: Media) -> Chunk:
+def format_media(media: Media) -> Chunk:
     """Return the chunk of a picture, a sound or a file."""
     if media.url is not None:
         url = media.url
@@ -287,20 +319,20 @@ def word_media(media: Media) -> Chunk:
     return {"type": "file", "mediaType": media.media_type, "url": url}
 
 
-def _word_content(
+def _format_content(
     item: MediaShown | HostedCallShown | SourcesShown | NoticeShown,
 ) -> Iterator[Chunk]:
     if isinstance(item, MediaShown):
-        yield word_media(item.media)
+        yield format_media(item.media)
     elif isinstance(item, HostedCallShown):
-        yield from word_hosted(item)
+        yield from format_hosted(item)
     elif isinstance(item, SourcesShown):
-        yield from word_sources(item)
+        yield from format_sources(item)
     else:
         yield {"type": f"data-{item.name}", "data": dict(item.fields), "transient": True}
 
 
-def _word_result(call: str, result: ToolResult, *, is_denied: bool) -> Iterator[Chunk]:
+def _format_result(call: str, result: ToolResult, *, is_denied: bool) -> Iterator[Chunk]:
     if is_denied:
         yield {"type": "tool-output-denied", "toolCallId": call}
     elif result.is_error:
@@ -309,10 +341,10 @@ def _word_result(call: str, result: ToolResult, *, is_denied: bool) -> Iterator[
         yield {"type": "tool-output-available", "toolCallId": call, "output": read_result(result)}
         for part in result.content:
             if isinstance(part, Media):
-                yield word_media(part)
+                yield format_media(part)
 
 
-def _word_end(item: TurnEnded | TurnWaits | StreamCut, position: str) -> Iterator[Chunk]:
+def _format_end(item: TurnEnded | TurnWaits | StreamCut, position: str) -> Iterator[Chunk]:
     metadata: dict[str, object] = {"position": position}
     if isinstance(item, StreamCut):
         metadata["end"] = item.reason

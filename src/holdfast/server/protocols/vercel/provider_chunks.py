@@ -1,4 +1,4 @@
-"""Words what the provider and nested agents did: tools of the provider, sources, preliminary outputs.
+"""Makes the chunks for the work of the provider and of nested agents: tools of the provider, sources, preliminary outputs.
 
 This module is pure.
 """
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from holdfast.codecs.citation import Citation
-from holdfast.server.protocols.content_parts import guess_file_type
-from holdfast.server.protocols.display.display_items import (
+from holdfast.event_log.display.display_items import (
     AgentTextShown,
     HostedCallShown,
     SourcesShown,
+    parse_arguments,
 )
-from holdfast.server.protocols.display.tool_values import parse_arguments
+from holdfast.server.protocols.content_parts import guess_file_type
 
 Chunk: TypeAlias = dict[str, object]
 """One chunk of a UI message stream, as JSON values."""
@@ -24,7 +24,7 @@ _GROWTH = 1.25
 """How much longer a preliminary output is than the one before: all of them cost a few times the last."""
 
 
-def word_hosted(item: HostedCallShown) -> Iterator[Chunk]:
+def format_hosted(item: HostedCallShown) -> Iterator[Chunk]:
     """Yield the chunks of a call that the provider runs."""
     call, hosted = {"toolCallId": item.call}, item.hosted
     described = {**call, "toolName": hosted.name, "dynamic": True, "providerExecuted": True}
@@ -40,17 +40,17 @@ def word_hosted(item: HostedCallShown) -> Iterator[Chunk]:
         yield {"type": "tool-output-available", **call, "output": hosted.result}
 
 
-def word_sources(item: SourcesShown) -> Iterator[Chunk]:
+def format_sources(item: SourcesShown) -> Iterator[Chunk]:
     """Yield the chunks of the sources that a text cites, each of them once."""
     told: set[str] = set()
     for source in item.sources:
         place = source.url or source.title
         if place and place not in told:
-            yield _word_source(source, f"{item.step}.source.{len(told)}")
+            yield _format_source(source, f"{item.step}.source.{len(told)}")
             told.add(place)
 
 
-def _word_source(source: Citation, name: str) -> Chunk:
+def _format_source(source: Citation, name: str) -> Chunk:
     if source.url:
         title = {"title": source.title} if source.title else {}
         return {"type": "source-url", "sourceId": name, "url": source.url, **title}
@@ -70,12 +70,12 @@ class AgentOutputs:
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}
-        self._lengths: dict[str, int] = {}  # of what was told
+        self._lengths: dict[str, int] = {}  # of the text that was sent
 
     def feed(self, item: AgentTextShown) -> Iterator[Chunk]:
-        """Yield the text so far, once it is much longer than what was told, or begins again."""
+        """Yield the text so far, once it is much longer than the sent text, or begins again."""
         if len(item.agents) > 1:
-            return  # a message has no place for what an agent of an agent writes
+            return  # a message has no place for the text of an agent of an agent
         if not item.offset:
             self._texts[item.call], self._lengths[item.call] = [], 0
         texts = self._texts.setdefault(item.call, [])  # the call may be shown after its beginning

@@ -22,6 +22,7 @@ from holdfast.core.questions import (
     PermissionQuestion,
     restore_answer,
 )
+from holdfast.event_log.display.display_items import StreamCut
 from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.hosting.bound_agents import plan_of
 from holdfast.hosting.tenant_service import TenantService, unknown_session
@@ -32,7 +33,6 @@ from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
-from holdfast.server.protocols.display.display_items import StreamCut
 from holdfast.server.protocols.entering import (
     Entered,
     ProtocolRoute,
@@ -40,9 +40,10 @@ from holdfast.server.protocols.entering import (
     check_request,
     dispatch,
     enter,
+    find_asked,
+    find_questions,
     read_json,
 )
-from holdfast.server.protocols.protocol_answers import find_asked, find_questions
 from holdfast.server.protocols.session_turns import (
     OpenedTurn,
     TurnStart,
@@ -51,7 +52,6 @@ from holdfast.server.protocols.session_turns import (
     show_turn,
     start_once,
 )
-from holdfast.server.protocols.vercel.chat_history import read_history
 from holdfast.server.protocols.vercel.chat_request import (
     ContinueTurn,
     GivenAnswer,
@@ -61,6 +61,7 @@ from holdfast.server.protocols.vercel.chat_request import (
 )
 from holdfast.server.protocols.vercel.projection import VercelProjection
 from holdfast.server.protocols.vercel.provider_chunks import Chunk
+from holdfast.server.protocols.vercel.ui_messages import read_history
 
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _DONE = b"data: [DONE]\n\n"
@@ -205,12 +206,12 @@ def _stream(
         after: the number of records that the client has seen; None sends the turn from its beginning.
     """
     projection = VercelProjection(session, turn.number, static_tools(tenant, agent))
-    chunks = _word_turn(tenant, projection, turn, after)
+    chunks = _format_turn(tenant, projection, turn, after)
     pieces = keep_alive(_encode(chunks))
     return StreamingResponse(pieces, media_type="text/event-stream", headers=_HEADERS)
 
 
-async def _word_turn(
+async def _format_turn(
     tenant: TenantService, projection: VercelProjection, turn: OpenedTurn, after: int | None
 ) -> AsyncGenerator[Chunk]:
     yield projection.start()
@@ -240,7 +241,7 @@ ROUTES: Final[RouteTable] = {
     ("GET", "/{agent}/chat/{session}/stream"): ProtocolRoute(get_stream, ("requests", "streams")),
     ("POST", "/{agent}/chat/{session}/stop"): ProtocolRoute(post_stop, READS),
 }
-"""What answers below `/vercel`."""
+"""The routes below `/vercel`."""
 
 
 def routes() -> Sequence[BaseRoute]:

@@ -1,14 +1,18 @@
 """Joins chunks to the message that a client shows, as the client itself does.
 
-So a page that loads a chat shows what it would show if it had been there. This module is pure.
+So a page that loads a chat shows the same as a page that was there all the time. This module is pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from holdfast.core.messages import Media, Message, Text
-from holdfast.server.protocols.vercel.projection import word_media
+from holdfast.event_log.display.display_fold import show_records
+from holdfast.event_log.display.display_items import UserShown
+from holdfast.journal.port import Record
+from holdfast.server.protocols.session_turns import user_message_id
+from holdfast.server.protocols.vercel.projection import VercelProjection, format_media
 from holdfast.server.protocols.vercel.provider_chunks import Chunk
 
 UiPart = dict[str, object]
@@ -107,6 +111,8 @@ class MessageBuilder:
                 approval = part.get("approval")
                 is_found = isinstance(approval, dict) and approval["id"] == chunk["approvalId"]
             if is_found:
+                if chunk.get("providerExecuted") is False:
+                    part.pop("providerExecuted", None)
                 return part
         name = chunk["toolName"]
         part = (
@@ -121,7 +127,7 @@ class MessageBuilder:
         return part
 
 
-def word_user(message: Message | None, message_id: str) -> dict[str, object]:
+def format_user(message: Message | None, message_id: str) -> dict[str, object]:
     """Return a message of the user as a client has it.
 
     Args:
@@ -134,5 +140,27 @@ def word_user(message: Message | None, message_id: str) -> dict[str, object]:
             parts.append({"type": "text", "text": part.text})
         elif isinstance(part, Media):
             name = {"filename": part.name} if part.name else {}
-            parts.append({**word_media(part), **name})
+            parts.append({**format_media(part), **name})
     return {"id": message_id, "role": "user", "parts": parts}
+
+
+def read_history(
+    session: str, records: Sequence[Record], static: Collection[str] = ()
+) -> list[dict[str, object]]:
+    """Return the messages of the turns that count, as a client has them.
+
+    Args:
+        session: the session.
+        records: all its records.
+        static: the tools that the agent always has.
+    """
+    messages: list[dict[str, object]] = []
+    projection, builder = VercelProjection(session, 0), MessageBuilder()
+    for turn, item, position in show_records(session, records):
+        if isinstance(item, UserShown):
+            projection, builder = VercelProjection(session, turn, static), MessageBuilder()
+            builder.add([projection.start()])
+            name = user_message_id(session, turn, item.metadata)
+            messages += [format_user(item.message, name), builder.build()]
+        builder.add(projection.feed(item, position))
+    return messages

@@ -1,8 +1,11 @@
-"""Opens the socket that a program of the command line listens on."""
+"""The parts that every serving process needs: its log, its socket, and its word to the service manager."""
 
 from __future__ import annotations
 
+import logging
+import os
 import socket
+import time
 
 from holdfast.core.errors import ConfigurationError
 
@@ -53,3 +56,36 @@ def split_address(option: str, text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     return host or "127.0.0.1", int(port)
+
+
+class _LogFormatter(logging.Formatter):
+    """Begins each line with the time in UTC."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+
+def configure_log() -> None:
+    """Write a line for each warning and error to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger().addHandler(handler)
+
+
+def notify_ready() -> None:
+    """Notify the service manager that the service answers, if the process has one that waits for it.
+
+    This is the protocol of `sd_notify`: a datagram to the socket that the environment names. A socket
+    that cannot be reached is ignored, since the service itself is well.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # a socket without a file
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        try:
+            sender.sendto(b"READY=1", address)
+        except OSError:
+            return

@@ -1,17 +1,21 @@
-"""Words the problems of the service as OpenAI's APIs do, for everything below `/v1`.
+"""Sends the problems and the streams of the service as OpenAI's APIs do, for everything below `/v1`.
 
-Whoever refuses a request, a route, the keys or the limits, answers with a problem. This module rewrites
-that answer, and must never refuse anything itself.
+A route, the keys or the limits refuse a request with a problem. This module rewrites that answer, and must
+never refuse anything itself. A reader that leaves a stream changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.journal.encoding import to_json
+from holdfast.server.api.event_stream import HEADERS, keep_alive
 
 PREFIX = "/v1"
 _PROBLEM = "application/problem+json"
@@ -87,3 +91,17 @@ class _Rewriter:
             headers["x-should-retry"] = "false"
         await self._send({**start, "status": status, "headers": headers.raw})
         await self._send({"type": "http.response.body", "body": body})
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def stream_events(pieces: AsyncIterator[bytes]) -> StreamingResponse:
+    """Return a response that sends encoded events as they come."""
+    return StreamingResponse(keep_alive(pieces), media_type="text/event-stream", headers=HEADERS)
+
+
+def encode_event(event: dict[str, object], *, is_named: bool = False) -> bytes:
+    """Return an event as it is sent; a named one also has its type in a field of its own."""
+    data = b"data: " + to_json(event) + b"\n\n"
+    return b"event: %s\n%s" % (str(event["type"]).encode(), data) if is_named else data

@@ -1,9 +1,9 @@
-"""Quotas of tokens: counts what the turns of a tenant use, and stops them when the day's are used up.
+"""Quotas of tokens: counts the tokens of a tenant's turns, and stops them when the day's are used up.
 
 A turn that is stopped stays open in the journal, as when a worker stops. It goes on when the day ends or
 the quota is raised; or when others have ended, if it was stopped because more turns ran than the tokens
-that were left are reserved for. An entry rests only when the tokens of its turn are counted. What was used
-on the day before its tenant had a quota, or by a worker that died, is read from the journal. This module
+that were left are reserved for. An entry rests only when the tokens of its turn are counted. Tokens that were used
+on the day before its tenant had a quota, or by a worker that died, are read from the journal. This module
 must never close a turn.
 """
 
@@ -105,7 +105,7 @@ class TokenQuota:
         return was_crowded
 
     async def _count(self, tenant: str, tokens: int, at: float = NEVER) -> TokenUse:
-        """Count tokens, and return what the tenant may still use."""
+        """Count tokens, and return those that the tenant may still use."""
         if tenant in self._uncounted:
             await self._inbox.count_tokens_again(tenant)
             self._uncounted.discard(tenant)
