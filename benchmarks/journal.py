@@ -50,10 +50,11 @@ from holdfast import (
     tool,
 )
 from holdfast.core.run_fold import make_change, price_nothing
-from holdfast.journal import Effect, Journal, Record, opening
+from holdfast.journal import Effect, Journal, Record
 from holdfast.journal.encoding import encode, to_line
 from holdfast.journal.rows import encode_append
-from holdfast.journal.sqlite_appends import Append
+from holdfast.journal.sqlite import opening
+from holdfast.journal.sqlite.sqlite_appends import Append
 from holdfast.tools import ToolEffect
 
 ROUNDS, APPENDS = 20, 60

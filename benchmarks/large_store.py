@@ -18,11 +18,11 @@ from holdfast import ModelReplied, Reply, Status, Text, Usage, user
 from holdfast.core.messages import Media
 from holdfast.events import TurnClosed, TurnOpened
 from holdfast.journal import Record, SqliteJournal
-from holdfast.journal.log_file import CLOSED
+from holdfast.journal.files.log_file import CLOSED
+from holdfast.journal.files.sqlite_schema import SCHEMA, VERSION
 from holdfast.journal.rows import compute_checksum, count_bytes, encode_row, number_checksum
 from holdfast.journal.run_summary import fold_run
-from holdfast.journal.sqlite_changes import RUN_COLUMNS
-from holdfast.journal.sqlite_schema import SCHEMA, VERSION
+from holdfast.journal.sqlite.sqlite_changes import RUN_COLUMNS
 
 SAID = "It will be sunny in Porto, with a light wind from the north. " * 2
 TURNS = 8  # of three records

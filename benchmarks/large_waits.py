@@ -29,10 +29,9 @@ from typing import TypeAlias
 from benchmarks.large_store import LONG, SAID
 from holdfast import Sessions, SqliteJournal, user
 from holdfast.events import TurnOpened
-from holdfast.journal import writer
-from holdfast.journal.background_check import BackgroundCheck
 from holdfast.journal.encoding import encode_event
-from holdfast.journal.sqlite_appends import Append
+from holdfast.journal.sqlite import writer
+from holdfast.journal.sqlite.sqlite_appends import Append
 from holdfast.runtime.sessions.session_pool import SessionPool
 
 Act: TypeAlias = Callable[[SqliteJournal, int], Awaitable[object]]
@@ -123,7 +122,7 @@ async def _append_beside(journal: SqliteJournal, act: Act, waits: Waits, done: i
 def watch_pieces() -> Iterator[list[float]]:
     """Yield a list that gets the milliseconds of each piece of the journal's thread."""
     took: list[float] = []
-    perform, check = writer._perform_group, BackgroundCheck.check_some  # noqa: SLF001  # REASON: measures an inner part
+    perform = writer._perform_group  # noqa: SLF001  # REASON: measures an inner part
 
     def timed(work: Callable[..., None], *arguments: object) -> None:
         start = time.thread_time()
@@ -138,16 +137,11 @@ def watch_pieces() -> Iterator[list[float]]:
         else:
             timed(perform, *arguments)
 
-    def check_some(*arguments: object) -> None:
-        timed(check, *arguments)
-
     writer._perform_group = perform_group  # type: ignore[assignment]  # noqa: SLF001  # REASON: as above
-    BackgroundCheck.check_some = check_some  # type: ignore[assignment, method-assign]  # put back below
     try:
         yield took
     finally:
         writer._perform_group = perform  # noqa: SLF001  # REASON: as above
-        BackgroundCheck.check_some = check  # type: ignore[method-assign]  # as it was
 
 
 async def list_sessions(journal: SqliteJournal, _: int) -> None:
@@ -187,13 +181,7 @@ async def read_pictures(journal: SqliteJournal, _: int) -> None:
     await journal.read(LONG)
 
 
-async def idle(_: SqliteJournal, __: int) -> None:
-    """Nothing but the check in the background, which begins when the journal is opened."""
-    await asyncio.sleep(0.01)
-
-
 ACTS: dict[str, Act] = {
-    "background check": idle,
     "list(20)": list_sessions,
     "info": show_session,
     "resume": resume_session,
@@ -208,8 +196,6 @@ async def _measure(path: Path, act: Act) -> tuple[list[Waits], int]:
     """Return the waits bare, alone and beside, and how often the operation was done."""
     bare, alone, beside, done = Waits(), Waits(), Waits(), 0
     with SqliteJournal(path) as journal, _open_bare(path.parent) as connection:
-        if act is not idle:
-            journal._writer._check._is_finished = True  # type: ignore[attr-defined]  # noqa: SLF001  # REASON: measured by itself
         for _ in range(ROUNDS):
             _commit_for(connection, bare)
             await _append_for(journal, alone)

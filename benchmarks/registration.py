@@ -23,7 +23,7 @@ from PIL import Image
 
 from holdfast.testing.emulator import Delay, EmulatedRequest
 from registration.parties import ServiceProcess, Trouble, emulate_parties, find_port
-from registration.play.pictures import draw_portrait
+from registration.play.parent import draw_portrait
 
 SESSIONS = 200
 EVERY = 5.0  # seconds between two messages of a session

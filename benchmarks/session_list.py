@@ -24,8 +24,7 @@ import msgspec
 import psycopg
 
 from holdfast import Agent, PostgresJournal, SqliteJournal
-from holdfast.hosting.service_options import ServiceOptions
-from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.tenant_service import ServiceOptions, TenantService
 from holdfast.journal.journal_names import digest_name
 from holdfast.server.api.request_bodies import SessionsQuery
 from holdfast.server.api.session_pages import list_sessions_page

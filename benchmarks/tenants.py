@@ -21,7 +21,7 @@ from typing import Any
 from starlette.applications import Starlette
 
 from holdfast import Agent
-from holdfast.journal.service_store import Upload
+from holdfast.journal.service_store.service_store import Upload
 from holdfast.server import AccessLimits, AccessOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.server.protocols.openai_shapes import SegmentName

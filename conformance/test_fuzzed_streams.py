@@ -35,7 +35,10 @@ SECONDS = 20
 MODELS = st.just("payer")
 _numbers = count()
 
-pytestmark = pytest.mark.timeout(3600 if os.environ.get("HOLDFAST_FULL") else 600)
+pytestmark = [
+    pytest.mark.timeout(3600 if os.environ.get("HOLDFAST_FULL") else 600),
+    pytest.mark.xdist_group("streams"),  # one quiet process: it may run beside others
+]
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ what is wrong and sends a better one.
 It prints:
 
     the model was told:
-      - stops.0.nights: Input should be greater than or equal to 1 (you wrote 0)
-      - by: Input should be 'train' or 'plane' (you wrote 'boat')
+      - stops[0].nights: must be at least 1; got 0
+      - by: must be one of "train", "plane"; got "boat"
     by train: Porto (3 nights), Lisbon (2 nights)
 """
 

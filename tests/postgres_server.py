@@ -64,11 +64,15 @@ class PostgresServer:
     def __init__(self) -> None:
         # Not below pytest's own folder, which nobody else may enter.
         self.home = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
+        # Ten thousands of small files, in memory where `./run test` puts the files of tests; programs may not run there.
+        memory = os.environ.get("PYTEST_DEBUG_TEMPROOT")
+        self._data = Path(tempfile.mkdtemp(prefix="holdfast-postgres-data-", dir=memory))
         self._bin = _programs(self.home)
         self._as = {}
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
-            os.chown(self.home, nobody.pw_uid, nobody.pw_gid)
+            for folder in (self.home, self._data):
+                os.chown(folder, nobody.pw_uid, nobody.pw_gid)
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         self.port = free_port()
         self._schemas = count(1)
@@ -79,11 +83,11 @@ class PostgresServer:
             self.start()
         except (OSError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", b"") or b""
-            shutil.rmtree(self.home, ignore_errors=True)
+            self._remove_files()
             raise CannotRun(f"{error} {said.decode(errors='replace')[-300:]}") from error
 
     def _run(self, program: str, *options: str) -> None:
-        command = [self._bin / program, "-D", self.home / "data", *options]
+        command = [self._bin / program, "-D", self._data, *options]
         subprocess.run(
             command, check=True, capture_output=True, timeout=60, cwd=self.home, **self._as
         )
@@ -96,13 +100,17 @@ class PostgresServer:
             "max_connections=200",
             "shared_buffers=16MB",
             "autovacuum=off",
+            "full_page_writes=off",
+            "wal_level=minimal",
+            "max_wal_senders=0",
+            "jit=off",
             # Who connects while the server dies and says nothing, as a test that waits for it, delays its end.
             "authentication_timeout=5",
         )
         options = [word for setting in settings for word in ("-c", setting)]
         where = ["-p", str(self.port), "-h", "127.0.0.1", "-k", ""]
         self._process = subprocess.Popen(
-            [self._bin / "postgres", "-D", self.home / "data", *where, *options],
+            [self._bin / "postgres", "-D", self._data, *where, *options],
             stdout=log,
             stderr=log,
             cwd=self.home,
@@ -110,7 +118,7 @@ class PostgresServer:
         )
         log.close()
         # Should the tests be killed, the pipe ends, and with it the server.
-        last = f"read _; kill -INT {self._process.pid}; sleep 2; rm -rf {self.home}"
+        last = f"read _; kill -INT {self._process.pid}; sleep 2; rm -rf {self.home} {self._data}"
         self._watcher = subprocess.Popen(["/bin/sh", "-c", last], stdin=subprocess.PIPE)
         end = time.monotonic() + 30
         while True:
@@ -128,14 +136,18 @@ class PostgresServer:
     def stop(self) -> None:
         """End it, and remove its files."""
         self._end(signal.SIGINT)
-        shutil.rmtree(self.home, ignore_errors=True)
+        self._remove_files()
+
+    def _remove_files(self) -> None:
+        for folder in (self.home, self._data):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None and self._watcher is not None:
             self._watcher.kill()
             self._watcher.communicate()
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
     def address(self, database: str = "postgres", port: int | None = None) -> str:

@@ -244,6 +244,42 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         Agent.from_file(tmp_path / "bytes.toml")
 
 
+def test_a_table_changes_the_profile(tmp_path: Path) -> None:
+    text = """
+        model = "openai:x"
+        base_url = "http://gpu:8000/v1"
+        [profile]
+        like = "vllm"
+        stream_usage = false
+        state_fields = ["a", "b"]
+    """
+    shown = " ".join(Agent.from_file(written(tmp_path, text)).describe().split())
+    assert "'prefill': 'final_message'" in shown
+    assert "'stream_usage': False" in shown
+    assert "'state_fields': ['a', 'b']" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            'system_role = "sytem"',
+            'agent.toml:3: profile.system_role: must be "system", "developer"',
+        ),
+        ("stream_usag = true", "agent.toml:3: profile.stream_usag: is not a field of a profile"),
+        ('like = "vlm"', "agent.toml:3: profile.like: unknown provider 'vlm'. did you mean vllm"),
+    ],
+)
+def test_a_wrong_field_of_a_profile_is_named_with_its_line(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    text = f'model = "openai:x"\n[profile]\n{line}\n[limits]\niterations = 4\n'
+    (tmp_path / "agent.toml").write_text(text, "utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        Agent.from_file(tmp_path / "agent.toml")
+    assert str(caught.value).startswith(words)
+
+
 KEY = "sk-proj-0123456789abcdef"
 
 
@@ -417,3 +453,55 @@ def test_mistakes_in_them_are_named_with_their_line(tmp_path: Path, text: str, s
     with pytest.raises(ConfigurationError) as caught:
         Agent.from_file(path)
     assert str(caught.value).startswith(said)
+
+
+def test_a_number_of_five_thousand_digits_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('model = "ollama:a"\nparallel_tools = ' + "1" * 5_000)
+    with pytest.raises(ConfigurationError, match=r"agent\.toml: cannot be read"):
+        Agent.from_file(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "choices"),
+    [
+        ('retry.backoff = "x"', ("exponential", "full_jitter", "pure", "decorrelated")),
+        ('resilience.breaker.mode = "x"', ("ratio", "consecutive")),
+        ('on_wait = "x"', ("hold", "suspend")),
+        ('on_busy = "x"', ("queue", "refuse")),
+    ],
+)
+def test_the_choices_are_named(tmp_path: Path, line: str, choices: tuple[str, ...]) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'model = "ollama:x"\n{line}\n', "utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        Agent.from_file(path)
+    assert str(caught.value).startswith("agent.toml:2: ")
+    assert all(choice in str(caught.value) for choice in choices)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "# do not use ''' here",
+        'name = "a"  # nor """',
+        "name = \"it's ''' \"",
+        'name = \'"""\'',
+        'name = "\\" \\"\\"\\" # "',
+        "name = '''#'''",
+        'name = """ \'\'\' """ # "',
+        'name = ""',
+    ],
+)
+def test_the_line_is_named(above: str, tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'{above}\nmodel = "ollama:m"\n[limits]\niteration = 3\n')
+    with pytest.raises(
+        ConfigurationError, match=r"agent\.toml:4: limits\.iteration: is not a setting"
+    ):
+        Agent.from_file(path)
+
+
+def test_what_stands_in_a_long_text_is_no_key() -> None:
+    text = "a = \"\"\" # '''\nb = 1\n\"\"\"\nc = '''\n\"\"\"\nd = 2'''\ne = 3"
+    assert find_key_lines(text) == {("a",): 1, ("c",): 4, ("e",): 7}

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from scripts import tree
+
+pytestmark = pytest.mark.slow  # reads every file; `./run check` runs it
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "holdfast"
@@ -19,10 +21,9 @@ REGISTRATION = ROOT / "apps" / "registration" / "src" / "registration"
 TERMINAL = ROOT / "apps" / "terminal" / "src" / "adh"
 WITH_APPLICATIONS = MODULES + sorted(REGISTRATION.rglob("*.py")) + sorted(TERMINAL.rglob("*.py"))
 
-FUNCTION_LINES = 60
-FILE_LINES = 700
+FILE_LINES = 700  # a longer file is more than one subject, or stands below with its reason
+LONG_FILES: dict[str, str] = {}
 LOOP_LINES = 80  # of the loop itself, which is to be read first
-PARAMETERS = 6
 ROOMS_WITHOUT_PURPOSE = {"utils", "util", "helpers", "common", "base", "manager", "misc"}
 GENERATED_OR_BUILT = {
     ".git",
@@ -50,40 +51,10 @@ TEXT = {
     ".yml",
 }
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-class Measured(NamedTuple):
-    """A function, and how much of it there is."""
-
-    where: str
-    name: str
-    lines: int
-    parameters: int
-
 
 @cache
-def functions() -> list[Measured]:
-    return [
-        Measured(
-            f"{module.relative_to(ROOT)}:{node.lineno} {node.name}",
-            node.name,
-            lines_of(node),
-            parameters_of(node),
-        )
-        for module in WITH_APPLICATIONS
-        for node in ast.walk(ast.parse(module.read_text("utf-8")))
-        if isinstance(node, Function)
-    ]
-
-
-def lines_of(node: Function) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def parameters_of(node: Function) -> int:
-    found = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-    return len([parameter for parameter in found if parameter.arg not in {"self", "cls"}])
+def parse(module: Path) -> ast.Module:
+    return ast.parse(module.read_text("utf-8"))
 
 
 def percentile_95(sizes: list[int]) -> int:
@@ -108,13 +79,6 @@ def test_imports_keep_the_layers() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_function_is_too_long(record_property: Any) -> None:
-    sizes = {one.where: one.lines for one in functions()}
-    record_property("function_lines_p95", percentile_95(list(sizes.values())))
-    print(f"functions: {len(sizes)}, lines at p95: {percentile_95(list(sizes.values()))}")
-    assert {name: size for name, size in sizes.items() if size > FUNCTION_LINES} == {}
-
-
 def test_no_file_is_too_long(record_property: Any) -> None:
     sizes = {
         str(file.relative_to(ROOT)): file.read_text("utf-8").count("\n")
@@ -122,7 +86,7 @@ def test_no_file_is_too_long(record_property: Any) -> None:
     }
     record_property("file_lines_p95", percentile_95(list(sizes.values())))
     print(f"files: {len(sizes)}, lines at p95: {percentile_95(list(sizes.values()))}")
-    assert {name: size for name, size in sizes.items() if size > FILE_LINES} == {}
+    assert {name for name, size in sizes.items() if size > FILE_LINES} == set(LONG_FILES)
 
 
 def test_the_loop_is_read_at_a_glance() -> None:
@@ -134,7 +98,7 @@ def test_no_condition_of_the_runtime_assigns_a_name() -> None:
     assigned = [
         f"{module.relative_to(PACKAGE)}:{inner.lineno}"
         for module in (PACKAGE / "runtime").rglob("*.py")
-        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        for node in ast.walk(parse(module))
         for condition in conditions_of(node)
         for inner in ast.walk(condition)
         if isinstance(inner, ast.NamedExpr)
@@ -148,16 +112,14 @@ def conditions_of(node: ast.AST) -> list[ast.expr]:
     return node.ifs if isinstance(node, ast.comprehension) else []
 
 
-def test_no_function_takes_too_many_parameters() -> None:
-    counts = {one.where: one.parameters for one in functions() if one.name != "__init__"}
-    assert {name: count for name, count in counts.items() if count > PARAMETERS} == {}
-
-
-@pytest.mark.parametrize("module", WITH_APPLICATIONS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_module_says_what_it_is(module: Path) -> None:
-    text = ast.get_docstring(ast.parse(module.read_text("utf-8")))
-    assert text, "no module docstring"
-    assert text.partition("\n")[0].endswith((".", ":")), "its first line is not a sentence"
+def test_every_module_says_what_it_is() -> None:
+    texts = {
+        str(module.relative_to(ROOT)): ast.get_docstring(parse(module)) or ""
+        for module in WITH_APPLICATIONS
+    }
+    assert [name for name, text in texts.items() if not text] == []
+    first_lines = {name: text.partition("\n")[0] for name, text in texts.items()}
+    assert {name: line for name, line in first_lines.items() if line[-1:] not in (".", ":")} == {}
 
 
 def test_every_room_says_what_it_must_never_do() -> None:
@@ -181,10 +143,6 @@ def test_every_room_has_a_purpose() -> None:
 def test_the_architecture_document_shows_this_tree_and_these_layers() -> None:
     written = tree.DOCUMENT.read_text("utf-8")
     assert written == tree.filled(written), "ARCHITECTURE.md has drifted; run: ./run generate"
-
-
-def test_the_architecture_is_short_enough_to_be_read_through() -> None:
-    assert tree.DOCUMENT.stat().st_size <= 17_000, "shorten ARCHITECTURE.md"
 
 
 def test_the_tree_has_a_line_for_every_room() -> None:
@@ -223,7 +181,7 @@ def test_arguments_are_checked_by_their_declared_types() -> None:
     found = {
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
-        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        for call in ast.walk(parse(path))
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "ConfigurationError"
         if re.search(r"must be .*got \{type\(", ast.unparse(call))
     }

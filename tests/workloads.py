@@ -24,7 +24,7 @@ PROSE = (
 def stream_through_pii_protection(pieces: list[str]) -> str:
     """Feed pieces to the filter of streamed text, as `PIIProtection(on_output=True)` does."""
     from holdfast.middleware.pii import DEFAULTS
-    from holdfast.middleware.pii_stream import MaskedText
+    from holdfast.middleware.pii_protection import MaskedText
 
     masked = MaskedText(DEFAULTS, lambda kind: f"[{kind}]")
     return "".join([*(masked.feed(piece) for piece in pieces), masked.flush()])
@@ -55,12 +55,14 @@ def parse(text: str) -> None:
     from holdfast.core.output import Invalid, ParseResult
     from holdfast.core.output_parser import parse_output
     from holdfast.core.problems import Problem
-    from holdfast.core.schema_checks.step_budget import StepBudget
+    from holdfast.core.schema_checks.schema_limits import StepBudget
 
     class Anything:
         schema = OutputSchema("any", {})
 
-        def check(self, json_text: str, steps: StepBudget) -> ParseResult:  # REASON: any type fits
+        def check(
+            self, json_text: str, steps: StepBudget, now: float | None = None
+        ) -> ParseResult:  # REASON: any type fits
             return Invalid((Problem("", "no"),))
 
     parse_output(text, Anything())
@@ -86,7 +88,7 @@ def ask_at_once(size: int) -> None:
     from holdfast import Agent, tool
     from holdfast.core.messages import ToolCall
     from holdfast.core.questions import AnyQuestion, ClarificationQuestion
-    from holdfast.journal.sqlite import SqliteJournal
+    from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
     from holdfast.testing import ScriptedModel
     from holdfast.tools.context import ToolContext
 

@@ -106,7 +106,7 @@ def reader(wire: str) -> Callable[[], str]:
     from holdfast.codecs.gemini.codec import Gemini  # noqa: PLC0415
     from holdfast.codecs.openai_chat.codec import OpenAIChat  # noqa: PLC0415
     from holdfast.codecs.openai_responses.decode import ResponsesDecoder  # noqa: PLC0415
-    from holdfast.models import Quirks  # noqa: PLC0415
+    from holdfast.models import EndpointProfile  # noqa: PLC0415
 
     decoders = {
         CHAT: OpenAIChat().make_decoder,
@@ -115,7 +115,7 @@ def reader(wire: str) -> Callable[[], str]:
         "gemini": Gemini().make_decoder,
     }
     decoder = decoders[wire]("text/event-stream")
-    assembler = Assembler(Quirks(), wire)
+    assembler = Assembler(EndpointProfile(), wire)
     opening, delta = STREAMS[wire]
 
     def read() -> str:

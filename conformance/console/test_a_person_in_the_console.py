@@ -286,4 +286,64 @@ def test_an_answer_that_is_cut_off_is_no_error_of_the_page(page, service) -> Non
     # Its body ends before its length: the connection broke.
     cut = "window.fetch = async () => new Response(new ReadableStream({ start(one) { one.error(new TypeError('Failed to fetch')); } }))"
     page.evaluate(cut)
+    page.get_by_role("group", name="State").get_by_role("button", name="Failed").click()
     page.locator(".state", has_text="not reachable").wait_for()
+
+
+def test_a_page_asks_nothing_while_nothing_happens_and_shows_what_does(page, service) -> None:
+    asked: list[str] = []
+    page.goto(f"{service.console}#/runs")
+    page.locator(".summary", has_text="0 runs").wait_for()
+    page.wait_for_timeout(3_000)  # its stream has begun
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(6_000)
+    assert asked == []
+    body = {"agent": "support", "message": "Refund A-1.", "session": "ada"}
+    assert page.request.post(service.console.replace("console/", "api/v1/turns"), data=body).ok
+    page.locator(".run", has_text="Waiting for you").wait_for()
+    page.locator(".badge", has_text="1").wait_for()
+    page.get_by_role("button", name="Approve", exact=False).first.wait_for()
+    assert {url.partition("api/v1/")[2].partition("?")[0] for url in asked} == {"questions"}
+
+
+HIDE = """(word) => {
+  Object.defineProperty(document, "visibilityState", { value: word, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_hidden_page_has_no_stream_and_reads_its_lists_when_it_is_seen_again(
+    page, service
+) -> None:
+    page.goto(f"{service.console}#/runs")
+    page.locator(".summary", has_text="0 runs").wait_for()
+    page.wait_for_timeout(1_500)  # its stream has begun
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/changes")):
+        page.evaluate(HIDE, "hidden")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    body = {"agent": "support", "message": "Refund A-1.", "session": "ada"}
+    assert page.request.post(service.console.replace("console/", "api/v1/turns"), data=body).ok
+    page.wait_for_timeout(3_000)
+    assert asked == []
+    page.evaluate(HIDE, "visible")
+    page.locator(".run", has_text="Waiting for you").wait_for()
+    assert any(url.endswith("/changes") for url in asked)
+
+
+def test_a_page_whose_stream_is_refused_or_lost_shows_the_runs_all_the_same(page, service) -> None:
+    refusal = {"type": "about:blank", "title": "Too Many Requests", "status": 429, "kind": "x"}
+    page.route("**/api/v1/changes", lambda route: route.fulfill(status=429, json=refusal))
+    body = {"agent": "support", "message": "Refund A-1.", "session": "ada"}
+    assert page.request.post(service.console.replace("console/", "api/v1/turns"), data=body).ok
+    page.goto(f"{service.console}#/runs")
+    page.locator(".run", has_text="Waiting for you").wait_for()
+    page.unroute("**/api/v1/changes")
+    with page.expect_response("**/api/v1/changes"):  # it is asked for again
+        pass
+    page.wait_for_timeout(1_000)
+    service.kill()
+    page.locator(".state", has_text="not reachable").wait_for()
+    service.start()
+    page.locator(".state", has_text="not reachable").wait_for(state="detached")
+    page.locator(".run", has_text="Waiting for you").wait_for()

@@ -19,6 +19,7 @@ import grpc
 import httpx
 import psycopg
 import pymongo
+import pymysql
 import redis
 import redis.asyncio
 import requests
@@ -151,6 +152,10 @@ def call_pymongo(port: int) -> None:
         client.bank.payments.insert_one({"amount": 5})
 
 
+def call_pymysql(port: int) -> None:
+    pymysql.connect(host=HOST, port=port, user="x", connect_timeout=1, read_timeout=1)
+
+
 class FailingCall(grpc.RpcError):
     """A call that ends with any status."""
 
@@ -193,6 +198,10 @@ def made() -> dict[str, dict[str, str | None]]:
         "pymongo.WTimeoutError": mongo.WTimeoutError("waiting for replication timed out"),
         "pymongo.WaitQueueTimeoutError": mongo.WaitQueueTimeoutError("no connection free"),
         "pymongo.DuplicateKeyError": mongo.DuplicateKeyError("E11000"),
+        "pymysql.OperationalError.2006": pymysql.OperationalError(2006, "server has gone away"),
+        "pymysql.OperationalError.2013": pymysql.OperationalError(2013, "lost during query"),
+        "pymysql.OperationalError.1213": pymysql.OperationalError(1213, "deadlock"),
+        "pymysql.InterfaceError": pymysql.InterfaceError(0, ""),
         "redis.ConnectionError": exceptions.ConnectionError("Connection closed by server."),
         "redis.TimeoutError": exceptions.TimeoutError("Timeout reading from socket"),
         "redis.AuthenticationError": exceptions.AuthenticationError("WRONGPASS"),

@@ -53,6 +53,16 @@ class _Judge:
                     yield f"{place}: is gone"
                 else:
                     yield from self._compare_operation(operation, changed, place)
+        yield from self._compare_items()
+
+    def _compare_items(self) -> Iterator[str]:
+        """Yield what breaks in the items of streams, which no operation refers to: a stream is a text."""
+        compared = {name for name, _, _ in self._seen}
+        kept = self._new["components"]["schemas"].keys()
+        for name in self._old["components"]["schemas"].keys() & kept:
+            item = {"$ref": f"#/components/schemas/{name}"}
+            if item["$ref"] not in compared:
+                yield from self._compare(item, item, name, "answer")
 
     def _compare_operation(self, old: Schema, new: Schema, place: str) -> Iterator[str]:
         if old.get("x-scope") != new.get("x-scope"):

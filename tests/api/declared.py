@@ -7,7 +7,16 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 
 def declared(entry: Callable[..., Any]) -> dict[str, Any]:
@@ -43,6 +52,8 @@ def fits(wanted: Any, value: Any) -> bool:
 
 
 def _is_one(kind: Any, value: object) -> bool:
+    if is_typeddict(kind):
+        return isinstance(value, dict)
     if kind is os.PathLike:
         return isinstance(value, os.PathLike)
     if getattr(kind, "_is_protocol", False):

@@ -3,24 +3,28 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.calls.replies import Json, chat, gemini, item, message, responses, text
 from tests.calls.vendors import whole_maker
 
+from holdfast import StructuredOutput
 from holdfast.calls.call_plan import CallOutcome
-from holdfast.calls.call_result import ResultKind
+from holdfast.calls.call_result import CallResult, ResultKind
 from holdfast.calls.session_log import current_session, session_scope
 from holdfast.compat.ai_call import (
     CallOptions,
     async_retry_ai_call_with_parsing,
     async_retry_rereg_ai_call_with_parsing,
+    get_retry_config,
     retry_ai_call_with_parsing,
     retry_rereg_ai_call_with_parsing,
 )
-from holdfast.compat.call_config import get_retry_config
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.core.messages import Reply, ReplyKind, Text
 from holdfast.resilience.breaker.strategy import BreakerOpenError
@@ -605,3 +609,58 @@ def test_a_failure_says_whether_trying_later_makes_sense() -> None:
         desk.ask()
         assert desk.outcome.info is not None
         assert desk.outcome.info.category.is_retryable is retryable
+
+
+# With a type of the user.
+
+
+@dataclass
+class Trip:
+    city: str
+    nights: int
+
+
+def test_a_type_of_the_user_takes_the_place_of_the_seeds_object() -> None:
+    asked: list[str] = []
+    desk = Desk(OSError("gone"), chat('{"city": "Porto"}'), chat('{"city": "Porto", "nights": 3}'))
+
+    def call(question: str) -> Any:
+        asked.append(question)
+        return desk(question)
+
+    options = structs.replace(desk.options, output=Trip)
+    ok, response, answer, routine = retry_ai_call_with_parsing(call, "Plan.", options=options)
+    assert (ok, answer, routine) == (True, Trip("Porto", 3), None)
+    assert isinstance(response, CallResult)
+    assert (desk.calls, desk.waits) == (3, [1.0])
+    assert "- nights: is required (an integer)" in asked[2]
+    assert desk.outcome.attempts == 2
+
+
+def test_a_wrong_answer_of_a_type_is_not_asked_for_again_by_the_retry() -> None:
+    desk = Desk(chat("no"), output=StructuredOutput(Trip, attempts=2))
+    ok, _, text, _ = retry_ai_call_with_parsing(desk, "Plan.", options=desk.options)
+    assert (ok, text, desk.calls) == (False, UNREAD, 2)
+    assert desk.outcome.kind is ResultKind.INVALID
+
+
+async def test_a_blocking_call_of_a_type_does_not_block_the_loop() -> None:
+    desk = Desk(chat("no"), chat('{"city": "Porto", "nights": 3}'), output=Trip)
+    threads: list[int] = []
+
+    def call(question: str) -> Any:
+        threads.append(get_ident())
+        return desk(question)
+
+    for made in (call, desk.later):
+        desk.calls = 0
+        answer = await async_retry_ai_call_with_parsing(made, "Plan.", options=desk.options)
+        assert answer[2] == Trip("Porto", 3)
+    assert get_ident() not in threads
+
+
+def test_a_type_without_a_schema_is_refused_before_any_call() -> None:
+    desk = Desk(chat("no"), output=object())
+    with pytest.raises(ConfigurationError, match="no JSON Schema"):
+        retry_ai_call_with_parsing(desk, "Plan.", options=desk.options)
+    assert desk.calls == 0

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.compat.call_config import CALL_CONFIGS, get_retry_config
+from holdfast.compat.ai_call import CALL_CONFIGS, get_retry_config
 
 ROWS = [
     ("photo_upload", None, 5, 2.0),

@@ -10,7 +10,8 @@ import pytest
 from tests.resilience.operations import Bench, info
 
 from holdfast.calls.exception_rules import retry_on
-from holdfast.calls.guard import Guard, resilient
+from holdfast.calls.guard import Guard
+from holdfast.calls.guarded_functions import resilient
 from holdfast.compat.function_retry_executor import FunctionInvocationError, FunctionRetryExecutor
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo
 from holdfast.resilience.breaker.strategy import BreakerStrategy, CircuitBreaker

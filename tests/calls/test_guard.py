@@ -6,12 +6,15 @@ import asyncio
 import contextvars
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.resilience.operations import Bench, C, info
 
-from holdfast.calls.guard import Guard, arguments_key, execute, resilient
+from holdfast.calls import ResponseReader, make_execution_context, send_message_streaming
+from holdfast.calls.guard import Guard
+from holdfast.calls.guarded_functions import arguments_key, execute, resilient
 from holdfast.core.errors import ConfigurationError, Landed
 from holdfast.core.notices import RetryScheduled
 from holdfast.resilience.breaker.options import BreakerOptions
@@ -23,6 +26,7 @@ from holdfast.resilience.pipeline import Pipeline
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.resilience.retry.strategy import Retry
 from holdfast.resilience.timeout.strategy import AttemptTimeout, Deadline
+from holdfast.testing import FakeClock
 
 RETRY = Pipeline.of(Retry())
 
@@ -278,3 +282,68 @@ async def test_the_errors_of_an_sdk_are_understood(kind: str) -> None:
     with pytest.raises(sdk.AuthenticationError):
         await Guard(RETRY, env=bench.env).call(flaky.coroutine)
     assert flaky.calls == 1
+
+
+# A breaker inside a guard.
+
+THREE = BreakerOptions(mode="consecutive", failures=3, open_seconds=10)
+
+
+async def connect() -> None:
+    raise ConnectionResetError
+
+
+async def call_four_times(retry: RetryOptions) -> FakeClock:
+    clock = FakeClock()
+    guard = Guard(
+        Pipeline.of(Retry(retry), BreakerStrategy(CircuitBreaker("x", THREE))),
+        env=make_execution_context(clock=clock),
+    )
+    for _ in range(3):
+        with pytest.raises(ConnectionResetError):
+            await guard.call(connect)
+    with pytest.raises((BreakerOpenError, ConnectionResetError)):
+        await guard.call(connect)
+    return clock
+
+
+async def test_an_open_breaker_fails_the_next_call_at_once() -> None:
+    assert (await call_four_times(RetryOptions(max_retries=0))).sleeps == []
+
+
+async def test_a_guard_may_wait_for_an_open_breaker() -> None:
+    clock = await call_four_times(RetryOptions(max_retries=0, max_breaker_wait=60))
+    assert clock.sleeps == [pytest.approx(10.0, abs=0.01)]
+
+
+async def wait_for_nothing(*_: object) -> None:
+    raise AssertionError("nobody awaits this")
+
+
+@pytest.mark.parametrize(
+    ("field", "use"),
+    [
+        ("judge", lambda: resilient(judge=wait_for_nothing)),  # type: ignore[arg-type]
+        ("classify", lambda: resilient(classify=wait_for_nothing)),  # type: ignore[arg-type]
+        ("publish", lambda: make_execution_context(publish=wait_for_nothing)),  # type: ignore[arg-type]
+        ("reader.shapes", lambda: ResponseReader(shapes=[wait_for_nothing])),  # type: ignore[list-item]
+        (
+            "status_callback",
+            lambda: send_message_streaming(lambda: iter(()), status_callback=wait_for_nothing),
+        ),
+        (
+            "preview_callback",
+            lambda: send_message_streaming(
+                lambda _: iter(()),
+                "Q",
+                output=int,
+                preview_callback=functools.partial(wait_for_nothing),
+            ),
+        ),
+    ],
+)
+def test_an_async_function_that_nobody_awaits_is_refused(
+    field: str, use: Callable[[], object]
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{field}.*would never be awaited"):
+        use()

@@ -27,7 +27,13 @@ from holdfast.calls import (
 )
 from holdfast.calls.opened_streams import CallInThread
 from holdfast.compat import retry_ai_call_with_parsing
-from holdfast.core.errors import ConfigurationError, EmptyResponseError, ErrorCategory, ErrorInfo
+from holdfast.core.errors import (
+    ConfigurationError,
+    EmptyResponseError,
+    ErrorCategory,
+    ErrorInfo,
+    ToolFailedError,
+)
 from holdfast.resilience import (
     AttemptTimeout,
     Cache,
@@ -41,6 +47,7 @@ from holdfast.resilience import (
 from holdfast.resilience.retry.options import RetryOptions
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import DropAfter, ErrorResponse, Html200, HttpStatus
+from holdfast.tools.threads import ThreadCall, ToolThreads
 
 RETRY = Pipeline.of(Retry())
 
@@ -162,6 +169,31 @@ async def test_an_asynchronous_function_may_return_a_blocking_stream() -> None:
     assert list(stream) == [1]
 
 
+class BothStream(Iterator[str], AsyncIterator[str]):
+    """The stream of litellm, which only one of its clients can read."""
+
+    completion_stream = None
+
+    def __init__(self) -> None:
+        self.pieces = ["Porto"]
+
+    def __next__(self) -> str:
+        raise ZeroDivisionError
+
+    async def __anext__(self) -> str:
+        if not self.pieces:
+            raise StopAsyncIteration
+        return self.pieces.pop()
+
+
+async def test_a_stream_of_both_kinds_is_read_as_the_client_is() -> None:
+    async def ask() -> BothStream:
+        return BothStream()
+
+    stream: Any = await execute(RETRY, ask)
+    assert [piece async for piece in stream] == ["Porto"]
+
+
 async def test_a_stream_that_comes_after_its_time_is_closed() -> None:
     go, source = threading.Event(), Source()
 
@@ -176,8 +208,8 @@ async def test_a_stream_that_comes_after_its_time_is_closed() -> None:
 
     closed: list[str] = []
     done = threading.Event()
-    with pytest.raises(Exception, match=r"0\.01 s, the limit for one attempt"):
-        await execute(Pipeline.of(AttemptTimeout(0.01)), late)
+    with pytest.raises(Exception, match=r"0\.2 s, the limit for one attempt"):
+        await execute(Pipeline.of(AttemptTimeout(0.2)), late)
     go.set()
     assert await asyncio.to_thread(done.wait, 10)
     assert closed == ["opened", "closed"]
@@ -335,3 +367,69 @@ def test_a_stream_that_nobody_waits_for_is_closed_whoever_comes_second(*, is_fir
     for step in (call, call.abandon) if is_first else (call.abandon, call):
         step()
     assert closed == [True]
+
+
+class OpenStream(Iterator[str]):
+    """A stream of an SDK, whose connection is open."""
+
+    response = None
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def __next__(self) -> str:
+        return "Hel"
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+async def test_a_stream_that_waits_for_a_thread_is_closed_when_its_caller_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, go = ToolThreads(1, max_threads=1), threading.Event()
+    monkeypatch.setattr("holdfast.calls.guard._threads", threads)
+    stream, came = OpenStream(), asyncio.Event()
+
+    async def ask() -> Iterator[str]:
+        came.set()
+        return stream
+
+    busy = asyncio.create_task(threads.run(ThreadCall("busy", go.wait)))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(execute(Pipeline.of(), ask))
+    await came.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert stream.closed == 1
+    go.set()
+    await busy
+
+
+async def test_a_stream_for_which_there_is_no_thread_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, go = ToolThreads(1, max_threads=1, queue_timeout=0.001), threading.Event()
+    monkeypatch.setattr("holdfast.calls.guard._threads", threads)
+    stream = OpenStream()
+
+    async def ask() -> Iterator[str]:
+        return stream
+
+    busy = asyncio.create_task(threads.run(ThreadCall("busy", go.wait)))
+    await asyncio.sleep(0)
+    with pytest.raises(ToolFailedError, match="every thread is taken"):
+        await execute(Pipeline.of(), ask)
+    assert stream.closed == 1
+    go.set()
+    await busy
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["call", "end"])
+def test_a_stream_that_is_there_already_is_closed_once(*, is_first: bool) -> None:
+    stream = OpenStream()
+    call = CallInThread(lambda: stream, stream)
+    for step in (call, call.abandon) if is_first else (call.abandon, call.abandon):
+        step()
+    assert stream.closed == 1

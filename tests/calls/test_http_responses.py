@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,17 +15,16 @@ from tests.calls.replies import STREAMS, WHOLE
 
 from holdfast.calls import (
     CallResult,
+    ResponseReader,
     ResultKind,
     asend_message,
     asend_message_streaming,
-    register_response_shape,
     send_message,
     send_message_streaming,
-    unregister_response_shape,
 )
 from holdfast.calls.http_responses import HttpBody, HttpReply
 from holdfast.codecs.assemble import Assembler
-from holdfast.codecs.wire import Quirks
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.compat import async_retry_ai_call_with_parsing, retry_ai_call_with_parsing
 from holdfast.core.errors import ErrorCategory, UnexpectedTypeError
 
@@ -112,15 +112,14 @@ def test_a_stream_in_any_pieces_is_the_same(wire: str, data: st.DataObject) -> N
     assert (result.ok, result.text, blocking.closed) == (True, "Hello, world", 1)
 
 
-@pytest.mark.parametrize("status", [100, 199, 300, 301, 400, 401, 404, 429, 500, 503, 529, 600])
 @each_wire
-def test_a_status_that_is_no_success_is_an_error_whatever_the_body_is(
-    wire: str, status: int
-) -> None:
-    for body in (WHOLE[wire], b"<html>Porto</html>", b"", {"text": "Porto"}, events(wire)):
+def test_a_status_that_is_no_success_is_an_error_whatever_the_body_is(wire: str) -> None:
+    statuses = (100, 199, 300, 301, 400, 401, 404, 429, 500, 503, 529, 600)
+    bodies = (WHOLE[wire], b"<html>Porto</html>", b"", {"text": "Porto"}, events(wire))
+    for status, body in product(statuses, bodies):
         for result in (
             send(response(body, status)),
-            send_message_streaming(lambda body=body: response(body, status)),
+            send_message_streaming(lambda body=body, status=status: response(body, status)),
         ):
             assert (result.ok, result.text, result.partial_text) == (False, "", "")
             assert result.info is not None
@@ -159,8 +158,8 @@ def test_a_body_that_is_no_reply_is_no_answer(body: bytes) -> None:
 
 @given(st.binary(max_size=200), st.sampled_from(["", "/v1/messages", "/responses"]))
 def test_no_bytes_raise_or_are_an_answer(body: bytes, path: str) -> None:
-    reader = HttpBody(HttpReply(status=200, url=f"https://x.example{path}"), Quirks())
-    assembler = Assembler(Quirks())
+    reader = HttpBody(HttpReply(status=200, url=f"https://x.example{path}"), EndpointProfile())
+    assembler = Assembler(EndpointProfile())
     for delta in [*reader.feed(body[:7]), *reader.feed(body[7:]), *reader.close()]:
         assembler.feed(delta)
     assert assembler.finish().error is not None
@@ -197,17 +196,14 @@ def test_a_text_beside_other_fields_of_a_response_is_no_answer() -> None:
         assert not send(SimpleNamespace(**{"text": "Porto", name: {}})).ok
 
 
-def test_a_registered_shape_is_asked_before() -> None:
+def test_a_shape_of_the_user_is_asked_before() -> None:
     def read(value: object) -> dict[str, object] | None:
         known = isinstance(value, SimpleNamespace) and hasattr(value, "status_code")
         answer = {"message": {"content": "read"}, "finish_reason": "stop"}
         return {"choices": [answer]} if known else None
 
-    register_response_shape(read)
-    try:
-        assert send(response(b"own format")).text == "read"
-    finally:
-        unregister_response_shape(read)
+    reader = ResponseReader(shapes=[read])
+    assert send_message(lambda: response(b"own format"), reader=reader).text == "read"
 
 
 async def test_the_body_of_an_asynchronous_client_is_awaited() -> None:
@@ -276,7 +272,7 @@ def test_the_start_of_a_body_is_not_read_again_for_each_piece(
 
     monkeypatch.setattr("holdfast.calls.http_responses._detect_stream_wire", look)
     monkeypatch.setattr("holdfast.calls.http_responses.LARGEST_EVENT", 100_000)
-    body = HttpBody(HttpReply(status=200), Quirks())
+    body = HttpBody(HttpReply(status=200), EndpointProfile())
     for _ in range(12_000):
         body.feed(b": wait\n\n.")
     assert sum(looks) <= 2 * 64 * 1024

@@ -11,11 +11,12 @@ from tests.corpus import Row, Table, rows
 from holdfast.calls.object_fold import ObjectFold
 from holdfast.codecs.anthropic.codec import AnthropicCodec
 from holdfast.codecs.assemble import AssembledReply, Assembler
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.codecs.sse import SseDecoder
-from holdfast.codecs.wire import Codec, Quirks
+from holdfast.codecs.wire import Codec
 from holdfast.core.errors import NoCandidatesError
 from holdfast.core.messages import Reply, ReplyKind
 
@@ -34,7 +35,7 @@ INVISIBLE = {
 
 
 def by_bytes(codec: Codec, row: Row) -> AssembledReply:
-    assembler = Assembler(Quirks(), codec.name)
+    assembler = Assembler(EndpointProfile(), codec.name)
     decoder = codec.make_decoder(row.content_type)
     for delta in [*decoder.feed(row.body), *decoder.close()]:
         assembler.feed(delta)

@@ -25,7 +25,8 @@ from tests.calls.vendors import chunk_maker, plain_maker, sdk, whole_maker
 
 from holdfast.calls.call_result import ResultKind
 from holdfast.calls.response_handler import ResponseChunk, ResponseHandler
-from holdfast.codecs.wire import Quirks
+from holdfast.calls.response_reader import ResponseReader
+from holdfast.codecs.endpoint_profile import EndpointProfile
 from holdfast.core.errors import (
     ConfigurationError,
     EmptyResponseError,
@@ -449,7 +450,9 @@ def test_an_error_inside_a_stream_is_an_error() -> None:
 
 
 def test_a_provider_without_finish_reasons_can_be_trusted() -> None:
-    handler = ResponseHandler(quirks=Quirks(ends_without_finish=True))
+    handler = ResponseHandler(
+        reader=ResponseReader(profile=EndpointProfile(ends_without_finish=True))
+    )
     assert handler.handle([chat_chunk(content="Hi")]) == "Hi"
 
 
@@ -461,7 +464,7 @@ def test_errors_say_what_was_expected() -> None:
 
 @pytest.mark.parametrize("offered", [["search"], []])
 def test_a_call_of_a_tool_that_was_not_offered_is_an_error(offered: list[str]) -> None:
-    handler = ResponseHandler(tools=offered)
+    handler = ResponseHandler(reader=ResponseReader(tools=offered))
     call = {"function_call": {"name": "pay", "args": {}}}
     handler.process_chunk({"candidates": [{"content": {"parts": [call]}, "finish_reason": "STOP"}]})
     with pytest.raises(ToolNotFoundError, match="no such function") as caught:
@@ -472,7 +475,7 @@ def test_a_call_of_a_tool_that_was_not_offered_is_an_error(offered: list[str]) -
 
 
 def test_a_call_of_an_offered_tool_is_an_answer() -> None:
-    handler = ResponseHandler(tools=["pay"])
+    handler = ResponseHandler(reader=ResponseReader(tools=["pay"]))
     call = {"function_call": {"name": "pay", "args": {}}}
     handler.process_response(
         {"candidates": [{"content": {"parts": [call]}, "finish_reason": "STOP"}]}

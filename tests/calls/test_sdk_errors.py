@@ -17,8 +17,7 @@ from tests.codecs.bodies import anthropic as anthropic_body
 from tests.codecs.bodies import google as google_body
 from tests.codecs.bodies import openai as openai_body
 
-from holdfast.calls.sdk_error_names import BY_NAME, NOT_SENT
-from holdfast.calls.sdk_errors import classify
+from holdfast.calls.sdk_errors import BY_NAME, NOT_SENT, classify
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed, TransportError
 
 WHY = "SKIPPED WITHOUT EVIDENCE: the vendors' SDKs are in the `sdks` extra"

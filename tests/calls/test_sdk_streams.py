@@ -1,9 +1,15 @@
+"""Streams of SDKs are opened, read and closed, in both kinds of function."""
+
+from __future__ import annotations
+
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from holdfast.calls.sdk_streams import aopen_stream, open_stream
+from holdfast.calls import ResponseHandler
+from holdfast.calls.opened_streams import open_stream
 from holdfast.core.errors import EmptyResponseError, UnexpectedTypeError
 
 
@@ -48,69 +54,103 @@ async def numbers() -> AsyncIterator[int]:
     yield 2
 
 
-def test_a_stream_is_closed_whether_it_was_read_to_its_end_or_not() -> None:
+async def test_a_stream_is_closed_whether_it_was_read_to_its_end_or_not() -> None:
     stream = Stream([1, 2])
-    with open_stream(stream) as chunks:
-        assert list(chunks) == [1, 2]
-    with pytest.raises(ZeroDivisionError), open_stream(stream):
-        raise ZeroDivisionError
+    async with open_stream(stream, blocking=True) as chunks:
+        assert [chunk async for chunk in chunks] == [1, 2]
+    with pytest.raises(ZeroDivisionError):
+        async with open_stream(stream, blocking=True):
+            raise ZeroDivisionError
     assert stream.closed == 2
 
 
-def test_a_manager_is_entered_and_left() -> None:
+async def test_a_manager_is_entered_and_left() -> None:
     manager = Manager(Stream([1]))
-    with open_stream(manager) as chunks:
-        assert list(chunks) == [1]
+    async with open_stream(manager, blocking=True) as chunks:
+        assert [chunk async for chunk in chunks] == [1]
     assert manager.left
     assert manager.stream.closed == 1
 
 
-def test_no_stream_and_what_is_none() -> None:
-    with pytest.raises(EmptyResponseError, match="no response stream received"), open_stream(None):
-        pass
-    for wrong in (7, "text", b"bytes"):
-        with pytest.raises(UnexpectedTypeError, match="stream of chunks"), open_stream(wrong):
+async def test_no_stream_and_what_is_none() -> None:
+    with pytest.raises(EmptyResponseError, match="no response stream received"):
+        async with open_stream(None, blocking=True):
             pass
+    for wrong in (7, "text", b"bytes"):
+        with pytest.raises(UnexpectedTypeError, match="stream of chunks"):
+            async with open_stream(wrong, blocking=True):
+                pass
 
 
-def test_an_asynchronous_stream_is_refused_where_it_cannot_be_followed() -> None:
-    with pytest.raises(UnexpectedTypeError, match="async_generator"), open_stream(numbers()):
-        pass
+async def test_an_asynchronous_stream_is_refused_where_it_cannot_be_followed() -> None:
+    with pytest.raises(UnexpectedTypeError, match="async_generator"):
+        async with open_stream(numbers(), blocking=True):
+            pass
 
     async def call() -> AsyncIterator[int]:
         return numbers()
 
-    with pytest.raises(UnexpectedTypeError, match="coroutine"), open_stream(call()):
-        pass
+    with pytest.raises(UnexpectedTypeError, match="coroutine"):
+        async with open_stream(call(), blocking=True):
+            pass
 
 
-def test_a_whole_response_is_a_stream_of_one() -> None:
-    with open_stream({"choices": []}) as chunks:
-        assert list(chunks) == [{"choices": []}]
+async def test_a_whole_response_is_a_stream_of_one() -> None:
+    async with open_stream({"choices": []}, blocking=True) as chunks:
+        assert [chunk async for chunk in chunks] == [{"choices": []}]
 
 
 async def test_asynchronous_streams_are_awaited_entered_and_closed() -> None:
     async def call() -> AsyncIterator[int]:
         return numbers()
 
-    async with aopen_stream(call()) as chunks:
+    async with open_stream(call(), blocking=False) as chunks:
         assert [chunk async for chunk in chunks] == [1, 2]
     manager = AsyncManager()
-    async with aopen_stream(manager) as chunks:
+    async with open_stream(manager, blocking=False) as chunks:
         assert [chunk async for chunk in chunks] == [1, 2]
     assert manager.left
     stream = numbers()
-    async with aopen_stream(stream) as chunks:
+    async with open_stream(stream, blocking=False) as chunks:
         assert await anext(aiter(chunks)) == 1
     assert [chunk async for chunk in stream] == []
 
 
 async def test_a_blocking_stream_is_refused_where_it_would_stop_every_other_task() -> None:
     with pytest.raises(UnexpectedTypeError, match="async stream of chunks"):
-        async with aopen_stream(Stream([1])):
+        async with open_stream(Stream([1]), blocking=False):
             pass
     with pytest.raises(EmptyResponseError):
-        async with aopen_stream(None):
+        async with open_stream(None, blocking=False):
             pass
-    async with aopen_stream({"choices": []}) as chunks:
+    async with open_stream({"choices": []}, blocking=False) as chunks:
         assert [chunk async for chunk in chunks] == [{"choices": []}]
+
+
+# A chunk whose fields cannot be read.
+
+KEY = "sk-proj-Abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+class Broken:
+    """A chunk of a client that fails with a key in its text."""
+
+    @property
+    def choices(self) -> object:
+        raise RuntimeError(f"the request with {KEY} failed")
+
+
+def chunks() -> object:
+    yield Broken()
+
+
+def test_the_log_of_an_unreadable_chunk_names_the_place_and_no_key(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handler = ResponseHandler()
+    formatter = logging.Formatter("%(message)s %(chunk_num)s %(error)s")
+    with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError):
+        handler.handle(chunks())
+    (record,) = [one for one in caplog.records if one.message == "Chunk processing failed"]
+    assert KEY not in formatter.format(record) + caplog.text
+    assert "in choices" in formatter.format(record)

@@ -33,8 +33,8 @@ def serving(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         process.stdout.close()
 
 
-def ask(url: str) -> int:
-    body = {"model": "x", "messages": [{"role": "user", "content": "hi"}]}
+def ask(url: str, **fields: object) -> int:
+    body = {"model": "x", "messages": [{"role": "user", "content": "hi"}], **fields}
     request = urllib.request.Request(
         f"{url}/chat/completions",
         json.dumps(body).encode(),
@@ -69,6 +69,16 @@ def test_chaos_breaks_a_share_of_requests_and_no_key_is_printed() -> None:
         lines = [process.stdout.readline() for _ in range(3)]
         assert all("faults: " in line for line in lines)
         assert "secret" not in "".join(lines)
+
+
+def test_requests_are_judged_by_the_rules_of_a_provider_or_not_at_all() -> None:
+    rows = [([], 400), (["--dress", "mistral"], 422), (["--no-strict"], 200)]
+    for arguments, status in rows:
+        with serving(*arguments) as (url, _):
+            assert ask(url, logit_bias={}, top_k=5) == status
+    done = holdfast("emulate", "--dress", "nobody")
+    assert done.returncode == 2
+    assert done.stderr.startswith("holdfast: dress: 'nobody' is not known. Use one of")
 
 
 def test_a_port_that_is_taken_is_reported() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.terminal import holdfast
 
 from holdfast import SqliteJournal
-from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.service_store.service_store_opening import open_service_store
 from holdfast.server.access.keys import digest_secret
 
 

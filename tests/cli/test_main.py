@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from holdfast import __version__
+from holdfast import Agent, SqliteJournal, __version__
 from holdfast.cli.main import COMMANDS, build_parser, main
+from holdfast.testing import ScriptedModel
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
@@ -87,3 +90,52 @@ def test_a_command_loads_only_what_it_needs(words: list[str]) -> None:
     loaded = loaded_by(f"from holdfast.cli.main import main; main({words!r})")
     assert "holdfast.agent" in loaded
     assert not loaded & (HEAVY - {"sqlite3"})
+
+
+def test_a_run_without_the_file_of_an_agent_loads_no_reader_of_files() -> None:
+    words = ["run", "--base-url", "http://127.0.0.1:1/v1", "--max-retries", "0", "Hi"]
+    loaded = loaded_by(f"from holdfast.cli.main import main; assert main({words!r}) == 1")
+    assert "aiohttp" in loaded
+    assert not loaded & (HEAVY - {"sqlite3", "aiohttp"} | {"tomllib"})
+
+
+# A command without a standard input.
+
+PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        asyncio.run(Agent(ScriptedModel("Hi"), journal=journal).run("Hi", session="ada"))
+    return tmp_path / "talk.db"
+
+
+@pytest.mark.parametrize("words", [["delete", "PATH", "ada"], ["import", "PATH", "-"]])
+def test_a_closed_standard_input_is_reported(path: Path, words: list[str]) -> None:
+    given = [str(path) if word == "PATH" else word for word in words]
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", PROGRAM, "sessions", *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].endswith(
+        "standard input: is closed. Open it, for example with < /dev/null"
+    )
+    assert main(["sessions", "show", str(path), "ada"]) == 0
+
+
+def test_the_file_that_cannot_be_read_is_named(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.cli.main._discard_output", lambda: None)
+    assert main(["sessions", "import", str(path), str(path.parent)]) == 1
+    assert capsys.readouterr().err == f"holdfast: Is a directory: {path.parent}\n"
+
+
+@pytest.mark.parametrize("limit", ["x", "0", "-1", "1.5"])
+def test_a_wrong_count_is_reported_in_words(
+    path: Path, capsys: pytest.CaptureFixture[str], limit: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["sessions", "list", str(path), f"--limit={limit}"])
+    assert "must be a whole number, and at least 1" in capsys.readouterr().err

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.terminal import holdfast
 
-from holdfast import SqliteJournal
+from holdfast import Agent, SqliteJournal
 from holdfast.cli.main import main
+from holdfast.cli.timeline import build_timeline, state_at
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import (
     Event,
@@ -22,9 +24,14 @@ from holdfast.core.events import (
     ToolFinished,
     ToolsBegun,
     TurnClosed,
+    TurnInterrupted,
     TurnOpened,
 )
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage, user
+from holdfast.journal.port import Record
+from holdfast.telemetry.token_prices import TokenPrices
+from holdfast.testing import ScriptedModel
+from holdfast.testing.journal_conformance import make_turn_opened
 
 AT = 1_700_000_000.0
 OVERLOADED = ErrorInfo(
@@ -193,3 +200,142 @@ def test_a_damaged_export_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixt
     lines.write_text('{"schema":1,"run":"ada"}\n')
     assert main(["replay", str(lines)]) == 1
     assert "ada.jsonl, line 1" in capsys.readouterr().err
+
+
+# The usage of attempts that failed or were cut.
+
+OPENED = TurnOpened("t1", 0.0, user("hi"))
+INFO = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="It is overloaded.")
+ASKED = ModelReplied(
+    "t1.i0.model",
+    1.0,
+    Reply((ToolCall("a", "agent", "{}"), ToolCall("b", "agent", "{}")), usage=Usage(10, 5)),
+    2,
+    lost=Usage(100, 50, cached_input=20),
+)
+BEGUN = ToolsBegun("t1.i0.begun", 1.0)
+WORKED = ToolFinished(
+    "t1.i0.tool.0", 2.0, ToolResult("a", "agent", (Text("ok"),)), usage=Usage(7, 3)
+)
+CUT = TurnInterrupted("t1.interrupted", 3.0, "cancelled", ("t1.i0.tool.1",), usage=Usage(1000, 1))
+FAILED = ModelFailed(
+    "t1.i0.model", 1.0, INFO, Reply((Text("a"),), usage=Usage(4, 2)), 3, lost=Usage(40, 20)
+)
+UNANSWERED = ModelFailed("t1.i0.model", 1.0, INFO, None, 3, lost=Usage(40, 20))
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "wanted"),
+    [
+        ((ASKED, BEGUN, WORKED, CUT), Status.CANCELLED, Usage(1117, 59, cached_input=20)),
+        ((FAILED,), Status.FAILED, Usage(44, 22)),
+        ((UNANSWERED,), Status.FAILED, Usage(40, 20)),
+    ],
+)
+def test_the_timeline_has_the_usage_of_the_result(
+    events: tuple[Event, ...], status: Status, wanted: Usage
+) -> None:
+    ended = TurnClosed("t1.closed", 4.0, status)
+    records = [Record(event) for event in (OPENED, *events, ended)]
+    found = state_at(records, ended.key)
+    assert found is not None
+    (turn,) = build_timeline(records, TokenPrices(input=1e6, output=1e6))
+    assert turn.usage == found[0].usage == wanted
+    assert turn.cost == wanted.total
+
+
+async def talk(path: Path) -> int:
+    """Number 3 is rewound by 4, and 6 sums up; how many turns the session has."""
+    with SqliteJournal(path) as journal:
+        agent = Agent(ScriptedModel("One.", "Two.", "Three.", "Four."), journal=journal)
+        for said in ("one", "two", "three"):
+            await agent.run(said, session="ada")
+        await agent.sessions.rename("ada", "Numbers")
+        await agent.sessions.rewind("ada", 2)
+        await agent.run("four", session="ada")
+        await agent.sessions.compact("ada", keep=1, summary="They counted.")
+        return (await agent.sessions.info("ada")).turns
+
+
+def test_a_replay_numbers_turns_as_sessions_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "talk.db"
+    turns = asyncio.run(talk(path))
+    assert main(["replay", str(path), "ada"]) == 0
+    first, *blocks = capsys.readouterr().out.split("\n\n")
+    assert first == f"run ada: {turns} turns, 14 records"
+    heads = [block.splitlines()[0] for block in blocks]
+    names = ["turn 1", "turn 2", "turn 3", "change 4", "turn 5", "change 6"]
+    assert [head.partition("  ")[0] for head in heads] == names
+    assert [head.endswith(" (rewound)") for head in heads] == [False, False, True, *[False] * 3]
+    assert main(["replay", str(path), "ada", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["turns"]
+    counted = [one for one in found if one.get("counts", True) and "kind" not in one]
+    assert len(counted) == turns
+    assert main(["replay", str(path), "ada", "--turn", "7"]) == 2
+    assert "there is no turn 7; the last is 6" in capsys.readouterr().err
+
+
+# A file that is not a journal.
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"# Holdfast\n\nAn introduction.\n", b'{"openapi": "3.1.0"}\n', b"[1]\n", b"\x89PNG\r\n\xff"],
+)
+def test_a_file_that_is_not_a_journal_is_reported_as_that(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "other"
+    file.write_bytes(content)
+    done = holdfast("replay", str(file))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"holdfast: journal {file}: is neither a journal nor an export of one. Pass the file of a"
+        " journal, or what `holdfast journal export` printed\n"
+    )
+
+
+@pytest.mark.parametrize("words", [("sessions", "export"), ("journal", "export")])
+def test_a_damaged_line_of_an_export_is_named(tmp_path: Path, words: tuple[str, ...]) -> None:
+    path, file = tmp_path / "talk.db", tmp_path / "export"
+    with SqliteJournal(path) as journal:
+        Agent(ScriptedModel("Hello!"), journal=journal).run_sync("Hi.", session="ada")
+    exported = holdfast(*words, str(path), "ada")
+    assert exported.returncode == 0, exported.stderr
+    file.write_text(exported.stdout)
+    assert holdfast("replay", str(file)).returncode == 0
+    file.write_text("damaged" + exported.stdout)
+    done = holdfast("replay", str(file))
+    assert done.returncode != 0
+    assert "line 1" in done.stderr
+    assert "backup" in done.stderr
+
+
+# The tenant of a run.
+
+
+@pytest.fixture
+def path_of_tenants(tmp_path: Path) -> Path:
+    path = tmp_path / "talk.db"
+    with SqliteJournal(path) as journal:
+        asyncio.run(journal.append("ada", make_turn_opened(1, "of nobody")))
+        asyncio.run(journal.for_tenant("acme").append("ada", make_turn_opened(1, "of acme")))
+    return path
+
+
+def test_replay_shows_the_run_of_a_tenant(
+    path_of_tenants: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(path_of_tenants), "ada", "--tenant", "acme"]) == 0
+    assert "of acme" in capsys.readouterr().out
+    assert main(["replay", str(path_of_tenants), "ada"]) == 0
+    assert "of nobody" in capsys.readouterr().out
+    assert main(["replay", str(path_of_tenants), "ada", "--tenant", "other"]) == 2
+    assert "ada" in capsys.readouterr().err
+
+
+def test_an_export_has_no_tenant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export = tmp_path / "ada.jsonl"
+    export.write_text("")
+    assert main(["replay", str(export), "--tenant", "acme"]) == 2
+    assert "tenant" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,14 @@ WRONG = [
     (
         ("run", "hi", "--model", "ollama:x", "--max-retries", "-1"),
         "--max-retries: must be at least 0, got -1",
+    ),
+    (
+        ("run", "hi", "--model", "ollama:x", "--profile", "images"),
+        "--profile: 'images' is not a field and a value. Write --profile system_role=system",
+    ),
+    (
+        ("run", "hi", "--model", "ollama:x", "--profile", "images=none", "--profile", "image=x"),
+        "--profile image: is not a field of a profile. Did you mean images?",
     ),
     (("run", " ", "--model", "ollama:x"), "question: is empty"),
     (("run", "-", "--model", "ollama:x"), "question: is empty"),
@@ -319,8 +328,8 @@ def test_an_answer_that_breaks_the_schema_is_repaired(emulator: Start, tmp_path:
     assert (done.returncode, done.stdout) == (0, '{"city":"Porto","days":2}\n')
     assert "the output is invalid" in done.stderr
     asked = str(provider.requests[1].body["messages"])
-    assert "days: 0 is less than the minimum of 1" in asked
-    assert "'x' was unexpected" in asked
+    assert "days: must be at least 1; got 0" in asked
+    assert "x: is not a known name; the names are: city, days" in asked
 
 
 def test_an_answer_that_never_has_the_schema_prints_nothing(
@@ -336,12 +345,15 @@ WRONG_SCHEMAS = [
     ("{", "is not JSON: "),
     ([1], "is not a JSON Schema: it must be an object"),
     ({}, 'allows any answer. Say what you want, such as "type": "object" with "properties"'),
-    ({"type": "objekt"}, "is not a JSON Schema: ['type']: 'objekt' is not valid"),
-    ({"properties": {"a": {"minimum": "1"}}}, "['properties']['a']['minimum']: '1' is not of type"),
-    ({"type": "string", "pattern": "("}, "['pattern']: '(' is not a 'regex'"),
-    ({"$ref": "#/$defs/Trip"}, "has a reference to '#/$defs/Trip', which is not in it. Put what"),
+    ({"type": "objekt"}, "is not a JSON Schema at /type: 'objekt' is not a type"),
+    ({"properties": {"a": {"minimum": "1"}}}, "at /properties/a/minimum: '1' is not a number"),
+    ({"type": "string", "pattern": "("}, "at /pattern: '(' is not a 'regex'"),
+    ({"$ref": "#/$defs/Trip"}, "has a reference to '#/$defs/Trip', which is not in it. Put its"),
     ({"type": "object", "not": {"$dynamicRef": "#trip"}}, "has a reference to '#trip', which is"),
-    ({"$ref": "http://127.0.0.1:9/x.json"}, "which is not in it. Put what it names into $defs"),
+    (
+        {"$ref": "http://127.0.0.1:9/x.json"},
+        "which is outside of it, and is never fetched. Put its",
+    ),
     ({"type": "object", "$schema": "http://example.com/own"}, "names a $schema that is not known"),
     ({"type": "object", "$schema": 7}, "names a $schema that is not known"),
 ]
@@ -358,6 +370,15 @@ def test_a_wrong_schema_file_is_one_line_and_nothing_is_sent(
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not provider.requests
+
+
+def test_a_schema_file_of_10_000_levels_is_refused(tmp_path: Path) -> None:
+    schema = '{"not": ' * 10_000 + "{}" + "}" * 10_000
+    done = holdfast(
+        "run", "Plan.", "--model", "openai:demo", *schema_file(tmp_path, schema), env=KEY
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith("schema.json is nested too deeply. Use $defs\n")
 
 
 def test_a_schema_file_that_is_missing_is_reported(emulator: Start, tmp_path: Path) -> None:
@@ -382,3 +403,134 @@ def test_a_run_with_a_schema_that_waits_goes_on_with_it(emulator: Start, tmp_pat
     assert done.stderr.endswith(f" --schema {schema[1]}\n")
     answered = holdfast("chat", *kept, *schema, said="y\n", env={"DESK_KEY": "any"})
     assert (answered.returncode, json.loads(answered.stdout)["days"]) == (0, 2)
+
+
+# A question that nobody answers.
+
+Start_asking = Callable[..., Emulator]
+
+TOOLS = '''
+from holdfast import tool
+
+@tool(effect="write")
+def book(hotel: str) -> str:
+    """Book a hotel."""
+    return f"booked {hotel}"
+'''
+
+
+def reply(request: EmulatedRequest) -> object:
+    if request.tool_results:
+        return f"I read: {request.tool_results[-1].text}"
+    return [call("book", {"hotel": "Ribeira"})]
+
+
+@pytest.fixture
+def agent(emulator: Start_asking, tmp_path: Path) -> str:
+    """The path of an agent that asks before it books."""
+    (tmp_path / "booking.py").write_text(TOOLS)
+    file = tmp_path / "my agent.toml"
+    lines = ['model = "openai:any"', f'base_url = "{emulator(reply).base_url}"']
+    file.write_text(
+        "\n".join([*lines, 'tools = ["booking:book"]', "[permissions]", 'ask = ["book"]'])
+    )
+    return str(file)
+
+
+@pytest.mark.timeout(60)
+def test_a_question_without_a_journal_counts_as_no_at_once(agent: str) -> None:
+    done = holdfast("run", "Book.", "--agent", agent)
+    assert (done.returncode, done.stdout) == (0, "I read: Permission request was cancelled.\n")
+    assert "May book run with" in done.stderr
+    assert "nobody can answer it here, which counts as no; --journal keeps it open" in done.stderr
+
+
+@pytest.mark.parametrize("session", [("--session", "ana"), ()])
+def test_the_printed_command_answers_the_question(
+    agent: str, tmp_path: Path, session: tuple[str, ...]
+) -> None:
+    journal = ("--journal", f"sqlite:///{tmp_path}/talk.db")
+    done = holdfast("run", "Book.", "--agent", agent, *journal, *session)
+    assert done.returncode == 3
+    program, *command = shlex.split(done.stderr.splitlines()[-1].partition("answer: ")[2])
+    assert program == "holdfast"
+    answered = holdfast(*command, said="y\n")
+    assert (answered.returncode, answered.stdout) == (0, "I read: booked Ribeira\n")
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_second_message_to_a_waiting_session_prints_the_command(
+    agent: str, tmp_path: Path, output: str
+) -> None:
+    kept = ("--agent", agent, "--journal", f"sqlite:///{tmp_path}/talk.db", "--session", "ana")
+    holdfast("run", "Book.", *kept)
+    done = holdfast("run", "And?", *kept, "--output", output)
+    assert done.returncode == 3
+    assert "the session waits for an answer: holdfast chat --session ana --agent" in done.stderr
+    assert "agent.answer" not in done.stderr
+    assert output == "text" or json.loads(done.stdout)["status"] == "waiting"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--model=openai:x",
+        "--base-url=http://x",
+        "--profile=like=vllm",
+        "--instructions=x",
+        "--max-retries=1",
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_an_option_without_an_effect_is_refused(agent: str, command: str, option: str) -> None:
+    question = ["Book."] if command == "run" else []
+    done = holdfast(command, *question, "--agent", agent, option, said="")
+    name = option.partition("=")[0]
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"holdfast: {name}: has no effect with --agent. Write it into")
+
+
+def test_the_model_of_the_environment_is_no_option(agent: str) -> None:
+    done = holdfast("run", "Book.", "--agent", agent, env={"HOLDFAST_MODEL": "openai:other"})
+    assert done.returncode == 0
+
+
+# A schema that refers to itself.
+
+Start_of_schema = Callable[..., Emulator]
+INTO_EACH_OTHER = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
+IN_A_PROPERTY = {"a": {"$ref": "#/$defs/x"}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"allOf": [{"$ref": "#"}]},
+        {"$ref": "#/$defs/a", "$defs": INTO_EACH_OTHER},
+        {"type": "object", "properties": IN_A_PROPERTY, "$defs": {"x": {"$ref": "#/$defs/x"}}},
+    ],
+)
+def test_a_check_without_an_end_is_refused(
+    emulator: Start_of_schema, tmp_path: Path, schema: object
+) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(schema))
+    provider = emulator()
+    address = ("--model", "openai:any", "--base-url", provider.base_url)
+    done = holdfast("run", "Hello?", *address, "--schema", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "refers to itself without an end" in done.stderr
+    assert not provider.requests
+
+
+def test_a_recursive_schema_is_used(emulator: Start_of_schema, tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    tree = {"type": "object", "properties": {"next": {"$ref": "#"}, "name": {"type": "string"}}}
+    path.write_text(json.dumps(tree))
+    provider = emulator(
+        ['{"name": "a", "next": {"name": 1}}', '{"name": "a", "next": {"name": "b"}}']
+    )
+    address = ("--model", "openai:any", "--base-url", provider.base_url)
+    done = holdfast("run", "Hello?", *address, "--schema", str(path))
+    assert (done.returncode, json.loads(done.stdout)["next"]) == (0, {"name": "b"})

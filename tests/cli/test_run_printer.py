@@ -16,7 +16,9 @@ from holdfast.core.notices import (
     AttemptStarted,
     BreakerChanged,
     CustomNotice,
+    OutputModeChanged,
     ReplyReplaced,
+    RequestFormChanged,
     RetryScheduled,
     ToolStarted,
 )
@@ -51,6 +53,18 @@ NOTES: list[tuple[Item, str]] = [
     (AttemptAbandoned("k", 1, DOWN), "⟲ discard the text above: down"),
     (ReplyReplaced("k"), "⟲ discard the text above: a hook replaced the reply"),
     (RetryScheduled("k", 1, 3, 0.25, DOWN), "↻ retry in 0.2 s (1 of 3): down"),
+    (
+        OutputModeChanged("k", 1, "openai:x", "native", "tool", DOWN),
+        "↻ openai:x: native mode refused, tool mode follows: down",
+    ),
+    (
+        RequestFormChanged("k", 1, "a:x", "system_role", "developer", "system", DOWN),
+        "↻ a:x: developer refused, system follows: down",
+    ),
+    (
+        RequestFormChanged("k", 1, "a:x", "stream_usage", "stream_options", "", DOWN),
+        "↻ a:x: stream_options refused and left out: down",
+    ),
     (BreakerChanged("openai:x", "closed", "open", 30.0), "⊘ openai:x fails too often and is not"),
     (OutputChecked("k", 0.0, "", (Problem("a", LONG),)), "⟲ the output is invalid: a: x"),
 ]

@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import IO
@@ -20,7 +20,9 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.cli.serve_targets import load_targets
+from holdfast.cli.serving_process import listen
 from holdfast.core.errors import ConfigurationError
+from holdfast.testing import Emulator
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 FILE = 'model = "openai:gpt-5.2"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -137,6 +139,7 @@ def test_an_address_that_others_reach_is_refused_without_keys(
     assert "holdfast keys create" in problem
 
 
+@pytest.mark.slow  # starts a service as a process
 def test_with_a_key_other_addresses_are_served_and_each_request_is_logged(tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(MODULE)
     journal = f"sqlite:///{tmp_path}/talk.db"
@@ -159,6 +162,7 @@ def test_with_a_key_other_addresses_are_served_and_each_request_is_logged(tmp_pa
     assert key not in refused + answered
 
 
+@pytest.mark.slow  # starts a service as a process
 def test_keys_that_are_made_and_revoked_count_within_five_seconds(tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(MODULE)
     journal = f"sqlite:///{tmp_path}/talk.db"
@@ -209,6 +213,7 @@ def test_a_port_in_use_is_said(
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # starts a service as a process
 @pytest.mark.timeout(120)
 def test_the_demo_begins_with_runs_that_ended_in_all_ways(tmp_path: Path) -> None:
     journal = f"sqlite:///{tmp_path}/demo.db"
@@ -224,6 +229,7 @@ def test_the_demo_begins_with_runs_that_ended_in_all_ways(tmp_path: Path) -> Non
     assert not cancelled["in_doubt"]
 
 
+@pytest.mark.slow  # starts a service as a process
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_a_service_is_shown_below_a_path(tmp_path: Path, *, is_removed: bool) -> None:
     (tmp_path / "my_agents.py").write_text(MODULE)
@@ -268,6 +274,7 @@ def test_a_wrong_option_of_a_deployment_is_named(
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.slow  # starts a service as a process
 def test_only_the_headers_of_named_proxies_count_and_names_can_be_limited(tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(MODULE)
     journal = f"sqlite:///{tmp_path}/talk.db"
@@ -302,6 +309,7 @@ def test_only_the_headers_of_named_proxies_count_and_names_can_be_limited(tmp_pa
     assert "ms 203.0.113.7 " in line
 
 
+@pytest.mark.slow  # starts a service as a process
 def test_the_service_manager_is_told_when_the_service_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,3 +323,32 @@ def test_the_service_manager_is_told_when_the_service_answers(
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     with serving("my_agents:agent", "--port", "0", folder=tmp_path):
         pass  # it serves all the same
+
+
+def test_a_service_takes_the_name_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "my_agents.py").write_text(MODULE)
+    arguments = ("my_agents:agent", "--port", "0", "--journal", "my talk%.db")
+    with serving(*arguments, folder=tmp_path) as printed:
+        assert "journal" in printed
+    assert (tmp_path / "my talk%.db").is_file()
+
+
+def test_one_question_takes_the_name_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Emulator(["Hello."]) as provider:
+        options = ["--model", "openai:any", "--base-url", provider.base_url, "--journal", "talk.db"]
+        assert main(["run", *options, "--session", "ana", "Hi"]) == 0
+    assert (tmp_path / "talk.db").is_file()
+
+
+def test_a_service_without_uvloop_answers_at_once() -> None:
+    # asyncio sends small pieces at once only for sockets that name their protocol.
+    with (
+        closing(listen("--port", "127.0.0.1", 0)) as listener,
+        closing(socket.create_connection(listener.getsockname())),
+    ):
+        accepted, _ = listener.accept()
+        with closing(accepted):
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from holdfast import Agent, tool
-from holdfast.cli.run_printer import RunPrinter
+from holdfast.cli.run_printer import RunPrinter, format_error, make_printable, shorten
 from holdfast.cli.terminal_questions import (
     ask_in_terminal,
     format_question,
     parse_answer,
     sign_answer,
 )
+from holdfast.core.deltas import TextDelta
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.questions import (
     Answer,
     Approved,
@@ -167,3 +169,38 @@ async def test_a_question_that_times_out_gives_the_terminal_back() -> None:
     result, margin = await conversation("wait", clock=FakeClock())
     assert result == "Denied:timeout"
     assert "no longer open" in margin
+
+
+# Zero-width characters, tags and line separators are shown escaped.
+
+HIDDEN = "\u200b\u2028\U000e0041\x1b[8m\u202e"
+SHOWN = r"\u200b\u2028\U000e0041\x1b[8m\u202e"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_hidden_text_in_the_arguments_of_an_approval_is_shown() -> None:
+    lines = format_question(
+        PermissionQuestion(tool="pay", arguments={"to": f"bob{HIDDEN}"}, description=f"Pay{HIDDEN}")
+    )
+    text = "\n".join(lines)
+    assert r"bob\u200b\u2028\U000e0041\u001b[8m\u202e" in text
+    assert f"Pay{SHOWN}" in lines
+    assert not any(one in text for one in HIDDEN if one not in "[8m")
+
+
+def test_hidden_text_in_other_questions_is_shown() -> None:
+    question = ClarificationQuestion(question=f"Where{HIDDEN}?", options=(f"a{HIDDEN}",))
+    assert format_question(question) == [f"? Where{SHOWN}?", f"1: a{SHOWN}"]
+
+
+def test_hidden_text_in_an_answer_and_beside_it_is_shown() -> None:
+    answer, margin = Terminal(), Terminal()
+    RunPrinter(answer, margin).print_item(TextDelta(f"Hi{HIDDEN}"))
+    assert answer.getvalue().startswith(f"Hi{SHOWN}")
+    assert make_printable(HIDDEN) == SHOWN
+    assert shorten(f"a{HIDDEN}b") == f"a{SHOWN.replace(chr(92) + 'u2028', ' ')}b"
+    assert SHOWN in format_error(ConfigurationError("name", HIDDEN))

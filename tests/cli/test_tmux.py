@@ -14,9 +14,12 @@ from tests.cli.tmux import TMUX, Screen
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import call
 
-pytestmark = pytest.mark.skipif(
-    TMUX is None, reason="TMUX IS NOT INSTALLED: nobody drives the real terminal here"
-)
+pytestmark = [  # needs a terminal
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        TMUX is None, reason="TMUX IS NOT INSTALLED: nobody drives the real terminal here"
+    ),
+]
 
 Start = Callable[..., Emulator]
 

@@ -73,6 +73,7 @@ def chat(given: Given, emulator: Start) -> Callable[..., tuple[int, str, str]]:
     return typed
 
 
+@pytest.mark.slow  # starts several terminals
 def test_a_question_that_nobody_answers_waits_for_the_next_terminal(
     chat: Callable[..., tuple[int, str, str]],
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_question_that_nobody_answers_waits_for_the_next_terminal(
     assert chat("hi\n")[1:] == ("Hello.\n", "")
 
 
+@pytest.mark.slow  # starts several terminals
 def test_later_questions_of_the_turn_are_answered_in_the_chat(
     chat: Callable[..., tuple[int, str, str]],
 ) -> None:
@@ -149,6 +151,7 @@ async def test_the_result_of_a_turn_that_another_process_finished_is_shown(
     assert capsys.readouterr().out == "Booked.\n"
 
 
+@pytest.mark.slow  # starts several terminals
 def test_the_continued_turn_is_streamed_and_ctrl_c_stops_it(given: Given, emulator: Start) -> None:
     arguments, env = given(emulator(choose_reply, faults=[None, Pace(1)]))
     holdfast(*arguments, said="book\n", env=env)
@@ -175,6 +178,7 @@ def test_a_question_is_answered_in_the_chat(
     assert (status, out) == (0, "Booked Porto: 1.\nHello.\n")
 
 
+@pytest.mark.slow  # starts several terminals
 def test_another_session_is_another_conversation(
     chat: Callable[..., tuple[int, str, str]],
 ) -> None:

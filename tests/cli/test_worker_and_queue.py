@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import getpass
 import io
 import json
 import os
@@ -22,9 +24,14 @@ from pathlib import Path
 
 import pytest
 from tests.cli import terminal
+from tests.journal.inbox.queued_turns import make_submission
 
-from holdfast import SqliteJournal
+from holdfast import MemoryJournal, SqliteJournal
 from holdfast.cli.main import main
+from holdfast.cli.options import name_user
+from holdfast.cli.queue_command import count_of_scope
+from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.opening_inbox import open_inbox
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 QUEUED_AGAIN = "(ready|admitted|done)"
@@ -138,6 +145,7 @@ def test_whoever_waits_for_a_turn_that_was_dropped_is_told_that(url: str) -> Non
     assert (again[0], "holdfast: the turn is dropped\n" in again[2]) == (1, True)
 
 
+@pytest.mark.slow  # starts workers as processes
 def test_a_submitted_turn_is_driven_and_its_answer_printed(url: str, folder: Path) -> None:
     status, out, _ = submit(url, "greeter", "Hi.", "--request", "r1", "--session", "ada")
     assert status == 0
@@ -157,6 +165,7 @@ def test_a_submitted_turn_is_driven_and_its_answer_printed(url: str, folder: Pat
     assert "no worker is alive" in queue(url, "workers")[2]
 
 
+@pytest.mark.slow  # starts workers as processes
 def test_a_dead_letter_is_retried_and_a_question_ends_with_three(url: str, folder: Path) -> None:
     with working(url, folder):
         status, _, err = submit(url, "failing", "Hi.", "--request", "r1", "--wait", "30")
@@ -179,6 +188,7 @@ def test_a_dead_letter_is_retried_and_a_question_ends_with_three(url: str, folde
         assert re.fullmatch(f"2  {QUEUED_AGAIN}\n", out)
 
 
+@pytest.mark.slow  # starts workers as processes
 def test_sigterm_hands_a_turn_in_progress_back(url: str, folder: Path) -> None:
     with working(url, folder) as worker:
         submit(url, "slow", "Look.")
@@ -190,6 +200,7 @@ def test_sigterm_hands_a_turn_in_progress_back(url: str, folder: Path) -> None:
     )
 
 
+@pytest.mark.slow  # starts workers as processes
 def test_pause_resume_limits_and_drain(url: str, folder: Path) -> None:
     assert queue(url, "pause") == (0, "all  paused\n", "")
     assert queue(url, "limits", "tenant", "--running", "4", "--queued", "1") == (
@@ -214,6 +225,7 @@ def test_pause_resume_limits_and_drain(url: str, folder: Path) -> None:
         assert queue(url, "limits")[1] == "all  draining\ntenant  running 4\n"
 
 
+@pytest.mark.slow  # starts workers as processes
 def test_a_worker_says_whether_it_is_well(url: str, folder: Path, tmp_path: Path) -> None:
     notified = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -305,7 +317,7 @@ def test_wrong_arguments_name_the_option(
     SqliteJournal("x.db").close()
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
-        assert main(words) == 2
+        assert main(words) == 2, said.getvalue()
     assert problem.lower() in said.getvalue().lower()
 
 
@@ -328,3 +340,51 @@ def test_a_turn_of_a_file_is_done_by_a_worker_of_the_same_file(
 def read_states(journal: Path) -> set[str]:
     with contextlib.closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as database:
         return {state for (state,) in database.execute("SELECT state FROM holdfast_inbox")}
+
+
+# The tenant without a name is one tenant, and a user may have no name.
+
+READY = (EntryState.READY,)
+
+
+@pytest.mark.parametrize(
+    ("scope", "count"),
+    [
+        ("all", 6),
+        ("tenant", 6),
+        ("tenant:", 1),
+        ("tenant:acme", 2),
+        ("agent:cook", 5),
+        ("agent:nobody", 0),
+    ],
+)
+async def test_a_scope_has_the_turns_of_its_tenants_or_of_its_agent(scope: str, count: int) -> None:
+    inbox = open_inbox(MemoryJournal())
+    for number, tenant in enumerate(["", "acme", "acme", "b", "b", "b"]):
+        agent = "baker" if number == 0 else "cook"
+        turn = make_submission(f"s{number}", f"r{number}", tenant=tenant, agent=agent)
+        await inbox.submit(turn)
+    assert await count_of_scope(inbox, scope, READY) == count
+
+
+async def test_a_request_is_one_turn_whoever_submits_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"sqlite:///{tmp_path / 'talk.db'}"
+    words = ["submit", "greeter", "Hi.", "--journal", address, "--request", "r1"]
+    for user in ("ann", "ben"):
+        monkeypatch.setenv("LOGNAME", user)
+        assert await asyncio.to_thread(main, words) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        (entry,) = await open_inbox(journal).list_entries()
+    assert entry.made_by == "cli:ann"
+
+
+def test_a_user_without_a_name_may_use_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_none() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", find_none)
+    assert name_user() == "cli"

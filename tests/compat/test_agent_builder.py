@@ -249,19 +249,19 @@ def differences() -> str:
     return TABLE.read_text("utf-8").partition("## Differences")[2]
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
-def test_every_name_of_the_table_exists(row: list[str]) -> None:
-    assert len(row) == 3
-    for text in SPAN.findall(row[1]):
-        tree = ast.parse(text, mode="eval").body
-        assert isinstance(tree, ast.Call)
-        assert isinstance(tree.func, ast.Name)
-        method = getattr(AgentBuilder, tree.func.id, None) or PUBLIC[tree.func.id]
-        accepts(method, tree, is_method=tree.func.id != "AgentBuilder")
-        for argument in [*tree.args, *(keyword.value for keyword in tree.keywords)]:
-            check(argument)
-    for text in SPAN.findall(row[2]):
-        check(ast.parse(text, mode="eval").body)
+def test_every_name_of_the_table_exists() -> None:
+    assert len(rows()) > 100
+    for row in rows():
+        for text in SPAN.findall(row[1]):
+            tree = ast.parse(text, mode="eval").body
+            assert isinstance(tree, ast.Call)
+            assert isinstance(tree.func, ast.Name)
+            method = getattr(AgentBuilder, tree.func.id, None) or PUBLIC[tree.func.id]
+            accepts(method, tree, is_method=tree.func.id != "AgentBuilder")
+            for argument in [*tree.args, *(keyword.value for keyword in tree.keywords)]:
+                check(argument)
+        for text in SPAN.findall(row[2]):
+            check(ast.parse(text, mode="eval").body)
 
 
 def check(tree: ast.expr) -> None:

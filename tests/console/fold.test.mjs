@@ -228,3 +228,27 @@ test("withheld results are a note of the turn, and the tokens of the refused req
   assert.deepEqual(turn.marks.filter((mark) => mark.kind === "withheld").map((mark) => mark.tools), [["weather"]]);
   assert.equal(turn.lost.input, foldItems(saved).turns.get(saved[at].turn).lost.input + 7);
 });
+
+const TURNS = new URL("../golden/turns/", import.meta.url);
+const turns = readFileSync(new URL("turns.jsonl", TURNS), "utf-8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+const histories = Object.fromEntries(readFileSync(new URL("vercel.txt", TURNS), "utf-8").split("== ").map((block) => block.split("\n"))
+  .filter(([head]) => head.endsWith(", history")).map(([head, ...lines]) => [head.split(",")[0], JSON.parse(lines[1])]));
+
+/** The console does not show the words with which a model declines. */
+const OWN_TEXTS = { refusal: "" };
+
+for (const { name, items } of turns) {
+  test(`${name}: the console shows the texts and the results of tools that other protocols send`, () => {
+    const parts = histories[name].parts;
+    for (const seen of [items, items.filter((item) => ["event", "withdrawn"].includes(item.type))]) {
+      const [turn] = foldItems(seen).turns.values();
+      const iterations = turn.iterations;
+      const texts = parts.filter((part) => part.type === "text").map((part) => part.text);
+      const shown = iterations.map((one) => one.call?.text.text ?? "").join("");
+      assert.equal(name === "stopped" ? turn.text : shown, OWN_TEXTS[name] ?? texts.join(""));
+      const tools = iterations.flatMap((one) => one.tools);
+      const calls = parts.filter((part) => /\.tool\.\d+$/.test(part.toolCallId ?? ""));
+      assert.deepEqual(tools.map((tool) => tool.key), calls.map((part) => part.toolCallId));
+    }
+  });
+}

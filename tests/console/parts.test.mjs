@@ -6,7 +6,7 @@ import { foldItems } from "../../src/holdfast/console/static/lib/fold.js";
 import { briefArguments, duration, money, visible, waitText } from "../../src/holdfast/console/static/lib/format.js";
 import { parseInline, parseMarkdown } from "../../src/holdfast/console/static/lib/markdown.js";
 import { address, parseRoute } from "../../src/holdfast/console/static/lib/routes.js";
-import { mergePages, stateOf, traceOf } from "../../src/holdfast/console/static/lib/runs.js";
+import { applyChange, asksDiffer, fitsFilter, mergePages, stateOf, traceOf } from "../../src/holdfast/console/static/lib/runs.js";
 import { judgeArguments } from "../../src/holdfast/console/static/lib/schema.js";
 import { EventParser } from "../../src/holdfast/console/static/lib/sse.js";
 
@@ -136,6 +136,73 @@ test("pages: a fresh first page replaces its range and keeps what is older", () 
   const page = { sessions: [run("b", 10), run("a", 9), run("c", 5)], next: "more" };
   assert.deepEqual(mergePages(known, page).map((one) => one.session), ["b", "a", "c", "old"]);
   assert.deepEqual(mergePages(known, { sessions: page.sessions }).map((one) => one.session), ["b", "a", "c"]);
+});
+
+const NO_FILTER = { q: "", agent: "", state: "", cost: "" };
+const row = (session, changed_at, more = {}) => ({ session, changed_at, turn: 1, agent: "writer", turn_status: "completed", questions: [], ...more });
+const names = (page) => page.entries.map((one) => one.session);
+
+test("changes: a changed run takes its place, a new one is there, a deleted one is gone", () => {
+  const page = { entries: [row("a", 9), row("b", 8), row("c", 7)], next: "", loaded: true };
+  const change = { sessions: [row("c", 10, { turn_status: "running" }), row("new", 11)], deleted: [{ session: "a" }, { session: "unknown" }] };
+  const after = applyChange(page, change, NO_FILTER);
+  assert.deepEqual(names(after), ["new", "c", "b"]);
+  assert.equal(after.entries[1].turn_status, "running");
+});
+
+test("changes: a queued first turn stands before all others, and equal times are in order of their names", () => {
+  const page = { entries: [row("b", 9)], next: "", loaded: true };
+  const change = { sessions: [row("a", 9), row("q", 1, { turn: 0, turn_status: "queued" })] };
+  assert.deepEqual(names(applyChange(page, change, NO_FILTER)), ["q", "a", "b"]);
+});
+
+test("changes: an older row does not replace a newer one, as answers may overtake each other", () => {
+  const page = { entries: [row("a", 9)], next: "", loaded: true };
+  assert.deepEqual(applyChange(page, { sessions: [row("a", 8, { turn_status: "running" })] }, NO_FILTER).entries, page.entries);
+});
+
+test("changes: a run below the end of what was read is left to its own page", () => {
+  const page = { entries: [row("a", 9), row("b", 8)], next: "more", loaded: true };
+  assert.deepEqual(names(applyChange(page, { sessions: [row("old", 2), row("c", 8.5)] }, NO_FILTER)), ["a", "c", "b"]);
+});
+
+test("changes: a run that no longer fits the filter leaves the list, and one that fits comes", () => {
+  const wanted = { ...NO_FILTER, state: "running" };
+  const page = { entries: [row("a", 9, { turn_status: "running" })], next: "", loaded: true };
+  const change = { sessions: [row("a", 10), row("b", 11, { turn_status: "running" }), row("c", 12)] };
+  assert.deepEqual(names(applyChange(page, change, wanted)), ["b"]);
+});
+
+test("changes: of a search, what was found is brought up to date and keeps its order and its words", () => {
+  const page = { entries: [row("a", 1, { found: "duck" }), row("b", 9, { found: "pond" })], next: "", loaded: true };
+  const after = applyChange(page, { sessions: [row("a", 10, { turn_status: "running" }), row("c", 11)] }, { ...NO_FILTER, q: "d" });
+  assert.deepEqual(names(after), ["a", "b"]);
+  assert.deepEqual([after.entries[0].turn_status, after.entries[0].found], ["running", "duck"]);
+});
+
+test("changes: nothing is shown before the list was read", () => {
+  const page = { entries: [], next: "", loaded: false };
+  assert.equal(applyChange(page, { sessions: [row("a", 1)] }, NO_FILTER), page);
+});
+
+test("filters: agent, state and cost; a cost that is not known is not enough", () => {
+  const run = row("a", 1, { turn_cost: 0.5 });
+  assert.ok(fitsFilter(run, { ...NO_FILTER, agent: "writer", state: "completed", cost: "0.5" }));
+  assert.ok(fitsFilter(run, { ...NO_FILTER, state: "in_doubt" }), "what is in doubt is found on the page");
+  for (const wanted of [{ agent: "other" }, { state: "failed" }, { cost: "0.6" }]) assert.ok(!fitsFilter(run, { ...NO_FILTER, ...wanted }));
+  assert.ok(!fitsFilter(row("b", 1), { ...NO_FILTER, cost: "0" }));
+});
+
+test("questions: they are read again only if a run has others than those that are known", () => {
+  const known = [{ session: "a", key: "t1.q" }];
+  const differs = (sessions, seesKeys = true, deleted = []) => asksDiffer(known, { sessions, deleted }, seesKeys);
+  assert.ok(!differs([row("a", 1, { questions: ["t1.q"] }), row("b", 1)]));
+  assert.ok(differs([row("a", 1)]), "it was answered");
+  assert.ok(differs([row("b", 1, { questions: ["t1.q"] })]), "another asks");
+  assert.ok(differs([row("a", 1, { questions: ["t2.q"] })]));
+  assert.ok(differs([], true, [{ session: "a" }]));
+  assert.ok(!differs([row("a", 1, { questions: ["[redacted]"] })], false), "a redacted reader sees how many");
+  assert.ok(differs([row("a", 1, { questions: ["[redacted]", "[redacted]"] })], false));
 });
 
 test("states: what is in doubt comes before how the turn ended, but not before what it waits for", () => {

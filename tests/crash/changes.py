@@ -23,8 +23,8 @@ from typing import Any
 from holdfast import PostgresJournal, SqliteJournal
 from holdfast.core.events import ModelReplied, SessionTitled, Status, TurnClosed, TurnOpened
 from holdfast.core.messages import Reply, Text, user
-from holdfast.journal import hidden_runs, opening
 from holdfast.journal.journal_names import DELETED, UNFINISHED
+from holdfast.journal.sqlite import hidden_runs, opening
 from holdfast.sessions.session_export import export_lines
 from holdfast.sessions.sessions import Sessions
 

@@ -20,9 +20,9 @@ from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.journal.journal_errors import LeaseLostError
 from holdfast.journal.port import Journal
-from holdfast.journal.postgres import PostgresJournal
-from holdfast.journal.postgres_renewal import LeaseState
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
+from holdfast.journal.postgres.postgres_renewal import LeaseState
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
 LEASE = 0.3  # seconds
 LOST = 3  # the exit status of a process when another process drives the run

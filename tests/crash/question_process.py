@@ -8,7 +8,7 @@ import sys
 from holdfast import Agent, Question, SqliteJournal, tool
 from holdfast.core.events import QuestionAsked
 from holdfast.core.messages import ToolCall
-from holdfast.core.recorded_questions import restore_question
+from holdfast.core.question_log import restore_question
 from holdfast.testing import ScriptedModel
 from holdfast.tools.context import ToolContext
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.postgres_server import PostgresServer
 
+pytestmark = pytest.mark.slow  # kills a process at every statement
+
 
 @pytest.mark.parametrize("change", ["delete", "fork", "rename", "import"])
 @pytest.mark.parametrize("store", ["sqlite", "sqlite, long", "postgres"])

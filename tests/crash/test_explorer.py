@@ -13,7 +13,24 @@ from tests.crash.protocol import KeysOnly
 BY_NAME = {story.name: story for story in STORIES}
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+LONG = {  # each walks more than ten thousand states, for a second and more
+    "a hook asks after each iteration",
+    "a question",
+    "another message",
+    "idempotent and read",
+    "read and write at once",
+    "recovered in an outage",
+    "refused results",
+}
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param(story, marks=[pytest.mark.slow] if story.name in LONG else [], id=story.name)
+        for story in STORIES
+    ],
+)
 def test_no_order_of_moves_breaks_an_invariant(story: Story) -> None:
     found = Explorer(story).explore()
     print(f"{story.name}: {found}")

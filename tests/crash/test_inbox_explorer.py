@@ -7,6 +7,8 @@ from tests.crash.inbox_explorer import InboxExplorer
 from tests.crash.inbox_stories import INBOX_MUTANTS, INBOX_STORIES, InboxMutant
 from tests.crash.inbox_world import InboxStory
 
+pytestmark = pytest.mark.slow  # walks every order of transactions: half a minute
+
 
 @pytest.mark.parametrize("story", INBOX_STORIES, ids=lambda story: story.name)
 def test_no_order_of_transactions_loses_or_doubles_a_turn(story: InboxStory) -> None:

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow  # kills dozens of processes
+
 
 def run_rounds(folder: Path, name: str, rounds: int, seed: int) -> tuple[int, int]:
     # In its own process: it forks, and pytest has threads.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]  # kills and pauses processes
 
 FAULTS = 36
 

@@ -13,7 +13,9 @@ import pytest
 from holdfast.core.batch import IN_DOUBT_TEXT
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, ToolResult
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
+
+pytestmark = pytest.mark.slow  # kills processes
 
 ROOT = Path(__file__).parents[2]
 

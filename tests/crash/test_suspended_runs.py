@@ -27,7 +27,7 @@ from holdfast.core.questions import (
     PermissionQuestion,
 )
 from holdfast.journal.memory import MemoryJournal
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.result import Result
@@ -205,7 +205,8 @@ async def killed(
     raise AssertionError("it never ends")
 
 
-@pytest.mark.parametrize("effect", ["idempotent", "write"])
+# In a file, a case takes a second and more.
+@pytest.mark.parametrize("effect", [pytest.param("idempotent", marks=pytest.mark.slow), "write"])
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("script", SCRIPTS)
 async def test_a_kill_at_each_append_loses_nothing_and_repeats_no_write(
@@ -257,6 +258,7 @@ def started(folder: Path, what: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow  # starts processes
 def test_three_processes_ask_answer_and_continue(tmp_path: Path) -> None:
     assert started(tmp_path, "run") == "waiting for Budget of 'trip'"
     assert started(tmp_path, "answer") == "taken"

@@ -19,7 +19,9 @@ from holdfast import PostgresJournal
 from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.journal.postgres_renewal import LeaseState
+from holdfast.journal.postgres.postgres_renewal import LeaseState
+
+pytestmark = pytest.mark.slow  # kills processes
 
 ROOT = Path(__file__).parents[2]
 EVENTS = 7

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from holdfast.testing.journal_conformance import make_turn_opened
 
 

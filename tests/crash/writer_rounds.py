@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.crash.writer import work
 
-from holdfast.journal import log_file
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.files import log_file
+from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 
 MOST = 0.12  # seconds from the start of a writer to its death
 

@@ -62,8 +62,15 @@ def _invoices() -> Emulator:
 def _sdk_calls() -> Emulator:
     routine = '{"agent_final_response": "Porto is in Portugal.", "routine_number": 2}'
     overloaded = ErrorResponse("overloaded", {"retry-after-ms": "1"})
+
+    def reply(request: EmulatedRequest) -> str:
+        if "Describe Porto" in request.text:
+            is_second = "does not have the required form" in request.text
+            return json.dumps({"name": "Porto"} | ({"country": "Portugal"} if is_second else {}))
+        return routine if "JSON" in request.text else "Porto is in Portugal."
+
     return Emulator(
-        lambda request: routine if "JSON" in request.text else "Porto is in Portugal.",
+        reply,
         faults=[overloaded, None, None, None, None, None, ErrorResponse("bad_key")],
     )
 
@@ -174,10 +181,29 @@ def _served_shop() -> Emulator:
     return Emulator(reply)
 
 
+def _people() -> Emulator:
+    """Answers with the object that is asked for; a first answer to one question is wrong."""
+
+    def reply(request: EmulatedRequest) -> object:
+        john: dict[str, object] = {"name": "John", "age": 25}
+        if "5 or 25" in str(request.body) and "does not have" not in request.text:
+            john["age"] = 5
+        elif "Porto" in request.text:
+            john["addresses"] = [{"street": "Rua A 1", "city": "Porto", "country": "Portugal"}]
+        elif "iPhone" in request.text:
+            john = {"name": "iPhone 15 Pro", "price": 999, "in_stock": True}
+        elif "Nothing" in request.text:
+            john = {"name": "nobody"}
+        return call(request.tools[0].name, john) if request.tools else json.dumps(john)
+
+    return Emulator(reply)
+
+
 STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "README.md": {"openai": lambda: Emulator(_answer_about_porto, faults=_overloaded_once())},
     "docs/tutorial.md": {"anthropic": lambda: Emulator(["It is in Portugal."])},
     "docs/how-to/choose-a-model.md": {"openai": _hello, "anthropic": _hello, "gemini": _hello},
+    "docs/how-to/come-from-instructor.md": {"openai": _people, "anthropic": _people},
     "docs/how-to/come-from-pydantic-ai.md": {"openai": _compared},
     "docs/how-to/connect-a-front-end.md": {"openai": _refunds},
     "docs/how-to/deploy.md": {"openai": _hello},

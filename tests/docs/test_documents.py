@@ -1,7 +1,6 @@
 """Every example of the documents runs, and prints what stands below it.
 
-In a process of its own: the blocks of a page belong together, in their order, and the workers of a
-test run share out single blocks.
+In a process of its own: a page changes the current folder and the modules of its process.
 """
 
 import re
@@ -14,9 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("places", [("README.md", "docs"), ("src",)], ids=" ".join)
-def test_the_examples_run(places: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *places]
+@pytest.mark.timeout(600)  # a quarter of a minute, and much longer beside other programs
+def test_the_examples_run() -> None:
+    options = ("--quiet", "-n", "0", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", *options, "README.md", "docs", "src"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
@@ -62,7 +62,10 @@ def test_the_page_on_streams_names_the_event_that_ends_a_stopped_turn() -> None:
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_a_page_hides_no_code_from_its_reader(page: Path) -> None:
-    comments = re.findall(r"<!--(.*?)-->", page.read_text("utf-8"), re.DOTALL)
-    assert [comment for comment in comments if "\n" in comment or "skip" in comment] == []
+def test_a_page_hides_no_code_from_its_reader() -> None:
+    comments = [
+        (page.name, comment)
+        for page in PAGES
+        for comment in re.findall(r"<!--(.*?)-->", page.read_text("utf-8"), re.DOTALL)
+    ]
+    assert [one for one in comments if "\n" in one[1] or "skip" in one[1]] == []

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # A build takes a quarter of a minute, and much longer beside other programs.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,8 @@ import uvicorn
 from fastapi import FastAPI, Request
 from tests.docs.providers import answer_for
 
+pytestmark = pytest.mark.slow  # needs a browser
+
 PAGE = "docs/how-to/serve-with-fastapi.md"
 ROOT = Path(__file__).parents[2]
 BROWSER = (

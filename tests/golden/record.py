@@ -166,7 +166,7 @@ async def record(name: str) -> None:
 async def record_file() -> None:
     """Write `version-N.sqlite` with the conversation of `answer`, for the schema of today."""
     from holdfast.journal.encoding import decode, record_of
-    from holdfast.journal.sqlite_schema import VERSION
+    from holdfast.journal.files.sqlite_schema import VERSION
 
     with SqliteJournal(FOLDER / f"version-{VERSION}.sqlite") as journal:
         for line in (FOLDER / "answer.jsonl").read_bytes().splitlines():

@@ -55,7 +55,7 @@ class End:
 
     has_peers = is_up
 
-    def tell_limits(self, uses: Sequence[Raw]) -> None:
+    def send_limits(self, uses: Sequence[Raw]) -> None:
         self._network.told += [bytes(use) for use in uses]
         for end in self._network.ends:
             if end is not self and self._network.is_up:
@@ -116,6 +116,12 @@ async def processes(
             process.limits.close()
 
 
+def list_wanted(process: Process, endpoint: str) -> list[int]:
+    """The calls that other processes want of an endpoint, as this process heard."""
+    peers = process.limits._peers.values()
+    return [peer.uses[endpoint].wanted for peer in peers if endpoint in peer.uses]
+
+
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not holds():
@@ -133,6 +139,19 @@ async def test_a_pause_is_heard_at_once_and_names_no_key() -> None:
         assert 29 < other.pause.refused <= 30.2
     assert KEY not in repr(network.told)
     assert b"openai" not in b"".join(network.told)
+
+
+async def test_only_limiters_in_use_are_sent_and_once_more_at_their_end() -> None:
+    network = Network()
+    async with processes(network, 2) as (one, other):
+        for number in range(50):
+            one.states.limiter_for(f"openai:idle-{number}", one.options, KEY)
+        one.call_while_free(2)
+        name = digest_endpoint("openai:m", KEY)
+        await until(lambda: list_wanted(other, name) == [2])
+        one.end_calls(2)
+        await until(lambda: list_wanted(other, name) == [0])
+    assert {msgspec.json.decode(use, type=EndpointUse).endpoint for use in network.told} == {name}
 
 
 async def test_a_limiter_that_is_made_later_pauses_too() -> None:
@@ -238,6 +257,7 @@ def emulator(request: pytest.FixtureRequest) -> Iterator[Emulator]:
         yield running
 
 
+@pytest.mark.slow  # starts services as processes
 @pytest.mark.parametrize("emulator", [2], indirect=True)
 async def test_a_second_process_sends_nothing_while_the_first_one_was_told_to_wait(
     emulator: Emulator, tmp_path: Path, url: str
@@ -260,6 +280,7 @@ async def test_a_second_process_sends_nothing_while_the_first_one_was_told_to_wa
     assert min(later) - refused >= 1.9
 
 
+@pytest.mark.slow  # starts services as processes
 @pytest.mark.parametrize("emulator", [600], indirect=True)
 async def test_a_process_that_cannot_hear_of_a_pause_sends_its_request(
     emulator: Emulator, tmp_path: Path, postgres: PostgresServer, url: str

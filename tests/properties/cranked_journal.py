@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from holdfast import SqliteJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 from holdfast.core.run_fold import price_nothing
-from holdfast.journal.journal_errors import JournalCorruptError, JournalStorageError
-from holdfast.journal.opening import migrate
-from holdfast.journal.run_heads import WriterConnection
-from holdfast.journal.writer import WriterJob, _perform_group
+from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.journal.sqlite.opening import migrate
+from holdfast.journal.sqlite.run_heads import WriterConnection
+from holdfast.journal.sqlite.writer import WriterJob, _perform_group
 
 T = TypeVar("T")
 
@@ -81,7 +81,6 @@ class CrankedWriter:
         self.group: list[WriterJob[Any]] = []
         self.done: set[int] = set()
         self.by_hand = True
-        self.damage: Sequence[JournalCorruptError] = ()
         self.pricing = price_nothing
         self.on_answer: Callable[[], None] | None = None
         self.next_records: list[Handed] = []

@@ -30,11 +30,11 @@ from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import FromAgent
 from holdfast.core.questions import AnyQuestion, Approved, PermissionQuestion, Question
 from holdfast.journal.port import Journal
-from holdfast.journal.writer import WriterJob
+from holdfast.journal.sqlite.writer import WriterJob
 from holdfast.middleware.decisions import Deny, Patch, Replace, Stop, UseReply
 from holdfast.middleware.hook_contexts import HookContext
+from holdfast.output.structured_output import OutputContext, StructuredOutput
 from holdfast.resilience.pipeline import CallContext, Done, Outcome, failed_outcome
-from holdfast.runtime.output.structured_output import OutputContext, StructuredOutput
 from holdfast.runtime.result import Result
 from holdfast.telemetry.observers import Observation
 from holdfast.testing import FakeClock

@@ -18,7 +18,7 @@ import pytest
 
 from holdfast import SqliteJournal
 from holdfast.errors import JournalError
-from holdfast.journal import file_check, log_file
+from holdfast.journal.files import file_check, log_file
 from holdfast.testing.journal_conformance import make_turn_opened
 
 State = frozenset[tuple[str, str]]
@@ -105,7 +105,8 @@ def state_alone(path: Path) -> State | None:
         return None
 
 
-@pytest.mark.parametrize("seed", range(3))
+# Each takes two seconds and more.
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_a_file_and_a_log_are_refused_or_are_one_state_and_the_newest(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

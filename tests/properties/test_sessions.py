@@ -24,14 +24,14 @@ from holdfast.codecs.gemini.codec import Gemini
 from holdfast.codecs.openai_chat.codec import OpenAIChat
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, ProviderError
-from holdfast.core.history_versions import ASK_SUMMARY
 from holdfast.core.messages import Message, Reply, Text, ToolCall
 from holdfast.core.model_request import ModelRequest
+from holdfast.core.turn_history import ASK_SUMMARY
 from holdfast.journal.port import Journal
-from holdfast.runtime.sessions import session_snapshots
+from holdfast.runtime.sessions import session_pool
 from holdfast.sessions.sessions import Sessions
 from holdfast.testing import ScriptedModel
-from holdfast.testing.emulator.wires.wire_registry import get_wire
+from holdfast.testing.emulator.wires.emulator_wire import get_wire
 
 Said: TypeAlias = tuple[str, str]
 """Role and text; "call" and "result" stand for those of tools."""
@@ -258,17 +258,17 @@ class Talks(RuleBasedStateMachine):
 
 
 class TalksInFile(Talks):
-    """The same in a file, where agents open sessions from session_snapshots."""
+    """The same in a file, where agents open sessions from snapshots."""
 
     @initialize()
     def begin(self) -> None:
-        self.least, session_snapshots.LEAST_RECORDS = session_snapshots.LEAST_RECORDS, 3
+        self.least, session_pool.LEAST_RECORDS = session_pool.LEAST_RECORDS, 3
         self.folder = tempfile.TemporaryDirectory()
         self.journal = SqliteJournal(Path(self.folder.name) / "talk.db")
         self.agent = self.new_agent()
 
     def teardown(self) -> None:
-        session_snapshots.LEAST_RECORDS = self.least
+        session_pool.LEAST_RECORDS = self.least
         self.journal.close()  # type: ignore[attr-defined]
         self.folder.cleanup()
 

@@ -6,6 +6,7 @@ import enum
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast import Agent, HoldfastError, Middleware, Status, ToolError, tool
 from holdfast.core import events as ev
@@ -32,7 +34,7 @@ from holdfast.journal.encoding import decode, encode, record_of, to_line
 from holdfast.journal.port import Record
 from holdfast.journal.readable_events import make_readable
 from holdfast.middleware import Deny, Patch, Replace, Stop, UseReply
-from holdfast.runtime.output.structured_output import StructuredOutput
+from holdfast.output.structured_output import StructuredOutput
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.tools import Toolset
 from holdfast.tools.context import ToolContext
@@ -387,6 +389,44 @@ def test_any_event_can_be_read_again(one: Any, two: Any, three: Any) -> None:
         found = record_of(decode(encode(to_line("s", 1, Record(saved))))).event
         assert (found.key, found.at) == (event.key, event.at)
         assert make_readable(saved) is saved
+
+
+WRONG = [None, "7", 7, 1.5, float("nan"), float("inf"), b"x", [], {}, True, Mute()]
+COUNTS = {"attempts", "flags", "hooks_called", "continued"}
+FIELDS = [
+    "at",
+    "downtime",
+    "attempts",
+    "same_as",
+    "by",
+    "role",
+    "flags",
+    "hooks_called",
+    "continued",
+]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_one_wrong_value_of_an_event_is_replaced(field: str) -> None:
+    result, reply = ToolResult("1", "act", (Text("done"),)), Reply((Text("done"),))
+    events: tuple[Any, ...] = (
+        ev.TurnOpened("t1", 1.0, Message("user", (Text("go"),))),
+        ev.ModelReplied("t1.i0.model", 1.0, reply),
+        ev.ToolFinished("t1.i0.tool.0", 1.0, result),
+        ev.LimitExtended("t1.i0.extended", 1.0, 3),
+        ev.ToolsBegun("t1.i0.begun", 1.0),
+        ev.TurnClosed("t1.closed", 1.0, ev.Status.COMPLETED),
+    )
+    for plain, wrong in product(events, [*WRONG, *([2**70] if field in COUNTS else [])]):
+        event = plain
+        if field == "role" and isinstance(event, ev.TurnOpened):
+            event = replace(event, message=replace(plain.message, role=wrong))
+        elif field == "continued" and isinstance(event, ev.ModelReplied):
+            event = replace(event, reply=replace(plain.reply, continued=wrong))
+        elif field in event.__struct_fields__:
+            event = replace(event, **{field: wrong})
+        saved = make_readable(event)
+        assert record_of(decode(encode(to_line("s", 1, Record(saved))))).event == saved
 
 
 @pytest.mark.parametrize(

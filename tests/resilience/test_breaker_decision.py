@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.resilience.operations import OK, C, fail, held
 
-from holdfast.compat.seed_strategies import SEED_003_BREAKER
+from holdfast.compat.error_handling_config import SEED_003_BREAKER
 from holdfast.core.errors import ConfigurationError, ErrorCategory
 from holdfast.resilience.breaker.decision import (
     BreakerState,

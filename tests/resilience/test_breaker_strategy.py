@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.resilience.operations import OK, Bench, C, Script, fail, never
 
-from holdfast.compat.seed_strategies import SEED_003_BREAKER
+from holdfast.compat.error_handling_config import SEED_003_BREAKER
 from holdfast.core.notices import BreakerChanged
 from holdfast.resilience.breaker.decision import (
     BreakerState,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.compat.seed_strategies import SEED_002_CACHE, SEED_003_CACHE, cache_key
+from holdfast.compat.error_handling_config import SEED_002_CACHE, SEED_003_CACHE, cache_key
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, user
 from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.resilience.operations import Bench, C, Script, fail
 
+from holdfast import Agent, Resilience, Usage
 from holdfast.core.deltas import TextDelta
 from holdfast.core.messages import Reply, ReplyKind, Text, user
 from holdfast.core.model_request import ModelRequest
@@ -17,6 +18,7 @@ from holdfast.resilience.cache.options import CacheOptions
 from holdfast.resilience.cache.strategy import Cache, Store
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome
 from holdfast.resilience.retry.strategy import Retry
+from holdfast.testing import ScriptedModel
 
 REQUEST = ModelRequest(model="m", messages=[user("hi")])
 REPLY = Reply((Text("Hello"), Text(" you")))
@@ -235,3 +237,25 @@ def test_event_loops_in_several_threads_share_one_flight() -> None:
     for thread in threads:
         thread.join()
     assert (len(asked), results) == (1, [Done(REPLY)] * 6)
+
+
+# A cached reply has no usage, because nobody is billed for it.
+
+CACHE = Resilience(cache=CacheOptions())
+
+
+async def test_a_cached_reply_has_no_usage() -> None:
+    agent = Agent(ScriptedModel("Porto."), resilience=CACHE)
+    results = [await agent.run("Which city?") for _ in range(2)]
+    assert [result.output for result in results] == ["Porto."] * 2
+    assert [result.usage for result in results] == [Usage(10, 5), Usage()]
+
+
+async def test_a_reply_that_several_runs_wait_for_is_paid_once() -> None:
+    async def slowly(request: ModelRequest) -> str:
+        await asyncio.sleep(0)
+        return "Porto."
+
+    agent = Agent(ScriptedModel(slowly), resilience=CACHE)
+    results = await asyncio.gather(*(agent.run("Which city?") for _ in range(3)))
+    assert sum(result.usage.total for result in results) == 15

@@ -163,3 +163,10 @@ def test_what_is_shared_can_be_looked_at() -> None:
     shared.budget_for("c", BudgetOptions())
     assert (shared.all_breakers(), shared.all_limiters()) == ((circuit,), (throttle,))
     assert shared.all_limiters()[0].load() == LimiterLoad("b", running=0, waiting=0, limit=3)
+
+
+def test_what_nobody_chose_is_off() -> None:
+    chosen = Resilience()
+    assert not chosen.continue_streams
+    assert chosen.attempt_timeout is chosen.deadline is None
+    assert chosen.hedge is chosen.cache is chosen.metrics is None

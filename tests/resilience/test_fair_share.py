@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.resilience.limiter.fair_share import divide_fairly
+from holdfast.hosting.shared_limits import divide_fairly
 
 WANTED = st.dictionaries(st.text(max_size=3), st.integers(0, 50), min_size=1, max_size=12)
 

@@ -14,7 +14,7 @@ from holdfast.core.notices import RetryScheduled
 from holdfast.resilience.budget.options import BudgetOptions
 from holdfast.resilience.budget.retry_budget import RetryBudget
 from holdfast.resilience.pipeline import Done, Failed
-from holdfast.resilience.retry import user_hooks
+from holdfast.resilience.retry import strategy as retry_strategy
 from holdfast.resilience.retry.decision import (
     StopRetrying,
     WaitAndRetry,
@@ -226,7 +226,7 @@ class TestCustomStrategy:
         assert "hunter2" not in outcome.info.safe
 
     async def test_when_it_blocks_it_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(user_hooks, "LONGEST_ANSWER", 0.01)
+        monkeypatch.setattr(retry_strategy, "LONGEST_ANSWER", 0.01)
 
         async def strategy(error: BaseException, attempt: int) -> float:
             await asyncio.Event().wait()
@@ -420,6 +420,14 @@ class TestBudget:
         budget = RetryBudget(BudgetOptions(ratio=0.0, reserve=1, reserve_per_second=0))
         await Bench().run(Script(held(1.0), held(1.0), OK), Retry(budget=budget))
         assert budget.tokens == 1
+
+    async def test_a_wait_that_the_provider_asked_for_costs_nothing(self) -> None:
+        budget = RetryBudget(BudgetOptions(ratio=0.0, reserve=1, reserve_per_second=0))
+        refused = fail(C.RATE_LIMIT_RETRYABLE, retry_after=2.0)
+        await Bench().run(Script(refused, OK), Retry(budget=budget))
+        assert budget.tokens == 1
+        await Bench().run(Script(fail(), OK), Retry(budget=budget))
+        assert budget.tokens == 0
 
 
 class TestDetails:

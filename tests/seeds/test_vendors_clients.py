@@ -100,6 +100,7 @@ FAULTS = [
 ]
 
 
+# More than 40 cases: a fault and a client are a conversation of their own over HTTP.
 @each_wire
 @each_form
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{type(fault).__name__}")

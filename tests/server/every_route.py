@@ -24,7 +24,7 @@ from holdfast.server import AccessLimits, AccessOptions, create_app
 from holdfast.server.access.budgets import Takes
 from holdfast.server.access.keys import make_key
 from holdfast.server.access.responses import FIXED_PATHS
-from holdfast.server.api.native_api import NativeApi
+from holdfast.server.api.routes import NativeApi
 from holdfast.server.protocols.agui import routes as agui
 from holdfast.server.protocols.vercel import routes as vercel
 from holdfast.testing import ScriptedModel
@@ -130,6 +130,9 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
     "GET /api/v1/sessions/{session}/questions": _read(f"{ADA}/questions"),
     "GET /api/v1/sessions/{session}/acts": _read(f"{ADA}/acts"),
     "GET /api/v1/questions": _read("/api/v1/questions"),
+    "GET /api/v1/changes": (
+        Trial(path="/api/v1/changes?seconds=0.01", accept="text/event-stream"),
+    ),
     "GET /api/v1/usage": (
         Trial(path="/api/v1/usage?by=agent"),
         Trial(path="/api/v1/usage?by=model"),

@@ -21,8 +21,8 @@ from starlette.routing import Mount, Route
 from tests.server.live_server import LiveServer, Reply, read_reply, serve
 
 from holdfast.errors import JournalUnreachableError
-from holdfast.journal.service_store import ApiKey, ServiceStore
-from holdfast.journal.service_store_memory import MemoryServiceStore
+from holdfast.journal.service_store.service_store import ApiKey, ServiceStore
+from holdfast.journal.service_store.service_store_memory import MemoryServiceStore
 from holdfast.server.access import connections
 from holdfast.server.access.asgi import Message, Receive
 from holdfast.server.access.bodies import BodyLimits

@@ -8,6 +8,13 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ConfigurationError
 from holdfast.server.access.asgi import find_route_path
+from holdfast.server.access.authentication import (
+    find_sign_in_secret,
+    is_csrf_token,
+    make_cookies,
+    make_csrf_token,
+)
+from holdfast.server.access.budgets import Rate, RateTable, add_use, find_wait
 from holdfast.server.access.client_addresses import (
     has_forwarded,
     is_loopback,
@@ -32,14 +39,7 @@ from holdfast.server.access.origin_rules import (
     split_host,
 )
 from holdfast.server.access.principals import Principal, parse_scopes
-from holdfast.server.access.rates import Rate, RateTable, add_use, find_wait
 from holdfast.server.access.responses import describe_request, name_route
-from holdfast.server.access.sign_in_cookies import (
-    find_sign_in_secret,
-    is_csrf_token,
-    make_cookies,
-    make_csrf_token,
-)
 
 
 def test_admin_may_do_everything_and_the_others_only_what_they_name() -> None:

@@ -15,9 +15,10 @@ from holdfast.core.messages import Reply, ToolCall, user
 from holdfast.event_log.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
-from holdfast.hosting.turns.shutting_down import ShuttingDownError
+from holdfast.hosting.turns.turn_runner import ShuttingDownError
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.server import create_app
+from holdfast.server.api.session_reading import read_turn
 from holdfast.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -262,3 +263,27 @@ async def test_a_session_is_not_changed_under_a_driven_turn() -> None:
         assert (await api.call("DELETE", "/sessions/ada")).status == 204
     with pytest.raises(ConfigurationError):
         await app.state.service.for_tenant().last_turn("ada")
+
+
+async def test_a_turn_that_has_closed_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = asyncio.Event()
+
+    async def hang(_request: object) -> str:
+        await may_end.wait()
+        return "Done."
+
+    tenant = ServiceTenants(Agent(ScriptedModel(hang), name="slow")).for_tenant()
+    accepted = await tenant.start("slow", "Go.", session="ada")
+    look = tenant.last_turn
+
+    async def end_after_look(session: str) -> object:
+        found = await look(session)
+        may_end.set()
+        await tenant.runner.wait(session)
+        return found
+
+    monkeypatch.setattr(tenant, "last_turn", end_after_look)
+    turn = await read_turn(tenant, "ada", accepted.number)
+    assert turn.closed_at is not None
+    assert (turn.status, turn.text) == ("completed", "Done.")
+    assert turn.position == str((await look("ada")).records)

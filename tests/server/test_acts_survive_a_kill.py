@@ -14,7 +14,7 @@ from tests.server.serving import Answer, Api
 
 from holdfast.testing.emulator import Emulator
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]  # kills services
 
 
 class DeadlyProcess(ServedProcess):

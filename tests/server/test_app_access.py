@@ -25,7 +25,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.journal.encoding import encode_event
 from holdfast.journal.retention import Retention
-from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.service_store.service_store_opening import open_service_store
 from holdfast.server import AccessLimits, AccessOptions, ServiceOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.sessions.sessions import Sessions

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.server.live_server import serve
 
 from holdfast import Agent, MemoryJournal, Middleware, ModelReplied, ToolPermission, tool
 from holdfast.client import EndItem, EventItem, TextItem, WithdrawnItem
@@ -23,7 +24,7 @@ from holdfast.core.events import TurnClosed
 from holdfast.hosting import lifetime
 from holdfast.hosting.turns import open_turns
 from holdfast.middleware import AfterReply, AfterTurn, CallTools
-from holdfast.server import Service, create_app
+from holdfast.server import QueueOptions, Service, create_app
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 
@@ -204,6 +205,7 @@ asyncio.run(main())
 '''
 
 
+@pytest.mark.slow  # kills a process
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_killed_process_leaves_its_turn_to_the_next(tmp_path: Path, number: int) -> None:
     address = f"sqlite:///{tmp_path}/talk.db"
@@ -305,3 +307,19 @@ def test_the_protocols_of_openai_show_the_answer_and_refuse_a_tool_of_the_same_n
     assert "Done." in answer.text
     assert "look" not in answer.text
     assert "Nonsense." not in answer.text
+
+
+async def test_a_service_whose_worker_gets_no_turns_is_not_ready(tmp_path: Path) -> None:
+    agent = Agent(ScriptedModel("Hello."), name="greeter")
+    journal = f"sqlite:///{tmp_path / 'talk.db'}"
+    app = create_app(agent, journal=journal, queue=QueueOptions(parallel=1))
+    async with serve(app) as server:
+        assert (await server.request("GET", "/ready")).json() == {"status": "ready"}
+        tasks = {task.get_name(): task for task in asyncio.all_tasks()}
+        delivery = tasks["holdfast-delivery"]
+        delivery.cancel()
+        await asyncio.wait([delivery])
+        app.state.access.readiness._at = float("-inf")  # ask again at once
+        answer = await server.request("GET", "/ready")
+        assert answer.status == 503
+        assert answer.json()["problems"] == {"worker": "does not work: EngineError"}

@@ -11,8 +11,8 @@ from holdfast.core.error_info import ErrorCategory, ErrorInfo
 from holdfast.core.events import ModelFailed, ModelReplied
 from holdfast.core.messages import Reply, Text, Usage
 from holdfast.errors import ConfigurationError
+from holdfast.event_log.turn_fold import TurnFold
 from holdfast.server import ServiceOptions, TokenPrices, create_app
-from holdfast.server.api.turn_fold import TurnFold
 from holdfast.testing import ScriptedModel
 
 PRICES = {"dear": TokenPrices(input=10, output=100), "cheap": TokenPrices(input=1, output=2)}

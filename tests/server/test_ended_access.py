@@ -18,9 +18,9 @@ from tests.server.test_access_over_http import Service, bearer_line, serve_servi
 from holdfast import Agent, SqliteJournal, ToolCall, tool
 from holdfast.client import Client, ServiceError
 from holdfast.errors import JournalUnreachableError
-from holdfast.journal.service_store import ApiKey
-from holdfast.journal.service_store_memory import MemoryServiceStore
-from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.service_store.service_store import ApiKey
+from holdfast.journal.service_store.service_store_memory import MemoryServiceStore
+from holdfast.journal.service_store.service_store_opening import open_service_store
 from holdfast.server import create_app
 from holdfast.server.access.key_ring import Credential
 from holdfast.server.access.keys import make_key
@@ -392,6 +392,7 @@ async def test_a_client_that_follows_is_refused_and_does_not_come_back_for_ever(
             assert refused.value.details.status == 401
 
 
+@pytest.mark.slow  # starts services as processes
 async def test_streams_of_two_processes_end_within_five_seconds(url: str, tmp_path: Path) -> None:
     """A key that another program revokes, and a person who signs out at one of two processes."""
     store, texts = open_service_store(url), []

@@ -9,7 +9,7 @@ from holdfast.resilience import BreakerOptions, CircuitBreaker, LimiterOptions, 
 from holdfast.resilience.budget.retry_budget import RetryBudget
 from holdfast.resilience.endpoint_states import EndpointState, EndpointStates
 from holdfast.server import create_app
-from holdfast.server.api.endpoint_routes import view_endpoint
+from holdfast.server.api.agent_routes import view_endpoint
 from holdfast.testing import Emulator
 
 

@@ -19,7 +19,7 @@ from holdfast.hosting.tenant_service import TenantService
 from holdfast.server.access.redacted_reading import redact_view
 from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import cited, hosted_call
-from holdfast.testing.emulator.hosted_parts import expand_hosted
+from holdfast.testing.emulator.script import expand_hosted
 
 
 @tool(effect="write")

@@ -20,6 +20,8 @@ from holdfast import Agent
 from holdfast.server import create_app
 from holdfast.testing import ScriptedModel
 
+pytestmark = pytest.mark.slow  # needs a browser
+
 BROWSER = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )

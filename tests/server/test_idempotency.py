@@ -14,7 +14,7 @@ from tests.server.serving import Api, serve
 from holdfast import Agent, ToolPermission, tool
 from holdfast.core.acts import Act
 from holdfast.core.messages import Reply, ToolCall
-from holdfast.journal.service_store import RequestName
+from holdfast.journal.service_store.service_store import RequestName
 from holdfast.server import create_app
 from holdfast.server.api import idempotency
 from holdfast.server.api.idempotency import name_act

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import aiohttp
 import pytest
 from tests.postgres_server import PostgresServer, Proxy
 from tests.server.serving import Answer, Api, serve
 
-from holdfast import Agent, PostgresJournal, Reply, ToolCall, tool
-from holdfast.journal import postgres_live
+from holdfast import Agent, PostgresJournal, Reply, ToolCall, ToolPermission, tool
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.turns import turn_runner
+from holdfast.journal.journal_errors import JournalStorageError
+from holdfast.journal.postgres import postgres_live
 from holdfast.server import create_app
-from holdfast.testing import ScriptedModel
+from holdfast.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -165,3 +169,43 @@ async def test_a_network_that_loses_everything_is_noticed(
 
 def keyed(key: str) -> dict[str, str]:
     return {"Idempotency-Key": key}
+
+
+# An answer comes while its turn is about to rest, and the journal cannot be read for a moment.
+
+
+@tool(effect="write")
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+async def test_an_answered_turn_goes_on_after_its_journal_could_not_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = Reply((ToolCall("c1", "pay", '{"amount": 3}'),))
+    agent = Agent(
+        ScriptedModel(call, "Done."),
+        name="payer",
+        tools=[pay],
+        middleware=[ToolPermission(ask=["pay"])],
+        clock=FakeClock(),
+    )
+    tenant = ServiceTenants(agent).for_tenant()
+    look, failures = turn_runner._has_new_answers, 0
+
+    async def answer_and_fail(turn: Any, result: Any, agent: Any) -> bool:
+        nonlocal failures
+        if failures:
+            return await look(turn, result, agent)
+        failures += 1
+        (question,) = await agent.questions("ada")
+        assert await tenant.answer("ada", question.approve(by="ann"))
+        raise JournalStorageError("journal.db", "cannot be read", fix="Try again")
+
+    monkeypatch.setattr(turn_runner, "_has_new_answers", answer_and_fail)
+    await tenant.start("payer", "Pay 3.", session="ada")
+    async with asyncio.timeout(20):
+        while (await tenant.last_turn("ada")).status != "completed":
+            await asyncio.sleep(0.01)
+    assert failures == 1

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import JournalUnreachableError
-from holdfast.journal.service_store import ApiKey
-from holdfast.journal.service_store_memory import MemoryServiceStore
+from holdfast.journal.service_store.service_store import ApiKey
+from holdfast.journal.service_store.service_store_memory import MemoryServiceStore
 from holdfast.server.access.asgi import Message, Receive, Scope, Send
 from holdfast.server.access.key_ring import CACHE_SECONDS, KeyRing
 from holdfast.server.access.keys import make_key

@@ -17,7 +17,7 @@ from holdfast import SqliteJournal
 from holdfast.core.events import ToolFinished, TurnClosed, TurnOpened
 from holdfast.testing.emulator import Emulator, Pace, chaos
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]  # kills services
 
 TURNS = int(os.environ.get("HOLDFAST_LIVE_TURNS", "20"))
 _CHAOS = chaos(seed=7, share=0.2)

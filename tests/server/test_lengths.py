@@ -6,9 +6,11 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import aiohttp
 import msgspec
 import pytest
 from tests.server.live_server import LiveServer, Reply, serve
+from tests.server.serving import serve as serve_on_loop
 
 from holdfast import Agent, MemoryJournal
 from holdfast.core.errors import ConfigurationError
@@ -207,3 +209,159 @@ def test_every_field_of_a_request_has_a_limit_unless_it_has_contents(kind: type[
         if get_origin(hints[name]) is not None and "Literal" in str(hints[name]):
             continue
         assert name in CONTENTS or has_length(hints[name]), name
+
+
+# Schemas and tools of a request.
+
+Schema = dict[str, Any]
+
+
+LARGE: Schema = {"type": "object", "title": "a" * 300_000}
+DEEP: Schema = {"type": "object"}
+for _ in range(40):
+    DEEP = {"type": "object", "properties": {"a": DEEP}}
+SLOW: Schema = {"type": "object", "properties": {"a": {"pattern": r"^(\w{99}){99}$"}}}
+TURN: Schema = {"agent": "greeter", "message": "Hi", "wait": 10}
+ASKED = [{"role": "user", "content": "Hi"}]
+RUN: Schema = {
+    "threadId": "ada",
+    "runId": "1",
+    "messages": [{"id": "1", "role": "user", "content": "Hi"}],
+    "state": {},
+    "context": [],
+    "forwardedProps": {},
+}
+PAGE: Schema = {
+    "id": "ada",
+    "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}],
+}
+
+
+def bodies(schema: Schema, *, tools: bool) -> list[tuple[str, Schema, str]]:
+    """Return the requests that bring a schema: the path, the body, and the field in the problem."""
+    named = {"name": "a", "schema": schema}
+    chat: Schema = {"model": "greeter", "messages": ASKED}
+    response: Schema = {"model": "greeter", "input": "Hi"}
+    outputs = [
+        ("/api/v1/turns", {**TURN, "output_schema": schema}, "output_schema"),
+        (
+            "/v1/chat/completions",
+            {**chat, "response_format": {"type": "json_schema", "json_schema": named}},
+            "response_format.json_schema.schema",
+        ),
+        (
+            "/v1/responses",
+            {**response, "text": {"format": {"type": "json_schema", **named}}},
+            "text.format.schema",
+        ),
+    ]
+    function = {"name": "a", "parameters": schema}
+    calls = [
+        (
+            "/v1/chat/completions",
+            {**chat, "tools": [{"type": "function", "function": function}]},
+            "tools[0].function.parameters",
+        ),
+        ("/v1/responses", {**response, "tools": [{"type": "function", **function}]}, "tools[0].parameters"),
+        ("/agui/greeter", {**RUN, "tools": [{"description": "", **function}]}, "tools[0].parameters"),
+        ("/vercel/greeter/chat", {**PAGE, "tools": [function]}, "tools[0]"),
+    ]  # fmt: skip
+    return [*outputs, *calls] if tools else outputs
+
+
+async def test_each_protocol_names_the_field_of_a_large_schema_and_the_limit() -> None:
+    model = ScriptedModel(*["{}"] * 20)
+    cases = [(LARGE, " bytes", True), (DEEP, "64 levels", True), (SLOW, "is too large", False)]
+    async with (
+        serve_on_loop(create_app(Agent(model, name="greeter"))) as base,
+        aiohttp.ClientSession() as http,
+    ):
+        for schema, limit, tools in cases:
+            for path, body, field in bodies(schema, tools=tools):
+                async with http.post(base + path, json=body) as answer:
+                    status, text = answer.status, await answer.text()
+                # OpenAI's clients know 400 for a request that is wrong.
+                assert status == (400 if path.startswith("/v1") else 422), text
+                assert field in text
+                assert limit in text
+                assert len(text) < 2000
+    assert not model.requests
+
+
+NO_SCHEMAS: list[tuple[Schema, tuple[str, str]]] = [
+    ({"minimum": 5, "maximum": 3}, ("/properties/a/maximum: it is 3, below minimum, which is 5", "Correct one of them")),
+    ({"enum": []}, ("/properties/a/enum: [] has no value, so nothing fits", "Name one value at least")),
+    ({"$ref": "file:///etc/passwd"}, ("'file:///etc/passwd', which is outside of it, and is never fetched", "Put its target into $defs")),
+    ({"$ref": "#/properties/a"}, ("/properties/a: refers to itself without an end", "Refer to it only from a property or an item")),
+]  # fmt: skip
+"""Schemas that are none; the problem and the fix."""
+
+
+async def test_each_protocol_says_where_a_schema_is_none_and_how_to_correct_it() -> None:
+    model = ScriptedModel(*["{}"] * 20)
+    async with (
+        serve_on_loop(create_app(Agent(model, name="greeter"))) as base,
+        aiohttp.ClientSession() as http,
+    ):
+        for part, words in NO_SCHEMAS:
+            schema: Schema = {"type": "object", "properties": {"a": part}}
+            for path, body, field in bodies(schema, tools=True):
+                async with http.post(base + path, json=body) as answer:
+                    status, text = answer.status, await answer.text()
+                assert status == (400 if path.startswith("/v1") else 422), text
+                assert field in text
+                assert all(part in text for part in words)
+    assert not model.requests
+
+
+async def test_each_protocol_names_the_tool_whose_arguments_cannot_be_checked() -> None:
+    model = ScriptedModel(*["Hi."] * 20)
+    backtracking: Schema = {"pattern": "^(?=a)b"}
+    async with (
+        serve_on_loop(create_app(Agent(model, name="greeter"))) as base,
+        aiohttp.ClientSession() as http,
+    ):
+        for part, place in [
+            ({"not": backtracking}, "/properties/a/not/pattern"),
+            (backtracking, ""),
+        ]:
+            schema: Schema = {"type": "object", "properties": {"a": part}}
+            for path, body, _ in bodies(schema, tools=True)[3:]:
+                async with http.post(base + path, json=body) as answer:
+                    status, text = answer.status, await answer.text()
+                if place:
+                    assert status == (400 if path.startswith("/v1") else 422), text
+                    assert "tools.a.parameters" in text
+                    assert place in text
+                else:  # the caller's tool can check it
+                    assert status == 200
+    assert len(model.requests) == 4
+
+
+async def test_each_protocol_refuses_10_000_levels() -> None:
+    schema = '{"type": "object", "not":' * 10_000 + "{}" + "}" * 10_000
+    app = create_app(Agent(ScriptedModel(), name="greeter"))
+    kind = {"content-type": "application/json"}
+    async with serve_on_loop(app) as base, aiohttp.ClientSession(headers=kind) as http:
+        for path, body, _ in bodies({"here": 1}, tools=True):
+            data = json.dumps(body).replace('{"here": 1}', schema)
+            async with http.post(base + path, data=data) as answer:
+                assert answer.status == 400
+                assert "the body is nested too deeply" in await answer.text()
+
+
+async def test_a_request_has_few_tools() -> None:
+    tools = [{"name": f"t{at}", "description": "", "parameters": None} for at in range(129)]
+    wrapped = [{"type": "function", "function": one} for one in tools]
+    listed = [{"type": "function", **one} for one in tools]
+    requests = [
+        ("/v1/chat/completions", {"model": "greeter", "messages": ASKED, "tools": wrapped}),
+        ("/v1/responses", {"model": "greeter", "input": "Hi", "tools": listed}),
+        ("/agui/greeter", {**RUN, "tools": tools}),
+    ]
+    app = create_app(Agent(ScriptedModel(), name="greeter"))
+    async with serve_on_loop(app) as base, aiohttp.ClientSession() as http:
+        for path, body in requests:
+            async with http.post(base + path, json=body) as answer:
+                assert answer.status in (400, 422)
+                assert "at most 128 are allowed" in await answer.text()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from io import BytesIO
+
 import pytest
 from tests.server.serving import Api, serve
 
@@ -166,3 +169,35 @@ async def test_a_model_must_be_allowed_by_the_service() -> None:
         await client.turns.cancel(turn.session)
         with pytest.raises(InvalidRequestError, match="Use one of ollama:small"):
             await client.turns.start("greeter", "Hi.", model="openai:gpt-5.2", session="eve")
+
+
+LINES = b"{}\n" * 1_000_000
+
+
+async def test_an_import_takes_no_more_memory_than_its_body() -> None:
+    app = create_app(Agent(ScriptedModel("Hi."), name="greeter"))
+    async with serve(app) as base, Api(base) as api:
+        headers = {"Content-Type": "application/x-ndjson"}
+        tracemalloc.start()
+        try:
+            answer = await api.call(
+                "POST", "/sessions/import", data=BytesIO(LINES), headers=headers
+            )
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (answer.status, answer.json["kind"]) == (422, "lines")
+        assert peak < 10 * len(LINES)
+
+
+@pytest.mark.parametrize("kind", ["text/html", "image/svg+xml", "application/xhtml+xml"])
+async def test_an_uploaded_page_runs_in_no_origin(kind: str) -> None:
+    app = create_app(Agent(ScriptedModel("Hi."), name="greeter"))
+    async with serve(app) as base, Api(base) as api:
+        page = b"<script>alert(1)</script>"
+        sent = await api.call("POST", "/media", data=page, headers={"Content-Type": kind})
+        got = await api.get(f"/media/{sent.json['media']}")
+    assert got.body == page
+    assert got.headers["content-disposition"] == "attachment"
+    assert got.headers["content-security-policy"] == "sandbox; default-src 'none'"
+    assert got.headers["x-content-type-options"] == "nosniff"

@@ -15,7 +15,7 @@ from tests.server.serving import read_problems
 
 from holdfast.testing.emulator import Emulator, Pace
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]  # starts services as processes
 
 NEWER = """
 from tests.journal.newer_holdfast import add_steps

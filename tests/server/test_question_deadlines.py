@@ -25,10 +25,10 @@ from holdfast.core.messages import Reply, ToolCall
 from holdfast.event_log.live.reading import TURN_ENDED, TURN_RESTS, ReadingEnd
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
-from holdfast.hosting.turns.question_deadlines import QuestionDeadlines
+from holdfast.hosting.turns.open_turns import QuestionDeadlines
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.port import Journal, Record
-from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres.postgres_journal import PostgresJournal
 from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import Emulator
 
@@ -303,6 +303,7 @@ async def wait_for_question(client: Client) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow  # kills a process
 async def test_a_killed_process_that_starts_after_the_deadline_continues_the_turn(
     tmp_path: Path,
 ) -> None:
@@ -327,6 +328,7 @@ async def test_a_killed_process_that_starts_after_the_deadline_continues_the_tur
         check_continued_once(await read_session(journal))
 
 
+@pytest.mark.slow  # kills a process
 async def test_two_processes_that_start_after_the_deadline_continue_the_turn_once(
     tmp_path: Path, postgres: PostgresServer, url: str
 ) -> None:

@@ -177,6 +177,33 @@ async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> Non
         assert not (await client.sessions.list(status="completed")).sessions
 
 
+async def test_a_session_with_a_title_is_listed_once_while_its_first_turn_is_queued(
+    url: str, desk: Desk
+) -> None:
+    async with serving(url, desk, FRONT) as client:
+        await client.sessions.create("Mine", session="ada")
+        await client.turns.start("desk", "hello", session="ada")
+        await client.sessions.create("Other", session="eve")
+        pages = [
+            await client.sessions.list(),
+            await client.sessions.list(status="queued"),
+            await client.sessions.list(agent="desk"),
+        ]
+        assert [[one.session for one in page.sessions] for page in pages] == [
+            ["ada", "eve"],
+            ["ada"],
+            ["ada"],
+        ]
+        whole = await client.sessions.info("ada")
+        for told in (whole, *(page.sessions[0] for page in pages)):
+            assert (told.title, told.agent, told.turn_status) == ("Mine", "desk", "queued")
+        (idle,) = (await client.sessions.list(status="idle")).sessions
+        assert idle.session == "eve"
+        first = await client.sessions.list(limit=1)
+        assert [one.session for one in first.sessions] == ["ada", "eve"]
+        assert not (await client.sessions.list(limit=1, before=str(first.next))).sessions
+
+
 async def test_a_front_does_not_continue_an_open_turn(url: str, desk: Desk) -> None:
     async with serving(url, desk) as client:
         await begin(client, "wait", session="ada")
@@ -198,8 +225,8 @@ async def test_a_turn_that_is_about_to_begin_is_cancelled_by_its_worker(
 ) -> None:
     async with serving(url, desk, FRONT) as client:
         async with working(url, desk):
-            await client.turns.start("desk", "hello", session="ada", request="r1")
-            assert (await client.turns.wait("ada", 1)).text == "You said hello."
+            first = await client.turns.run("desk", "hello", session="ada", request="r1")
+            assert first.text == "You said hello."
         await client.turns.start("desk", "hello", session="ada", request="r2")
         with PostgresJournal(url) as journal:
             inbox = open_inbox(journal)

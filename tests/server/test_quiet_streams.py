@@ -12,7 +12,7 @@ from tests.server.serving import serve
 
 from holdfast import Agent
 from holdfast.core.messages import Reply
-from holdfast.event_log.live.visible_runs import VisibleRuns
+from holdfast.event_log.live.session_follower import VisibleRuns
 from holdfast.server import create_app
 from holdfast.server.api import event_routes, event_stream, turn_routes
 from holdfast.testing import ScriptedModel

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from holdfast import Agent
 from holdfast.core.deltas import ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.core.events import (
@@ -47,10 +48,14 @@ from holdfast.event_log.live.live_run import LiveRun
 from holdfast.event_log.live.reading import SessionReader
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.event_log.positions import START, Position, parse_position
-from holdfast.event_log.stream_items import EventItem, StreamItem, TextItem, WithdrawnItem
+from holdfast.event_log.stream_items import EndItem, EventItem, StreamItem, TextItem, WithdrawnItem
 from holdfast.event_log.text_fold import TextFold, find_text, is_event
+from holdfast.hosting.service_tenants import ServiceTenants
+from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.memory import MemoryJournal
 from holdfast.sessions.session_index import to_index
+from holdfast.testing import ScriptedModel
+from holdfast.worker import Worker
 
 CRASH = "the process dies"
 Step: TypeAlias = Event | Notice | str
@@ -392,3 +397,49 @@ def test_text_of_a_dead_process_is_withdrawn(end: str) -> None:
     steps = Script([Call([dies], Attempt([(0, "Hallo")], end, noise=False))]).steps
     stays = Moment(4, cuts=False, elsewhere=False)
     asyncio.run(play(steps, [stays], 0))
+
+
+async def _run_turn(tenant: TenantService, text: str) -> None:
+    await tenant.start("greeter", text, session="ada")
+    await tenant.runner.wait("ada")
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_a_reader_gets_the_end_of_a_deleted_session(*, is_made_again: bool) -> None:
+    tenant = ServiceTenants(Agent(ScriptedModel("One.", "Two."), name="greeter")).for_tenant()
+    await _run_turn(tenant, "Hello")
+    items = tenant.reader.follow("ada")
+    async with asyncio.timeout(5):
+        async for entry in items:
+            if isinstance(entry.item, EventItem) and entry.position.sequence == 3:
+                break
+        following = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)
+        await tenant.sessions.delete("ada")
+        if is_made_again:
+            await _run_turn(tenant, "Hello again")
+        tenant.watch.wake("ada")
+        entry = await following
+    assert entry.item == EndItem("3", "deleted")
+
+
+async def test_a_turn_that_ends_after_the_journal_was_read_is_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal = MemoryJournal()
+    agent = Agent(ScriptedModel("Hello."), name="greeter", journal=journal)
+    run = await agent.submit("Hi.", session="ada")
+    find_request, has_run = MemoryJournal.find_request, False
+
+    async def find_before_the_turn(journal: MemoryJournal, request: str) -> Any:
+        nonlocal has_run
+        found = await find_request(journal, request)
+        if not has_run:
+            has_run = True
+            async with Worker(agent):
+                await run.wait(20)
+        return found
+
+    monkeypatch.setattr(MemoryJournal, "find_request", find_before_the_turn)
+    items = [item async for _, item in run.events()]
+    assert isinstance(items[-1], EndItem)

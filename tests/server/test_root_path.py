@@ -12,7 +12,7 @@ from holdfast import Agent
 from holdfast.errors import ConfigurationError
 from holdfast.server import create_app
 from holdfast.server.access.asgi import Message, Receive, Scope, Send
-from holdfast.server.root_path import OWN_PATHS, RootPath, check_root_path
+from holdfast.server.app import OWN_PATHS, RootPath, check_root_path
 from holdfast.testing import ScriptedModel
 
 

@@ -14,7 +14,7 @@ from tests.server.processes import Client, ServedProcess, read_events
 
 from holdfast.testing.emulator import Emulator, Pace
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]  # starts services as processes
 
 Two: TypeAlias = tuple[ServedProcess, ServedProcess]
 Item: TypeAlias = dict[str, object]

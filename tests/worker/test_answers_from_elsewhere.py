@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.server.every_route import make_clerk
+from tests.server.serving import Api, serve
 from tests.worker.paying_worker import Ledger, PayingSettings, final_text, make_agent
 from tests.worker.worker_cluster import WorkerCluster, serve_model
 
 from holdfast import PostgresJournal
 from holdfast.core.events import QuestionAnswered, Status, ToolFinished
 from holdfast.journal.inbox.entries import EntryState
+from holdfast.server import create_app
+
+pytestmark = pytest.mark.slow  # starts workers as processes
 
 ORDER, SECONDS = "t0/s0/0", 60.0
 
@@ -74,3 +79,22 @@ async def test_an_answer_that_comes_while_no_worker_is_there_is_found_by_the_nex
     assert [deed.process for deed in ledger.read("pay")] == [worker]
     assert len(ledger.read("look")) == 1
     assert not await agent.answer("s0", question.approve(by="bob"))
+
+
+TRIES = 12
+
+
+async def test_a_second_answer_in_another_process_names_the_first(url: str) -> None:
+    apps = [create_app(make_clerk(), journal=PostgresJournal(url)) for _ in range(2)]
+    async with serve(apps[0]) as one, serve(apps[1]) as two, Api(one) as here, Api(two) as there:
+        for number in range(TRIES):
+            session = f"s{number}"
+            turn = {"agent": "clerk", "message": "pay", "session": session, "wait": 20}
+            (asked,) = (await here.post("/turns", turn)).json["questions"]
+            answer = {"key": asked["key"], "binding": asked["binding"], "answer": "deny"}
+            path = f"/sessions/{session}/answers"
+            both = await asyncio.gather(here.post(path, answer), there.post(path, answer))
+            told = sorted((one.json for one in both), key=lambda view: bool(view["accepted"]))
+            first, second = told[1], told[0]
+            assert first["accepted"] is True
+            assert second == {"accepted": False, "reason": "answered", "by_whom": "local"}

@@ -25,11 +25,11 @@ from tests.worker.worker_cluster import (
 )
 
 from holdfast import PostgresJournal
+from holdfast.hosting.token_quota import count_tokens
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.inbox.queue_limits import QueueLimits
-from holdfast.worker.token_quota import count_tokens
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]  # kills workers and servers under load
 
 CAP, CAP_OF_ALL = 4, 14
 EMPTY_QUEUE = "TRUNCATE procrastinate_jobs CASCADE"

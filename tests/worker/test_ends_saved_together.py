@@ -11,6 +11,7 @@ import pytest
 from holdfast.journal.inbox.admitting import Admission, Offer
 from holdfast.journal.inbox.dispatch_engine import Job
 from holdfast.journal.inbox.entries import EntryState
+from holdfast.journal.inbox.inbox import InboxChanges
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.journal_errors import JournalStorageError
@@ -66,7 +67,7 @@ class Bench:
         slots.take(3)
         direct = DirectTurns("w", ["q"], slots, lambda _: None)
         inbox: Any = self.inbox
-        self.dispatcher = Dispatcher(inbox, self.engine, direct)
+        self.dispatcher = Dispatcher(inbox, InboxChanges(), self.engine, direct)
 
     async def end(self, *numbers: int) -> list[asyncio.Task[None]]:
         """Let turns end, and return their tasks, which wait."""

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from procrastinate.sql import queries
 from tests.nats_server import NatsServer
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer, Proxy
 
 from holdfast import PostgresJournal
 from holdfast.journal.inbox.dispatch_engine import DispatchEngine, Job
 from holdfast.journal.inbox.inbox_errors import EngineError
 from holdfast.journal.inbox.job_slots import JobSlots
-from holdfast.journal.postgres_failures import PostgresAddress
+from holdfast.journal.postgres.postgres_failures import PostgresAddress
 from holdfast.worker.engines import nats_stream, postgres_connector
 from holdfast.worker.engines.engine_opening import open_engine
 from holdfast.worker.engines.postgres_connector import PatientConnector
+from holdfast.worker.engines.postgres_engine import PostgresEngine
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -86,6 +87,7 @@ async def running(
         await engine.close()
 
 
+@pytest.mark.slow  # kills a server
 async def test_a_killed_postgresql_server_is_waited_for(postgres: PostgresServer, url: str) -> None:
     work = Work()
     with PostgresJournal(url) as journal:
@@ -110,6 +112,7 @@ async def test_a_killed_postgresql_server_is_waited_for(postgres: PostgresServer
     assert postgres.rows(url, "SELECT * FROM procrastinate_jobs") == []
 
 
+@pytest.mark.slow  # kills a server
 async def test_a_run_stops_while_postgresql_is_gone(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +137,7 @@ async def test_a_run_stops_while_postgresql_is_gone(
             await again.has_ended(1)
 
 
+@pytest.mark.slow  # kills a server
 async def test_a_killed_nats_server_is_waited_for(nats_server: NatsServer, url: str) -> None:
     work = Work()
     with PostgresJournal(url) as journal:
@@ -164,6 +168,7 @@ async def until_refused(engine: DispatchEngine) -> None:
                 return
 
 
+@pytest.mark.slow  # kills a server
 async def test_a_nats_server_that_lost_everything_is_filled_again(
     nats_server: NatsServer, url: str
 ) -> None:
@@ -181,6 +186,7 @@ async def test_a_nats_server_that_lost_everything_is_filled_again(
             assert list(await engine.find_lost([5])) == []
 
 
+@pytest.mark.slow  # kills a process
 @pytest.mark.parametrize("name", ["postgres", "nats"])
 async def test_the_jobs_of_a_killed_process_are_delivered_to_another_one(
     name: str, nats_server: NatsServer, url: str
@@ -353,3 +359,92 @@ async def test_a_consumer_that_is_ahead_of_its_stream_is_made_again(
     await stream.create_consumer(cast("Client", object()), "q")
     create = "CONSUMER.DURABLE.CREATE"
     assert calls == [create, "STREAM.INFO", "CONSUMER.DELETE", create]
+
+
+# A stop of the PostgreSQL engine. The pool of the driver swallows a cancellation that comes when a
+# connection has just been returned.
+
+
+async def _pass_turns(turns: int) -> None:
+    """Let the loop turn so many times: whatever is in between happens."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+async def test_a_statement_that_is_cancelled_as_it_gets_a_connection_is_cancelled(
+    postgres: PostgresServer, url: str
+) -> None:
+    connector = PatientConnector(PostgresAddress(url), 1, JobSlots(1))
+    await connector.open_async()
+    cancelled = 0
+    for turns in range(16):
+        async with connector.pool.connection():
+            waiting = asyncio.create_task(connector.execute_query_all_async("SELECT 1 AS one"))
+            await _pass_turns(16)
+        await _pass_turns(turns)
+        if waiting.cancel():
+            cancelled += 1
+            await asyncio.wait([waiting], timeout=20)
+            assert waiting.cancelled(), turns
+    assert cancelled > 0
+    await connector.close_async()
+
+
+async def test_a_run_that_is_cancelled_as_it_begins_ends(
+    postgres: PostgresServer, url: str
+) -> None:
+    engine = PostgresEngine(PostgresAddress(url), stall=1.0)
+    await engine.open()
+
+    async def handle(entry: int) -> None:
+        raise AssertionError(entry)
+
+    runs = []
+    for turns in range(16):
+        run = asyncio.create_task(engine.run(handle, ["q"], JobSlots(1)))
+        await _pass_turns(turns)
+        run.cancel()
+        runs.append(run)
+    _, going = await asyncio.wait(runs, timeout=20)
+    assert [turns for turns, run in enumerate(runs) if run in going] == []
+    await engine.close()
+
+
+# A proxy keeps the open connections alive and passes nothing on.
+
+MOST_SECONDS = 60.0
+"""The driver asks the server for five seconds to cancel a statement; on a busy machine."""
+
+
+async def do_nothing(_entry: int) -> None:
+    """Do a job."""
+
+
+async def test_a_worker_stops_while_its_database_is_silent(
+    postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_connector, "SECONDS_FOR_STATEMENT", 1.0)
+    monkeypatch.setattr(postgres_connector, "_SECONDS_TO_STOP", 0.2)
+    async with Proxy(postgres.port) as proxy, asyncio.timeout(MOST_SECONDS):
+        engine = PostgresEngine(
+            PostgresAddress(url.replace(f":{postgres.port}/", f":{proxy.port}/"))
+        )
+        await engine.open()
+        delivering = asyncio.create_task(engine.run(do_nothing, ["q"], JobSlots(1)))
+        while not postgres.rows(url, "SELECT 1 FROM procrastinate_workers"):
+            await asyncio.sleep(0.01)
+        known = proxy.connections
+        beginning = asyncio.create_task(engine.run(do_nothing, ["q"], JobSlots(1)))
+        while proxy.connections == known:
+            await asyncio.sleep(0.001)
+        proxy.silence()
+        finding = asyncio.create_task(engine.find_lost([1]))
+        await asyncio.sleep(0)
+        for run in (delivering, beginning):
+            run.cancel()
+        await asyncio.wait([finding, delivering, beginning])
+        assert delivering.cancelled()
+        assert beginning.cancelled()
+        with pytest.raises(EngineError, match="did not respond in time"):
+            await finding
+        await engine.close()

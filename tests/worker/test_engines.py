@@ -8,7 +8,7 @@ import pytest
 from tests.nats_server import NatsServer, delete_streams
 from tests.postgres_server import PostgresServer
 
-from holdfast.journal.postgres_failures import PostgresAddress
+from holdfast.journal.postgres.postgres_failures import PostgresAddress
 from holdfast.testing import EngineCarrier, EngineConformance
 from holdfast.worker.engines.asyncio_engine import AsyncioEngine
 from holdfast.worker.engines.nats_engine import NatsEngine

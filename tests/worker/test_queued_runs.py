@@ -21,7 +21,7 @@ from holdfast.core.events import Status, ToolFinished
 from holdfast.journal.inbox.entries import EntryState
 from holdfast.journal.inbox.inbox_errors import SubmissionError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]  # starts and kills workers
 
 ORDER, READERS, SECONDS = "t0/s0/0", 8, 60.0
 

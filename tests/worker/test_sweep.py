@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 import holdfast.worker.sweep as sweep_module
 from holdfast import Agent, MemoryJournal
+from holdfast.journal.inbox.inbox import InboxChanges
 from holdfast.testing import ScriptedModel
 from holdfast.worker import Job, JobSlots, WorkerInfo, open_inbox
 from holdfast.worker.dispatcher import DirectTurns, Dispatcher
@@ -48,7 +49,7 @@ async def test_a_job_that_nobody_has_begun_is_put_again(
     await inbox.note_worker(worker)
     await inbox.admit()
     engine.lost = [run.id] if says_lost else []
-    sweep = Sweep(inbox, engine, Dispatcher(inbox, engine, NOTHING))
+    sweep = Sweep(inbox, engine, Dispatcher(inbox, InboxChanges(), engine, NOTHING))
     await sweep._put_lost_again()
     now += after - 0.1
     await sweep._put_lost_again()
@@ -72,7 +73,7 @@ async def test_after_an_outage_nothing_is_taken_from_workers_that_may_be_alive()
     await inbox.note_worker(replace(other, seconds_to_live=-1.0))
     now = 0.0
     beats = SteadyBeats(10.0, lambda: now)
-    sweep = Sweep(inbox, engine, Dispatcher(inbox, engine, NOTHING))
+    sweep = Sweep(inbox, engine, Dispatcher(inbox, InboxChanges(), engine, NOTHING))
     sweep.may_take_over = beats.are_steady
     taken: list[float] = []
     for now in (0.0, 2.0, 20.0, 22.0, 24.0, 26.0, 28.0, 29.9):  # REASON: the clock reads it

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from holdfast import Agent, ToolContext, tool
+from holdfast import Agent, PostgresJournal, ToolContext, tool
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
@@ -68,6 +69,18 @@ async def test_a_turn_that_was_submitted_is_done(journal: Journal) -> None:
     assert result.text == "Hello."
     assert result.status is Status.COMPLETED
     assert await run.read_state() is EntryState.DONE
+
+
+async def test_a_worker_has_one_connection_that_listens_to_the_inbox(url: str) -> None:
+    async with Worker(greeter := Agent(ScriptedModel("Hi."), journal=PostgresJournal(url))):
+        run = await greeter.submit("Hello.", session="ada")
+        while (await run.read_state()) is not EntryState.DONE:  # REASON: waiting would listen, too
+            await asyncio.sleep(0.02)
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            statement = "SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+            found = await (await connection.execute(statement)).fetchall()
+    # Another one is that of the process, which hears of the runs of others.
+    assert len([query for (query,) in found if "holdfast_" in query]) == 2, found
 
 
 async def test_turns_of_a_session_are_done_one_after_another(journal: Journal) -> None:

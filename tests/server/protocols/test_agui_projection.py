@@ -12,10 +12,7 @@ from holdfast import Agent
 from holdfast.core.errors import ErrorCategory, ErrorInfo, ProviderError
 from holdfast.core.events import Status
 from holdfast.core.messages import Reasoning, Reply, Text, ToolCall, ToolResult, Usage
-from holdfast.hosting.tenant_service import TenantService
-from holdfast.server.protocols.agui.message_list import MessageList, list_messages
-from holdfast.server.protocols.agui.projection import AguiProjection
-from holdfast.server.protocols.display.display_items import (
+from holdfast.event_log.display.display_items import (
     AgentStarted,
     CallReady,
     DisplayItem,
@@ -24,6 +21,9 @@ from holdfast.server.protocols.display.display_items import (
     TurnEnded,
     TurnWaits,
 )
+from holdfast.hosting.tenant_service import TenantService
+from holdfast.server.protocols.agui.message_list import MessageList, list_messages
+from holdfast.server.protocols.agui.projection import AguiProjection
 from holdfast.server.protocols.session_turns import list_turns, show_turn
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, call, thinking

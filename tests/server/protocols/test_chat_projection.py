@@ -22,10 +22,10 @@ from holdfast.server.protocols.continuation import (
     simplify,
     was_sent,
 )
-from holdfast.server.protocols.openai_errors import to_openai_error
+from holdfast.server.protocols.openai_http import to_openai_error
 from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName, to_client_call
 from holdfast.server.protocols.protocol_names import make_name, read_name
-from holdfast.server.protocols.told_turn import ToldTurn, tell_turn
+from holdfast.server.protocols.segments import SegmentedTurn, split_turn
 from holdfast.tools import ClientTool
 
 LOCATE = ClientTool("locate", "Where the user is.")
@@ -153,7 +153,7 @@ async def test_what_the_protocol_cannot_ask_is_said_as_text() -> None:
     assert "waits for an answer" in "".join(projection.text)
 
 
-async def talk_with_call() -> tuple[Talk, list[Message], ToldTurn]:
+async def talk_with_call() -> tuple[Talk, list[Message], SegmentedTurn]:
     """A turn that waits, the messages that its caller has, and what it was told."""
     sent = [user("I am Ada."), assistant("Hello!"), user("Where am I?")]
     noted = {"history": msgspec.to_builtins(note_history(sent)), "body": ""}
@@ -167,7 +167,7 @@ async def talk_with_call() -> tuple[Talk, list[Message], ToldTurn]:
         "metadata": {REQUEST_KEY: noted},
     }
     await talk.run("Where am I?", **keywords)
-    told = tell_turn(await talk.events(), "no")
+    told = split_turn(await talk.events(), "no")
     assert told is not None
     (asked,) = told.segments[0].questions
     call = to_client_call("ada", asked)
@@ -206,7 +206,7 @@ async def test_another_history_is_not_the_one_that_was_sent(change: str) -> None
 async def test_a_second_wait_is_recognized_with_the_results_of_the_first() -> None:
     talk, messages, first = await talk_with_call()
     await talk.answer(ClientToolResult("Porto"))
-    told = tell_turn(await talk.events(), "no")
+    told = split_turn(await talk.events(), "no")
     assert told is not None
     assert [one.text for one in told.segments] == ["One moment.", ""]
     (asked,) = told.segments[1].questions
@@ -230,7 +230,7 @@ async def test_a_typed_output_is_told_once_it_fits_and_without_remarks() -> None
     )
     await talk.run(tools=[LOCATE], output=wanted)
     await talk.answer(ClientToolResult("Porto"))
-    told = tell_turn(await talk.events(), "output")
+    told = split_turn(await talk.events(), "output")
     assert told is not None
     assert [one.text for one in told.segments] == ["", '{"city": "Porto"}']
 

@@ -13,10 +13,10 @@ import pytest
 from tests.server.live_server import LiveServer, Reply, serve
 from tests.server.protocols.chatting import make_agent
 
-from holdfast import PostgresJournal, Sessions, SqliteJournal, ToolCall
+from holdfast import Agent, PostgresJournal, Sessions, SqliteJournal, ToolCall
 from holdfast.core.events import TurnOpened
 from holdfast.hosting.tenant_service import TenantService
-from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.service_store.service_store_opening import open_service_store
 from holdfast.server import AccessOptions, create_app
 from holdfast.server.access.keys import make_key
 from holdfast.testing import ScriptedModel
@@ -403,6 +403,7 @@ async def two_servers(url: str, model: Any) -> AsyncIterator[list[LiveServer]]:
             yield [first, second]
 
 
+@pytest.mark.slow  # starts services as processes
 async def test_an_edit_that_comes_to_two_processes_replaces_once(url: str) -> None:
     """Also when the turn that it replaces is in progress."""
     is_called = asyncio.Event()
@@ -433,6 +434,7 @@ async def test_an_edit_that_comes_to_two_processes_replaces_once(url: str) -> No
             assert [text for text, _ in saved].count("Ho") == 1
 
 
+@pytest.mark.slow  # starts services as processes
 async def test_of_two_edits_in_two_processes_one_is_the_last(url: str) -> None:
     async with two_servers(url, ScriptedModel(*["Said."] * 40)) as servers:
         for number in range(6):
@@ -464,3 +466,54 @@ async def read_turns(url: str, session: str) -> list[tuple[str, bool]]:
         for point in history.points
         if point.kind == "turn"
     ]
+
+
+async def test_metrics_name_no_session_of_a_chat() -> None:
+    app = create_app(Agent(ScriptedModel("Hi."), name="greeter"))
+    async with serve(app) as server:
+        for name in ("ada-lovelace", "grace-hopper"):
+            await server.request("GET", f"/vercel/greeter/chat/{name}")
+            await server.request("GET", f"/vercel/greeter/chat/{name}/stream")
+        metrics = (await server.request("GET", "/metrics")).body.decode()
+    assert "ada-lovelace" not in metrics
+    assert 'route="/vercel/{agent}/chat/{session}/stream"' in metrics
+
+
+BOOK = ToolCall("c1", "book", '{"nights": 2}')
+LOOK = {"threadId": "ada", "runId": "1", "messages": []}
+
+
+async def post_to_server(server: LiveServer, path: str, body: object) -> Reply:
+    return await server.request("POST", path, json.dumps(body).encode())
+
+
+async def send(server: LiveServer, text: str) -> None:
+    """Send a message of a chat, whose id is its text."""
+    part = {"type": "text", "text": text}
+    message = {"id": text, "role": "user", "parts": [part]}
+    await post_to_server(server, "/vercel/clerk/chat", {"id": "ada", "messages": [message]})
+
+
+async def test_giving_up_a_question_leaves_a_later_turn_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = create_app(make_agent(ScriptedModel(BOOK, BOOK)))
+    async with serve(app) as server:
+        await send(server, "Book.")
+        turn: Any = (await server.request("GET", "/api/v1/sessions/ada/turns/1")).json()
+        (question,) = turn["questions"]
+        cancel = TenantService.cancel
+
+        async def cancel_late(tenant: TenantService, session: str, **given: Any) -> None:
+            monkeypatch.setattr(TenantService, "cancel", cancel)
+            await post_to_server(server, "/vercel/clerk/chat/ada/stop", {})
+            await send(server, "Book again.")
+            await cancel(tenant, session, **given)
+
+        monkeypatch.setattr(TenantService, "cancel", cancel_late)
+        name = f"{question['key']}~{question['binding']}"
+        entry = {"interruptId": name, "status": "cancelled"}
+        told = await post_to_server(server, "/agui/clerk", {**LOOK, "resume": [entry]})
+        assert told.status == 200
+        turns = [await server.request("GET", f"/api/v1/sessions/ada/turns/{n}") for n in (1, 2)]
+        assert [turn.json()["status"] for turn in turns] == ["cancelled", "waiting"]

@@ -14,6 +14,8 @@ from tests.server.protocols.chat_processes import ChatProcess
 from tests.server.protocols.chat_program import LONG
 from tests.server.protocols.chatting import build
 
+pytestmark = pytest.mark.slow  # kills services
+
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[ChatProcess]:

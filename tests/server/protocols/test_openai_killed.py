@@ -16,7 +16,7 @@ from tests.server.processes import GONE, ServedProcess
 from holdfast.testing import Emulator
 from holdfast.testing.emulator import Pace, chaos
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]  # kills services
 
 CLIENTS = 6
 _CHAOS = chaos(seed=11, share=0.2)

@@ -18,7 +18,7 @@ from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.journal import MemoryJournal
-from holdfast.journal.service_store_opening import open_service_store
+from holdfast.journal.service_store.service_store_opening import open_service_store
 from holdfast.middleware import ToolPermission
 from holdfast.server import AccessOptions, ServiceOptions, create_app
 from holdfast.server.access.keys import make_key

@@ -11,13 +11,13 @@ from tests.server.protocols.chatting import shown_parts
 from tests.server.test_readers_end_exactly import _CALLS, _LAST_CALL, Call, Script, Step, World
 
 from holdfast.core.events import QuestionAsked
+from holdfast.event_log.display.display_fold import DisplayFold
+from holdfast.event_log.display.display_items import DisplayItem
 from holdfast.event_log.live.reading import TURN_ENDED, ReadingEnd
 from holdfast.event_log.stream_items import StreamItem
 from holdfast.event_log.text_fold import TextFold
 from holdfast.server.protocols.agui.message_list import MessageList
 from holdfast.server.protocols.agui.projection import AguiProjection
-from holdfast.server.protocols.display.display_fold import DisplayFold
-from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.server.protocols.vercel.projection import VercelProjection
 
 

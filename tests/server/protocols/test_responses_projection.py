@@ -37,7 +37,7 @@ from holdfast.server.protocols.segments import (
     TextAdded,
 )
 from holdfast.testing.emulator import hosted_call
-from holdfast.testing.emulator.hosted_parts import expand_hosted
+from holdfast.testing.emulator.script import expand_hosted
 from holdfast.tools import ClientTool
 
 _WRONG = exception_for(ErrorInfo(category=ErrorCategory.CLIENT_ERROR, safe="The request is wrong."))

@@ -27,9 +27,8 @@ from holdfast.core.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.event_log.stream_items import StreamItem
-from holdfast.server.protocols.display.display_fold import NO_RESULT
-from holdfast.server.protocols.display.display_items import (
+from holdfast.event_log.display.display_fold import NO_RESULT
+from holdfast.event_log.display.display_items import (
     AgentStarted,
     AgentTextShown,
     CallReady,
@@ -37,12 +36,13 @@ from holdfast.server.protocols.display.display_items import (
     ResultShown,
     StepStarted,
 )
-from holdfast.server.protocols.vercel.chat_history import read_history
+from holdfast.event_log.stream_items import StreamItem
 from holdfast.server.protocols.vercel.projection import VercelProjection
 from holdfast.server.protocols.vercel.provider_chunks import Chunk
+from holdfast.server.protocols.vercel.ui_messages import read_history
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, call, hosted_call, thinking
-from holdfast.testing.emulator.hosted_parts import expand_hosted
+from holdfast.testing.emulator.script import expand_hosted
 
 CALL = "t1.i0.tool.0"
 PAY = ToolCall("c1", "pay", '{"amount": 3}')

@@ -8,19 +8,20 @@ from typing import Any
 from holdfast import Agent
 from holdfast.core.events import Event
 from holdfast.core.messages import FinishReason, Part, Reply, Text, ToolCall, Usage
+from holdfast.core.notices import ToolStarted
 from holdfast.core.questions import Question
+from holdfast.event_log.display.display_fold import DisplayFold
+from holdfast.event_log.display.display_items import DisplayItem
 from holdfast.event_log.positions import Position
 from holdfast.event_log.stream_items import EndItem, StreamItem
 from holdfast.event_log.text_fold import TextFold, is_event
 from holdfast.journal import MemoryJournal
-from holdfast.server.protocols.display.display_fold import DisplayFold
-from holdfast.server.protocols.display.display_items import DisplayItem
 from holdfast.server.protocols.openai_shapes import SegmentName
 from holdfast.server.protocols.responses.projection import ResponseProjection
 from holdfast.server.protocols.segments import Hold, SegmentEvent, SegmentFold, find_void_replies
 from holdfast.testing import Emulator, FakeClock, ScriptedModel
 from holdfast.testing.emulator import Fault, cited, hosted_call
-from holdfast.testing.emulator.hosted_parts import expand_hosted
+from holdfast.testing.emulator.script import expand_hosted
 
 ENDED = EndItem("", "turn_ended")
 NAME = SegmentName("ada", 1)
@@ -56,6 +57,8 @@ class Talk:
         )
         self._fold = TextFold()
         self.live: list[StreamItem] = []
+        self.cancels = False
+        """Whether the turn is cancelled when its first tool starts."""
 
     async def run(self, prompt: str = "Hi", **keywords: Any) -> Talk:
         """Run a turn."""
@@ -79,6 +82,8 @@ class Talk:
                 async for item in run:
                     if not isinstance(item, Question):
                         self.live.extend(self._fold.feed(item))
+                    if self.cancels and isinstance(item, ToolStarted):
+                        run.cancel(by="ada")
         except Exception:  # noqa: BLE001  # REASON: the turn failed, and its events say so
             pass
 
