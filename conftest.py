@@ -13,7 +13,9 @@ import ast
 import asyncio
 import inspect
 import io
+import os
 import re
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, chdir, contextmanager, redirect_stdout
@@ -21,12 +23,42 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import CodeType
 
+import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.document import PythonDocStringDocument
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 from sybil.parsers.rest import DocTestParser
 
 pytest_plugins = ["tests.hung_tests"]
+
+
+def pytest_configure() -> None:
+    """Lets Ctrl-C end programs: a shell that starts a job in the background lets it, and all that it starts, ignore that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # A test that starts pytest gets a folder elsewhere: each session removes folders of earlier ones.
+        os.environ.pop("PYTEST_DEBUG_TEMPROOT", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Gives all slow tests to one worker, which runs them one after another, from the beginning.
+
+    The other tests are shared out by their files, between that worker and the others.
+    """
+    if not getattr(config.option, "loadgroup", False):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            group = "processes" if is_slow(item) else item.path.as_posix()
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: not is_slow(item))
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
+
 
 RUNNER = "__runner__"
 PRINTED = "__printed__"

@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from holdfast.core.session_state import Phase
-from holdfast.core.transitions import TRANSITIONS
+from holdfast.core.session_state import TRANSITIONS, Phase
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "explanation" / "the-run.md"
 BEGIN, END = "<!-- transitions -->", "<!-- /transitions -->"

@@ -25,12 +25,13 @@ from docstring_parser import parse
 from public_api import public_modules, public_values
 
 from holdfast import Agent, errors
-from holdfast.agent_file.file_forms import find_keyword_forms
+from holdfast.agent_file.load_agent import find_keyword_forms
 from holdfast.cli.main import COMMANDS, build_parser
 from holdfast.codecs.output_mode import choose_output_method
 from holdfast.core.model_request import ModelRequest, OutputSchema, ToolSpec
 from holdfast.errors import ErrorCategory, ErrorInfo, HoldfastError, explain
 from holdfast.models.presets import PRESETS, Preset
+from holdfast.testing.emulator import DRESSES, Dress
 from holdfast.testing.emulator.faults import Fault
 from holdfast.testing.emulator.script_file import list_fault_words
 
@@ -39,6 +40,8 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs" / "reference").glob("*.md"))
 RESULTS = ROOT / "benchmarks" / "results" / "README.md"
 MARKED = re.compile(r"(<!-- generated: ([\w.-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 PUBLIC = public_values()
+CHOSEN = ("max_tokens", "max_completion_tokens", "stream_options", "parallel_tool_calls")
+NAMELESS_CHOICE = DRESSES["lmstudio"].own["tool_choice"]
 FILE_FORMS = {
     "value": "a value",
     "table": "a table",
@@ -90,7 +93,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def written_below(name: str, value: object) -> str:
     """The text below an assignment such as `Part = Text | Media`; "" when there is none."""
     assignment = re.compile(
-        rf'^{name}\b[^\n]* = (?:\(.*?^\)|[^\n]*)\n"""(.*?)"""', re.MULTILINE | re.DOTALL
+        rf'^{name}\b[^\n]* = (?:\(.*?^\)|\{{.*?^\}}|[^\n]*)\n"""(.*?)"""', re.MULTILINE | re.DOTALL
     )
     for path in sorted((ROOT / "src" / "holdfast").rglob("*.py")):
         found = assignment.search(path.read_text("utf-8"))
@@ -235,7 +238,7 @@ def typed_answers(preset: Preset) -> str:
     alone, with_tools = (
         choose_output_method(
             preset.wire,
-            preset.quirks,
+            preset.profile,
             ModelRequest(
                 model=preset.models_hint,
                 messages=(),
@@ -262,6 +265,51 @@ def faults() -> str:
             for kind in get_args(Fault)
         ),
     )
+
+
+def dresses() -> str:
+    """What each dress of the emulator refuses and ignores, and how its streams differ."""
+    return table(
+        ("dress", "refuses", "ignores", "streams"),
+        (
+            (f"`{name}`", refused_by(dress), code_list(dress.ignores), stream_of(dress))
+            for name, dress in DRESSES.items()
+        ),
+    )
+
+
+def refused_by(dress: Dress) -> str:
+    """The refusals of a dress in words."""
+    usual = Dress()
+    roles = [f"the role `{role}`" for role in usual.roles if role not in dress.roles]
+    formats = [f"the format `{name}`" for name in usual.formats if name not in dress.formats]
+    found = [
+        *(["unknown fields"] if dress.fields is not None else []),
+        *(f"`{name}`" for name in CHOSEN if name not in (dress.fields or CHOSEN)),
+        *map("`{}`".format, dress.refuses),
+        # The role of results before there were tools.
+        *(role for role in roles if "function" not in role),
+        *formats,
+        *([] if dress.images else ["images"]),
+        *(["a named `tool_choice`"] if dress.own.get("tool_choice") == NAMELESS_CHOICE else []),
+        *(["roles that do not alternate"] if dress.alternates else []),
+    ]
+    return ", ".join(found)
+
+
+def stream_of(dress: Dress) -> str:
+    """How the streams of a dress differ from OpenAI's."""
+    reasoning = "" if dress.reasoning_field == Dress().reasoning_field else dress.reasoning_field
+    found = [
+        *([f"reasoning in `{reasoning}`"] if reasoning else []),
+        *([] if dress.usage == "asked" else [f"usage {dress.usage}"]),
+    ]
+    return ", ".join(found)
+
+
+def code_list(words: Iterable[str]) -> str:
+    """Words as code."""
+    return ", ".join(map("`{}`".format, words))
 
 
 def fault_setting(field: msgspec.structs.FieldInfo) -> str:
@@ -322,6 +370,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "error-classes": error_classes,
     "error-categories": error_categories,
     "providers": providers,
+    "dresses": dresses,
     "faults": faults,
     "command-line": command_line,
     "figures": figures,
