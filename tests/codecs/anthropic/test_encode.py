@@ -459,8 +459,11 @@ def test_a_reply_that_paused_elsewhere_is_not_taken_for_the_beginning_of_one() -
     history = [user("Hi"), assistant("One moment. ")]
     assert sent(*history)[-1] == [{"type": "text", "text": "(Go on.)"}]
     assert len(sent(user("Hi"), assistant("One moment."))) == 2
-    newer = body(ask(model="claude-opus-4-6", messages=[user("Hi"), assistant("One moment.")]))
-    assert newer["messages"][-1]["role"] == "user"
+    unsent = assistant(Reasoning("", wire="openai_responses"))
+    for after in ([], [unsent], [unsent, unsent]):
+        paused = [user("Hi"), assistant("One moment."), *after]
+        newer = body(ask(model="claude-opus-4-6", messages=paused))
+        assert newer["messages"][-1]["role"] == "user"
 
 
 def test_a_picture_in_a_system_message_is_sent() -> None:

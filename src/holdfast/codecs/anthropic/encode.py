@@ -17,6 +17,7 @@ import msgspec
 from holdfast.codecs.anthropic.history import (
     WIRE,
     begins_calls_unthought,
+    encode_blocks,
     encode_message,
     find_abandoned_calls,
     find_waiting_container,
@@ -166,10 +167,14 @@ def _encode_tail(request: ModelRequest, messages: Sequence[Message]) -> bytes:
     if request.prefill:
         beginning = {"role": "assistant", "content": request.prefill}
         return b"," + to_json("prefill", beginning) + b"]}"
-    if messages and is_text_alone(messages[-1]):
+    # A reply with nothing to send, such as the reasoning of another wire alone, is no end.
+    last = next(
+        (one for one in reversed(messages) if one.role != "assistant" or encode_blocks(one)), None
+    )
+    if last is not None and is_text_alone(last):
         # Such as a reply that paused on another wire. Models that continue a text refuse one with whitespace at its end;
         # others refuse every text.
-        text = messages[-1].text
+        text = last.text
         if not supports_prefill(request) or text != text.rstrip():
             return b"," + encode_message(GO_ON) + b"]}"
     return b"]}"
