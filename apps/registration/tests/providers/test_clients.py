@@ -51,8 +51,8 @@ class RawServer:
             writer.close()
 
 
-def make_endpoint(address: str, total: float = 2.0) -> Endpoint:
-    return Endpoint(address=address, token=Secret(TOKEN), connect_seconds=0.5, total_seconds=total)
+def make_endpoint(address: str, total: float = 60.0) -> Endpoint:
+    return Endpoint(address=address, token=Secret(TOKEN), connect_seconds=60, total_seconds=total)
 
 
 @asynccontextmanager
