@@ -43,17 +43,23 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Gives all slow tests to one worker, which runs them one after another, from the beginning.
+    """Gives the slow tests of rooms with processes to one worker, which runs them one after another, from the beginning.
 
-    The other tests are shared out by their files, between that worker and the others.
+    The other tests are shared out by their files, between that worker and the others; slow ones come first.
     """
     if not getattr(config.option, "loadgroup", False):
         return
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            group = "processes" if is_slow(item) else item.path.as_posix()
+            rooms = item.path.relative_to(config.rootpath).parts
+            alone = is_slow(item) and not PROCESS_ROOMS.isdisjoint(rooms)
+            group = "processes" if alone else item.path.as_posix()
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: not is_slow(item))
+
+
+# Their tests kill processes, or take over from them in time.
+PROCESS_ROOMS = frozenset({"cli", "crash", "hosting", "journal", "server", "sessions", "worker"})
 
 
 def is_slow(item: pytest.Item) -> bool:

@@ -24,9 +24,7 @@ settings.register_profile(
 # `HYPOTHESIS_PROFILE=thorough ./run test` looks longer.
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=1000)
 # What `.ci/run` asks for: the same examples each time.
-settings.register_profile(
-    "fixed", settings.get_profile("suite"), max_examples=60, derandomize=True, database=None
-)
+settings.register_profile("fixed", settings.get_profile("suite"), derandomize=True, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 

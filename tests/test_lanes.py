@@ -61,6 +61,7 @@ def test_a_slow_test_says_why() -> None:
     assert silent == []
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_group_of_tests_runs_on_one_worker(tmp_path: Path) -> None:
     """Which pytest-xdist must do, since slow tests share the two cores."""
     (tmp_path / "test_group.py").write_text(

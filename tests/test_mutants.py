@@ -130,6 +130,7 @@ def test_a_mutant_is_compiled_from_the_source_with_one_change() -> None:
     assert values == [(2, 4), (1, -1), (1, 4)]
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_run_kills_what_tests_notice_and_prints_the_rest(checkout: Path) -> None:
     done = subprocess.run(
         [sys.executable, "scripts/mutants.py", "shop", "--only", "till.py:16", "till.py:18"],
@@ -203,5 +204,6 @@ def test_a_mutant_whose_tests_hang_is_killed_by_the_limit() -> None:
     assert judge(lambda mutant, folder: wait_forever(mutant, folder) if mutant else 0) == "limit"
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_tests_that_hang_without_the_mutant_say_nothing_about_it() -> None:
     assert judge(wait_forever) == "unknown"

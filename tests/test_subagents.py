@@ -411,6 +411,7 @@ def text(words: str) -> Reply:
     return Reply((Text(words),))
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 async def test_after_a_crash_at_any_append_both_go_on_and_nothing_is_paid_twice(
     before: bool,
@@ -444,6 +445,7 @@ async def test_after_a_crash_at_any_append_both_go_on_and_nothing_is_paid_twice(
     assert moment > 12
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_another_attempt_of_the_call_is_another_conversation() -> None:
     journal = MemoryJournal()
 

@@ -340,6 +340,7 @@ def verdict(name: str, parameter: str, value: object) -> str:
 
 
 # More than 40 cases: each makes files or connections of its own.
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", ENTRIES)
 def test_an_argument_of_an_entry_point_is_valid_or_refused_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

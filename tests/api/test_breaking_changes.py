@@ -172,6 +172,7 @@ def test_what_is_added_breaks_nobody(edit: Callable[[Document], object]) -> None
     assert change(edit) == []
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_field_that_any_type_loses_is_found() -> None:
     document, edited = describe_api(), copy.deepcopy(describe_api())
     for kind, found in edited["components"]["schemas"].items():

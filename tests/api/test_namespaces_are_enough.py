@@ -198,6 +198,7 @@ def test_what_a_public_signature_takes_or_gives_is_public() -> None:
     assert not missing, f"not public, but a signature names them: {missing}"
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_namespace_is_cheap() -> None:
     """To import one loads nothing of its room."""
     for name in public_api.NAMESPACES:
@@ -229,6 +230,7 @@ for logger in ("holdfast", *logging.root.manager.loggerDict):
 """
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("piece", PIECES)
 def test_an_unconfigured_logger_prints_nothing(piece: str) -> None:
     module, dot, name = piece.rpartition(".")

@@ -86,6 +86,7 @@ def test_a_name_means_the_same_in_every_namespace() -> None:
     assert [name for name, values in meanings.items() if len(values) > 1] == []
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_inside_the_package_only_the_namespaces_import_the_package_itself() -> None:
     importers = {
         path.relative_to(SRC / "holdfast").as_posix()

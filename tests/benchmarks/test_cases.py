@@ -39,6 +39,7 @@ async def served() -> AsyncIterator[Served]:
         yield Served(url, bodies)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("case", two_sided, ids=lambda case: case.name)
 async def test_both_sides_send_the_same_and_read_the_same(case: Case, served: Served) -> None:
     floor, floor_bodies = await served.turn(case.floor, case.scenario)

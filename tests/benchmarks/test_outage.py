@@ -8,6 +8,7 @@ from benchmarks.outage.fleet import simulate
 from benchmarks.outage.provider import BROWN_OUT, OUTAGE, Incident, Provider
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("incident", [BROWN_OUT, OUTAGE], ids=lambda one: one.name)
 def test_the_defaults_do_not_make_an_outage_worse(incident: Incident) -> None:
     ours = simulate("holdfast", incident, clients=2000)

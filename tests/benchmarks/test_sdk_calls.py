@@ -29,6 +29,7 @@ def test_the_table_tells_a_kept_wait_from_one_that_was_too_short() -> None:
     assert "2 requests after 0.5 s (too early): the answer ✓" in row
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_each_fault_has_the_right_result(fault: NamedFault) -> None:
     pytest.importorskip("openai")

@@ -14,6 +14,7 @@ def sdks() -> None:
         pytest.importorskip(name, reason=WHY)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("case", timed, ids=lambda case: case.name)
 def test_a_sample_has_a_value_on_both_sides_for_each_line(
     case: Timed, monkeypatch: pytest.MonkeyPatch

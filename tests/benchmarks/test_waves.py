@@ -10,6 +10,7 @@ ALLOWANCE = 10 + 0.1 * RUNS
 """The retries that the default retry budget allows, without those that time adds."""
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("wave", WAVES, ids=lambda wave: wave.name)
 async def test_a_wave_ends_as_it_is_told(wave: Wave) -> None:
     toll = await ride_wave(wave, runs=RUNS, seed=7)

@@ -20,6 +20,7 @@ def test_the_provider_gets_a_strict_schema() -> None:
         assert told.schema["additionalProperties"] is False
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(text=st.text(min_size=1), policy=st.sampled_from(["accept", "prose", "refuse"]))
 def test_no_text_raises_anything_else(text: str, policy: RawText) -> None:
     with ErrorCatcher() as caught:

@@ -34,6 +34,7 @@ async def test_a_good_reply_is_an_answer(client: str, wire: str, *, streamed: bo
     await check_good_reply(client, wire, streamed=streamed)
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_client
 async def test_no_bad_reply_is_an_answer_or_counted_as_one(
     client: str, wire: str, *, streamed: bool

@@ -47,6 +47,7 @@ each_form = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "st
 PAGE = "<!doctype html><title>Sign in</title>"
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_form
 @pytest.mark.parametrize("order", ["send(guard(f))", "send(guard(send(f)))"])
 async def test_a_fault_is_repeated_in_this_order_as_in_any(order: str, *, streamed: bool) -> None:

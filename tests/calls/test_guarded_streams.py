@@ -225,6 +225,7 @@ async def test_a_cache_keeps_no_stream() -> None:
     assert source.closed == 1
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @each_wire

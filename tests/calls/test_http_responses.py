@@ -112,6 +112,7 @@ def test_a_stream_in_any_pieces_is_the_same(wire: str, data: st.DataObject) -> N
     assert (result.ok, result.text, blocking.closed) == (True, "Hello, world", 1)
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_wire
 def test_a_status_that_is_no_success_is_an_error_whatever_the_body_is(wire: str) -> None:
     statuses = (100, 199, 300, 301, 400, 401, 404, 429, 500, 503, 529, 600)
@@ -135,6 +136,7 @@ def test_the_category_is_that_of_the_status_and_the_provider() -> None:
     assert info.provider == "openai"
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_wire
 def test_a_body_that_is_cut_anywhere_is_no_answer(wire: str) -> None:
     whole = json.dumps(WHOLE[wire]).encode()

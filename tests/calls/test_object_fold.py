@@ -109,6 +109,7 @@ def readable(dialect: str, every: int) -> Iterator[tuple[Row, list[Any]]]:
             continue
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("form", ["dictionaries", "objects"])
 @pytest.mark.parametrize("dialect", CODECS)

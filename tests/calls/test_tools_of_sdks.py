@@ -126,6 +126,7 @@ async def stream(start: Start, **known: Any) -> CallResult:
     return await asyncio.to_thread(send_message_streaming, start, **known)
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_script
 @each_start
 async def test_the_answer_is_that_of_the_last_turn(
@@ -143,6 +144,7 @@ async def test_the_answer_is_that_of_the_last_turn(
     assert ("🔧 Using find..." in shown) is ("find" in str(script))
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_start
 async def test_the_tokens_of_all_turns_are_counted(start: Callable[[Emulator], Start]) -> None:
     async with Emulator([LOOK, "It is there."]) as provider:
@@ -153,6 +155,7 @@ async def test_the_tokens_of_all_turns_are_counted(start: Callable[[Emulator], S
     assert both.usage.output > last.usage.output
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("fault", [DropAfter(1), NoTerminator()], ids=["cut", "unfinished"])
 @each_start
 async def test_a_last_turn_that_breaks_is_no_answer(
@@ -166,6 +169,7 @@ async def test_a_last_turn_that_breaks_is_no_answer(
     assert (result.ok, result.text) == (False, ""), result
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_start
 async def test_the_calls_of_the_last_turn_are_those_to_run(
     start: Callable[[Emulator], Start],
@@ -180,6 +184,7 @@ async def test_the_calls_of_the_last_turn_are_those_to_run(
     assert not result.tool_calls or [one.name for one in result.tool_calls] == ["unknown"]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_asynchronous_runner_and_chat_give_the_same() -> None:
     anthropic = pytest.importorskip("anthropic")
 
@@ -211,6 +216,7 @@ async def test_the_asynchronous_runner_and_chat_give_the_same() -> None:
     assert (result.ok, result.text) == (True, "It is there."), result
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_runner_where_a_response_was_wanted_is_named() -> None:
     async with Emulator([LOOK, "It is there."]) as provider:
         result = await asyncio.to_thread(lambda: send_message(runner(provider)))
@@ -276,6 +282,7 @@ def make_client(provider: Emulator) -> tuple[Any, dict[str, Any]]:
     return genai.Client(api_key="any", http_options=options), request
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_automatic_function_calling_gives_the_text_after_the_tool(*, streamed: bool) -> None:
     async with Emulator([call("look", {"name": "x"}), "it is there"]) as provider:
@@ -298,6 +305,7 @@ async def test_automatic_function_calling_gives_the_text_after_the_tool(*, strea
     assert not [line for line in shown if line[0] in "❌⚠"]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_a_streamed_chat_with_tools_is_read_message_after_message(*, is_async: bool) -> None:
     script = [call("look", {"name": "x"}), "it is there", call("look", {"name": "y"}), "so is y"]
@@ -326,6 +334,7 @@ async def test_a_streamed_chat_with_tools_is_read_message_after_message(*, is_as
     assert not [line for line in shown if line[0] in "❌⚠"]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_an_asynchronous_stream_gives_the_text_after_the_tool() -> None:
     async with Emulator([call("look", {"name": "x"}), "it is there"]) as provider:
         client, request = make_client(provider)

@@ -124,6 +124,7 @@ SCHEMA_FIELDS = {
 }
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("wire", WIRES)
@@ -170,6 +171,7 @@ KINDS: list[tuple[Any, str, object]] = [
 ]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("wire", WIRES)
 async def test_every_kind_of_type_is_asked_for(wire: str) -> None:
     script = [text for _, text, _ in KINDS]
@@ -179,6 +181,7 @@ async def test_every_kind_of_type_is_asked_for(wire: str) -> None:
             assert (result.output, result.attempts) == (value, 1), result
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_tool_asks_where_the_server_takes_no_schema(wire: str, streamed: bool) -> None:
@@ -198,6 +201,7 @@ async def test_a_tool_asks_where_the_server_takes_no_schema(wire: str, streamed:
     assert not streamed or previews[-1] == {"city": "Porto", "nights": 3}
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("wire", WIRES)
 async def test_tools_and_settings_of_the_user_stay(wire: str) -> None:
     schema = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -234,6 +238,7 @@ async def test_tools_and_settings_of_the_user_stay(wire: str) -> None:
         assert script.requests[0].body["text"]["verbosity"] == "low"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_an_object_of_the_sdk_as_config_is_kept() -> None:
     types = pytest.importorskip("google.genai").types
     config = types.GenerateContentConfig(temperature=0.5, max_output_tokens=99)
@@ -270,6 +275,7 @@ async def test_a_mode_that_the_endpoint_refuses_is_left() -> None:
     ]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_what_one_account_was_refused_is_not_kept_from_another() -> None:
     openai = pytest.importorskip("openai")
     refused = HttpStatus(400, body={"error": {"message": "response_format is not supported"}})
@@ -294,6 +300,7 @@ async def test_what_one_account_was_refused_is_not_kept_from_another() -> None:
     assert "response_format" in str(provider.requests[-1].body)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_chat_that_keeps_its_history_gets_only_the_problems() -> None:
     genai = pytest.importorskip("google.genai")
     script = Script('{"city": "Porto"}', '{"city": "Porto", "nights": 3}')
@@ -325,6 +332,7 @@ async def test_a_conversation_of_the_user_is_continued() -> None:
     assert len(earlier) == 2
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_question_follows_the_messages_that_a_call_has_already() -> None:
     script = Script('{"city": "Porto", "nights": 3}')
     rules = [{"role": "system", "content": "Be short."}]
@@ -337,6 +345,7 @@ async def test_a_question_follows_the_messages_that_a_call_has_already() -> None
     assert [one["content"] for one in script.requests[0].body["messages"]] == ["Be short.", "Plan."]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_one_content_of_gemini_is_a_question() -> None:
     content = {"role": "user", "parts": [{"text": "Plan."}]}
     script = Script('{"city": "Porto"}', '{"city": "Porto", "nights": 3}')
@@ -347,6 +356,7 @@ async def test_one_content_of_gemini_is_a_question() -> None:
     assert len(script.requests[1].body["contents"]) == 3
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("outer", ["send_message", "resilient"])
 async def test_bad_replies_are_repeated_and_wrong_answers_corrected(outer: str) -> None:
     """In either order, the pieces do the same."""
@@ -365,6 +375,7 @@ async def test_bad_replies_are_repeated_and_wrong_answers_corrected(outer: str) 
     assert len(provider.requests) == 5
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_keyword_of_a_function_says_the_wire() -> None:
     script = Script('{"city": "Porto", "nights": 3}')
     async with Emulator(script) as provider, method("openai_chat", provider) as made:

@@ -46,6 +46,7 @@ def state(tmp_path: Path) -> dict[str, str]:
     return {"XDG_STATE_HOME": str(tmp_path)}
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_each_line_is_a_turn_of_one_conversation(emulator: Start) -> None:
     provider = emulator()
     done = holdfast(*to(provider), said="one\n\n  \r\ntwo\r\nlast without an end")
@@ -142,6 +143,7 @@ def test_a_chat_works_when_its_history_cannot_be_written(emulator: Start, tmp_pa
         screen.wait_for("You said: hello")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_ctrl_c_ends_a_chat_that_waits_for_a_pipe(emulator: Start) -> None:
     with piped(*to(emulator())) as process:
         assert told(process, b"hello\n") == b"You said: hello\n"
@@ -184,6 +186,7 @@ def test_ctrl_c_at_a_plain_prompt_ends_it(emulator: Start) -> None:
         assert "Traceback" not in screen.shown
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("command", ["/help", "/tools", "/undo", "/retry", "/quit", "/exit"])
 def test_an_argument_that_a_command_does_not_have_is_refused(
     emulator: Callable[..., Emulator], command: str
@@ -202,6 +205,7 @@ PIXEL = base64.b64decode(
 )
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_retry_sends_the_picture_of_a_message(
     emulator: Callable[..., Emulator], tmp_path: Path
 ) -> None:
@@ -218,6 +222,7 @@ def test_retry_sends_the_picture_of_a_message(
     assert "image_url" in str(again)
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_undo_forgets_a_message_without_text_alone(
     emulator: Callable[..., Emulator], tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ async def test_ctrl_c_at_a_repeated_question_finds_no_turn_to_stop(
     assert capsys.readouterr().out == "Booked.\nHello.\n"
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_ctrl_c_between_a_turn_and_the_prompt_does_not_end_the_chat(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

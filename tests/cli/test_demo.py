@@ -31,6 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_the_answer_is_right_and_every_fault_was_met(folder: Path) -> None:
     done = holdfast("demo", str(folder))
     assert (done.returncode, done.stderr) == (0, "")
@@ -50,6 +51,7 @@ def test_the_answer_is_right_and_every_fault_was_met(folder: Path) -> None:
     assert "7 requests for 5 model replies" in said
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_the_password_is_nowhere_and_the_lines_fit(folder: Path) -> None:
     done = holdfast("demo", str(folder))
     assert SECRET not in done.stdout + done.stderr
@@ -57,6 +59,7 @@ def test_the_password_is_nowhere_and_the_lines_fit(folder: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_an_empty_folder_has_a_right_answer_and_no_invented_fault(tmp_path: Path) -> None:
     done = holdfast("demo", str(tmp_path))
     assert done.returncode == 0
@@ -65,6 +68,7 @@ def test_an_empty_folder_has_a_right_answer_and_no_invented_fault(tmp_path: Path
     assert "password" not in done.stdout
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_hostile_folder(folder: Path) -> None:
     (folder / "binary").write_bytes(bytes(range(256)) * 100)
     (folder / "zeros.txt").write_bytes(b"\0" * 100)
@@ -85,6 +89,7 @@ def test_a_hostile_folder(folder: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_folder_of_many_files_says_that_not_all_were_looked_at(tmp_path: Path) -> None:
     for number in range(MOST_FILES + 5):
         (tmp_path / f"{number}.txt").write_text("x\n")
@@ -93,6 +98,7 @@ def test_a_folder_of_many_files_says_that_not_all_were_looked_at(tmp_path: Path)
     assert f"the first {MOST_FILES} text files were read" in done.stdout
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_folder_with_as_many_files_as_fit_is_read_completely(tmp_path: Path) -> None:
     for number in range(MOST_FILES):
         (tmp_path / f"{number}.txt").write_text("x\n")
@@ -125,10 +131,12 @@ def test_only_a_reply_with_calls_has_its_arguments_cut() -> None:
     assert trouble_for(EmulatedRequest(number=3)) is not None
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_reader_that_closes_the_output_ends_it_silently(folder: Path) -> None:
     assert read_and_close("demo", str(folder), count=1) == (141, b"")
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
 def test_a_full_disk_is_one_line(folder: Path) -> None:
     with Path("/dev/full").open("w") as full:
@@ -142,6 +150,7 @@ def test_a_full_disk_is_one_line(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"holdfast: No space left on device\n")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_no_standard_output_at_all_is_not_an_error(folder: Path) -> None:
     command = f"exec {HOLDFAST} demo {folder} >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=30)

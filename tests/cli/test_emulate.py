@@ -48,6 +48,7 @@ def ask(url: str, **fields: object) -> int:
         return error.code
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_it_answers_says_what_it_did_and_ends_with_ctrl_c() -> None:
     with serving() as (url, process):
         assert ask(url) == 200
@@ -58,6 +59,7 @@ def test_it_answers_says_what_it_did_and_ends_with_ctrl_c() -> None:
         assert process.wait(20) == 130
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_chaos_breaks_a_share_of_requests_and_no_key_is_printed() -> None:
     with serving("--chaos", "1", "--seed", "4") as (url, process):
         for _ in range(3):
@@ -71,6 +73,7 @@ def test_chaos_breaks_a_share_of_requests_and_no_key_is_printed() -> None:
         assert "secret" not in "".join(lines)
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_requests_are_judged_by_the_rules_of_a_provider_or_not_at_all() -> None:
     rows = [([], 400), (["--dress", "mistral"], 422), (["--no-strict"], 200)]
     for arguments, status in rows:
@@ -194,6 +197,7 @@ def test_a_script_may_be_python(tmp_path: Path) -> None:
         assert answered["choices"][0]["message"]["content"] == "WEATHER?"
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     ("text", "arguments", "problem"),
     [

@@ -118,6 +118,7 @@ def test_an_unknown_run_is_one_line(path: Path, capsys: pytest.CaptureFixture[st
         assert main(["journal", "show", str(path)]) == 0
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_addresses_are_taken_too(
     path: Path, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_it_works_while_the_journal_is_open(path: Path) -> None:
         store.close()
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_key_is_revoked(path: Path) -> None:
     key, key_id = create(path)
     assert run("revoke", "--journal", path, key_id) == (0, f"{key_id} (ci) is revoked\n", "")
@@ -69,6 +70,7 @@ def test_a_key_is_revoked(path: Path) -> None:
     assert (status, "is not valid any more" in err) == (2, True)
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_several_keys_are_revoked_or_none(path: Path) -> None:
     ids = [create(path)[1] for _ in range(2)]
     status, out, err = run("revoke", "--journal", path, ids[0], "unknown")
@@ -94,6 +96,7 @@ def test_a_key_that_was_exposed_is_rotated_without_grace(path: Path) -> None:
     assert f"{old_id}  ci  run,read,answer  expired 20" in run("list", "--journal", path)[1]
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -119,6 +122,7 @@ def test_a_journal_in_memory_has_no_keys() -> None:
     assert (status, "is in memory" in err) == (2, True)
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_keys_are_in_the_database_of_a_postgres_journal(url: str) -> None:
     status, _, err = run("create", "--journal", url, "--name", "ci")
     assert status == 0, err

@@ -85,6 +85,7 @@ def test_the_help_of_no_command_loads_the_runtime() -> None:
     }
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("words", [["run", "--model", "nobody:m", "Hi"], ["chat"]])
 def test_a_command_loads_only_what_it_needs(words: list[str]) -> None:
     loaded = loaded_by(f"from holdfast.cli.main import main; main({words!r})")
@@ -92,6 +93,7 @@ def test_a_command_loads_only_what_it_needs(words: list[str]) -> None:
     assert not loaded & (HEAVY - {"sqlite3"})
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_run_without_the_file_of_an_agent_loads_no_reader_of_files() -> None:
     words = ["run", "--base-url", "http://127.0.0.1:1/v1", "--max-retries", "0", "Hi"]
     loaded = loaded_by(f"from holdfast.cli.main import main; assert main({words!r}) == 1")
@@ -111,6 +113,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "talk.db"
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("words", [["delete", "PATH", "ada"], ["import", "PATH", "-"]])
 def test_a_closed_standard_input_is_reported(path: Path, words: list[str]) -> None:
     given = [str(path) if word == "PATH" else word for word in words]

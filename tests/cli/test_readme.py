@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from tests.cli.terminal import holdfast
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +16,7 @@ def plain(line: str) -> str:
     return " ".join(re.sub(r"\d+", "#", line).split())
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_the_demo_prints_what_the_readme_shows() -> None:
     page = (ROOT / "README.md").read_text("utf-8")
     (shown,) = re.findall(r"```text\n(\? .*?)```", page, re.DOTALL)

@@ -295,6 +295,7 @@ def test_a_file_that_is_not_a_journal_is_reported_as_that(tmp_path: Path, conten
     )
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("words", [("sessions", "export"), ("journal", "export")])
 def test_a_damaged_line_of_an_export_is_named(tmp_path: Path, words: tuple[str, ...]) -> None:
     path, file = tmp_path / "talk.db", tmp_path / "export"

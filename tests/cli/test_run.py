@@ -61,6 +61,7 @@ def test_instructions_reach_the_model(emulator: Start) -> None:
     assert "Be brief." in str(provider.requests[0].body)
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_file_never_holds_the_beginning_of_a_failed_attempt(emulator: Start) -> None:
     provider = emulator(["one two three four"], faults=[DropAfter(3)])
     done = holdfast("run", "hello", *to(provider), "--max-retries", "1")
@@ -154,6 +155,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(("fault", "advice"), FAILURES, ids=lambda value: str(value)[:20])
 def test_a_failure_is_one_line_with_what_to_do_next(
     emulator: Start, fault: Fault, advice: str
@@ -184,16 +186,19 @@ def test_an_unknown_host_is_one_line(emulator: Start) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_reader_that_closes_the_output_ends_it_silently(emulator: Start) -> None:
     provider = emulator(["word " * 200_000], chunking="whole")
     assert read_and_close("run", "hi", *to(provider), count=4) == (141, b"")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_letter_that_the_encoding_lacks_becomes_a_question_mark(emulator: Start) -> None:
     done = holdfast("run", "grün", *to(emulator()), env={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stdout) == (0, "You said: gr?n\n")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_in_a_terminal_text_is_streamed_without_control_characters(emulator: Start) -> None:
     provider = emulator(["red \x1b[31malert\x07 " + "word " * 5])
     with Terminal("run", "hi", *to(provider)) as screen:
@@ -202,6 +207,7 @@ def test_in_a_terminal_text_is_streamed_without_control_characters(emulator: Sta
         assert screen.status() == 0
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_ctrl_c_ends_it_with_130_and_no_traceback(emulator: Start) -> None:
     provider = emulator(["one two " * 20], faults=[Pace(1)])
     with Terminal("run", "hi", *to(provider)) as screen:
@@ -274,6 +280,7 @@ def test_a_program_reads_a_failure_as_json(emulator: Start) -> None:
     assert KEY["OPENAI_API_KEY"] not in done.stdout + done.stderr
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_run_that_waits_for_an_answer_says_how_to_give_it(
     emulator: Start, tmp_path: Path
 ) -> None:
@@ -359,6 +366,7 @@ WRONG_SCHEMAS = [
 ]
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(("schema", "said"), WRONG_SCHEMAS)
 def test_a_wrong_schema_file_is_one_line_and_nothing_is_sent(
     emulator: Start, tmp_path: Path, schema: object, said: str
@@ -388,6 +396,7 @@ def test_a_schema_file_that_is_missing_is_reported(emulator: Start, tmp_path: Pa
     assert "none.json cannot be read: No such file or directory" in done.stderr
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_run_with_a_schema_that_waits_goes_on_with_it(emulator: Start, tmp_path: Path) -> None:
     def plan(request: EmulatedRequest) -> object:
         given = request.tool_results
@@ -445,6 +454,7 @@ def test_a_question_without_a_journal_counts_as_no_at_once(agent: str) -> None:
     assert "nobody can answer it here, which counts as no; --journal keeps it open" in done.stderr
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("session", [("--session", "ana"), ()])
 def test_the_printed_command_answers_the_question(
     agent: str, tmp_path: Path, session: tuple[str, ...]
@@ -458,6 +468,7 @@ def test_the_printed_command_answers_the_question(
     assert (answered.returncode, answered.stdout) == (0, "I read: booked Ribeira\n")
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_second_message_to_a_waiting_session_prints_the_command(
     agent: str, tmp_path: Path, output: str
@@ -471,6 +482,7 @@ def test_a_second_message_to_a_waiting_session_prints_the_command(
     assert output == "text" or json.loads(done.stdout)["status"] == "waiting"
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     "option",
     [
@@ -502,6 +514,7 @@ INTO_EACH_OTHER = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
 IN_A_PROPERTY = {"a": {"$ref": "#/$defs/x"}}
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     "schema",
     [

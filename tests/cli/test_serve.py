@@ -68,6 +68,7 @@ def call_json(
     return answered
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_folder_of_files_is_served_with_a_journal_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_folder_of_files_is_served_with_a_journal_beside_it(
     assert (folder / "holdfast.db").exists()
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_name_in_a_module_is_served(tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(MODULE)
     with serving("my_agents:several", "--port", "0", folder=tmp_path) as printed:
@@ -325,6 +327,7 @@ def test_the_service_manager_is_told_when_the_service_answers(
         pass  # it serves all the same
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_service_takes_the_name_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(MODULE)
     arguments = ("my_agents:agent", "--port", "0", "--journal", "my talk%.db")

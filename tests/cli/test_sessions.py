@@ -89,6 +89,7 @@ def test_a_rewind_can_be_undone(path: Path) -> None:
     assert "you: Thanks" in out("show", path, "ada")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_fork_names_the_new_session(path: Path) -> None:
     assert out("fork", path, "ada", 2, "--to", "other") == "other\n"
     assert "you: Thanks" not in out("show", path, "other")
@@ -112,6 +113,7 @@ def test_compact_reports_what_it_replaced(path: Path) -> None:
     assert run("compact", path, "ada")[0] == 2, "either a text or none must be wanted"
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_delete_asks_first(path: Path) -> None:
     for answer in ("", "no\n", "y\n"):
         status, text, err = run("delete", path, "ada", said=answer)
@@ -125,6 +127,7 @@ def test_delete_asks_first(path: Path) -> None:
     assert out("list", path) == ""
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_export_and_import(path: Path, tmp_path: Path) -> None:
     text = out("export", path, "ada")
     file, other = tmp_path / "ada.jsonl", tmp_path / "other.db"
@@ -149,6 +152,7 @@ def test_import_leaves_turns_open_only_if_it_is_told(path: Path, tmp_path: Path)
     assert [entry.run for entry in entries] == ["moved"]
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_import_names_the_damaged_line(path: Path, tmp_path: Path) -> None:
     file = tmp_path / "ada.jsonl"
     lines = out("export", path, "ada").splitlines(keepends=True)
@@ -165,6 +169,7 @@ def test_import_names_the_damaged_line(path: Path, tmp_path: Path) -> None:
     assert "x" not in out("list", path).split()
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -195,6 +200,7 @@ def test_an_address_can_replace_a_path(path: Path) -> None:
     assert out("list", f"sqlite:///{path}") == out("list", path)
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_change_of_a_file_that_somebody_has_open_is_refused(path: Path) -> None:
     with SqliteJournal(path):
         status, _, err = run("rename", path, "ada", "Ada")
@@ -202,6 +208,7 @@ def test_a_change_of_a_file_that_somebody_has_open_is_refused(path: Path) -> Non
     assert f"open in process {os.getpid()}, started " in err
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("is_queued", [False, True])
 def test_abandon_closes_an_open_turn_whether_it_is_queued_or_not(
     tmp_path: Path, is_queued: bool

@@ -171,6 +171,7 @@ def test_the_continued_turn_is_streamed_and_ctrl_c_stops_it(given: Given, emulat
         assert screen.status() == 0
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_question_is_answered_in_the_chat(
     chat: Callable[..., tuple[int, str, str]],
 ) -> None:

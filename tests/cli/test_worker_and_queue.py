@@ -138,6 +138,7 @@ def read_json(url: str) -> tuple[int, dict[str, object]]:
         return error.code, json.loads(error.read())
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_whoever_waits_for_a_turn_that_was_dropped_is_told_that(url: str) -> None:
     submitted = submit(url, "greeter", "Hi.", "--request", "r1", "--session", "ada")
     assert queue(url, "drop", submitted[1].split()[0])[0] == 0
@@ -249,6 +250,7 @@ def test_a_worker_says_whether_it_is_well(url: str, folder: Path, tmp_path: Path
             worker.stop()
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_schedules_are_added_run_and_deleted(url: str, folder: Path) -> None:
     def schedules(*words: object) -> tuple[int, str, str]:
         return holdfast("schedules", *words, "--journal", url)
@@ -321,6 +323,7 @@ def test_wrong_arguments_name_the_option(
     assert problem.lower() in said.getvalue().lower()
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_turn_of_a_file_is_done_by_a_worker_of_the_same_file(
     folder: Path, tmp_path: Path
 ) -> None:

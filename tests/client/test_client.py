@@ -110,6 +110,7 @@ def check_items(items: list[StreamItem], text: str) -> None:
     assert len([item for item in items if item.__struct_config__.tag == "status"]) <= 3
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("cut", [0, 1, 150, 300, 700, 3_000, 20_000])
 async def test_a_stream_that_is_cut_goes_on_where_it_was(cut: int) -> None:
     async with serving(LONG) as base:
@@ -123,6 +124,7 @@ async def test_a_stream_that_is_cut_goes_on_where_it_was(cut: int) -> None:
             assert len((await client.sessions.history("ada")).points) == 1
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_turn_whose_answer_is_lost_is_started_once() -> None:
     async with serving("One.", "Two.") as base:
         faults = [Fault("drop", 0), Fault("drop", 10), Fault("refuse", 429, "Retry-After: 1\r\n")]
@@ -147,6 +149,7 @@ async def test_an_act_whose_answer_is_lost_is_done_once() -> None:
             assert [one.session for one in (await client.sessions.list()).sessions] == [fork]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_patience_ends_with_the_error() -> None:
     refusals: list[tuple[Fault, type[Exception]]] = [
         (Fault("refuse", 503), UnavailableError),

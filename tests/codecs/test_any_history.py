@@ -29,6 +29,7 @@ def test_every_preset_is_judged() -> None:
     assert {one.preset for one in ENDPOINTS} == set(PRESETS)
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=20)
 @given(HISTORIES)
 def test_any_history_is_taken_by_every_provider(messages: Sequence[Message]) -> None:
@@ -48,6 +49,7 @@ def test_any_history_has_the_form_of_the_vendors_sdks(messages: Sequence[Message
     assert find_objections(messages, ask_sdk) == []
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=15)
 @given(machine_histories(most=14), st.sampled_from(ENDPOINTS), st.data())
 def test_a_history_that_grew_is_sent_as_one_that_did_not(

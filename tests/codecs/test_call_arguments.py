@@ -183,6 +183,7 @@ def test_pieces_that_are_json_are_never_read_in_another_way() -> None:
     assert drop_repetitions(['{"a":', '{"a":1}}']) is None
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=30)
 @given(st.dictionaries(st.text(), st.integers() | st.text(), min_size=1), st.data())
 def test_any_object_is_read_once_however_it_repeats(value: object, data: st.DataObject) -> None:
@@ -196,6 +197,7 @@ def test_any_object_is_read_once_however_it_repeats(value: object, data: st.Data
         assert drop_repetitions([*accumulate(pieces)]) == text
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_repetitions_are_found_in_linear_time() -> None:
     def seconds(copies: int) -> float:
         texts = ['{"a": 1}' * copies, '{"a": 1}' * copies + "{"]

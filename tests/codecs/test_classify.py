@@ -227,6 +227,7 @@ HOSTILE = [
 
 
 # More than 40 cases: each is timed by itself.
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", HOSTILE)
 @pytest.mark.parametrize("wire", WIRES)
 def test_ten_hostile_megabytes_cost_bounded_time(wire: object, seed: str) -> None:

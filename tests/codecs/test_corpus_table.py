@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from tests.codecs.corpus_table import OURS, PAGE, Line, filled, table
 from tests.corpus import corpus
 
@@ -11,6 +12,7 @@ def cells() -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows[2:]]
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_the_page_is_current() -> None:
     corpus()  # skips where there is none
     page = PAGE.read_text("utf-8")

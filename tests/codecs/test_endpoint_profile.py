@@ -79,6 +79,7 @@ def test_an_unknown_field_gets_the_nearest_or_all() -> None:
         EndpointProfile().change_fields({"zzz": 1})
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=30, deadline=None)
 @given(PROFILES, PROFILES)
 def test_changes_lead_from_one_profile_to_another(

@@ -347,6 +347,7 @@ KINDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     wire=st.sampled_from(["anthropic", "openai_responses", "gemini", "gemini.metadata"]),
     kind=KINDS,
@@ -367,6 +368,7 @@ def test_no_block_whatever_makes_reading_fail(wire: str, kind: str, data: dict[s
         assert 0 <= source.start <= source.end <= len("Hello") or source.start > source.end
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_recorded_traffic_shows_the_same_calls_live_and_in_the_message() -> None:
     seen: Counter[str] = Counter()
     calls: tuple[HostedCall, ...] = ()

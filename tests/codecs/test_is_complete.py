@@ -38,6 +38,7 @@ def said(reply: Reply) -> tuple[object, ...]:
     return reply.text, calls, reply.finish
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("dialect", CODECS)
 def test_nothing_follows_the_proof_of_a_recorded_stream(dialect: str) -> None:
     codec, proofs, streams = CODECS[dialect], 0, 0

@@ -42,6 +42,7 @@ def reason(case: Labelled) -> str | None:
     )
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("recorded", [False, True], ids=["written", "recorded"])
 def test_labelled_errors_are_understood(recorded: bool, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [case for case in labelled() if case.recorded is recorded]

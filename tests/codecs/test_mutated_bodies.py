@@ -67,6 +67,7 @@ def history(message: Message) -> list[Message]:
     return [user("Hi"), message, *answered, user("And then?")]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("dialect", CODECS)
 def test_whatever_is_wrong_inside_nothing_breaks(dialect: str) -> None:
     codec, rng = CODECS[dialect], random.Random(dialect)

@@ -243,6 +243,7 @@ def test_timestamps_are_read_as_the_standard_library_writes_them(moment: datetim
     assert parse_timestamp(moment.isoformat()) == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     st.dictionaries(
         st.sampled_from(["retry-after", "retry-after-ms", "date", "x-ratelimit-reset-tokens"])

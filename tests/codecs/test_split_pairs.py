@@ -122,6 +122,7 @@ def test_no_event_is_lost_or_waits_for_more_than_the_next(payloads: list[bytes])
     assert not joiner.waiting
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("unit", [b"\\", b'"\\u', b"\\ud83d", b'\\ud83d"', b'"\\ude00'])
 def test_hostile_events_take_linear_time(unit: bytes) -> None:
     import time

@@ -183,6 +183,7 @@ def work(body: bytes, size: int) -> int:
     return Counting.work
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("size", [1, 2, 1000])
 def test_work_is_in_proportion_to_the_bytes_however_they_come(size: int) -> None:
     length = 200_000

@@ -110,6 +110,7 @@ def history_of(calls: list[ToolCall]) -> list[Message]:
     return [user("Go"), assistant(*calls), tool_results(results), user("On")]
 
 
+@pytest.mark.slow  # takes half a second or more
 @every_wire
 @given(written=st.lists(st.tuples(NAMES, ARGUMENTS), min_size=1, max_size=4))
 def test_the_next_message_is_accepted_after_any_calls(

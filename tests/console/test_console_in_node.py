@@ -35,6 +35,7 @@ process.stdout.write(JSON.stringify(turns.map((turn) => turn.iterations.map((one
 pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_the_modules_pass_their_own_tests() -> None:
     files = sorted(map(str, HERE.glob("*.test.mjs")))
     done = subprocess.run(
@@ -43,6 +44,7 @@ def test_the_modules_pass_their_own_tests() -> None:
     assert done.returncode == 0, done.stdout[-8000:]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_page_shows_the_text_that_the_service_streams_whatever_fails(seed: int) -> None:
     faults = chaos(

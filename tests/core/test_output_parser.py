@@ -154,6 +154,7 @@ def test_ambiguous_json_is_refused(text: str, said: str) -> None:
         read_strict_json(text)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "text",
     [

@@ -13,6 +13,7 @@ from holdfast.core.printable import escape_invisible, escape_invisible_json
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_no_character_of_an_invisible_kind_is_printed() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     printed = escape_invisible(everything)

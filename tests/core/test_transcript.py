@@ -63,6 +63,7 @@ def test_the_encoded_form_is_always_that_of_the_messages(actions: list[tuple[str
     assert history.encode_messages(Form("wire", encode)) == ",".join(plain).encode()
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     st.lists(st.sampled_from("afp"), max_size=30),
     st.integers(-12, 12),

@@ -38,6 +38,7 @@ def test_no_order_of_moves_breaks_an_invariant(story: Story) -> None:
     assert found.ends
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", ["one write", "two writes at once", "tools, then a tool"])
 def test_without_leases_one_outcome_per_key_still_keeps_writes_from_running_twice(
     name: str,
@@ -47,6 +48,7 @@ def test_without_leases_one_outcome_per_key_still_keeps_writes_from_running_twic
     assert not found.violation, str(found)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_each_broken_rule_is_detected(mutant: Mutant) -> None:
     with mutant.planted() as rules:

@@ -154,6 +154,7 @@ async def process(
     return None if result.status is Status.WAITING else result
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("most", [1, 9], ids=["one-by-one", "all-at-once"])
 @pytest.mark.parametrize("script", SCRIPTS)
 async def test_a_run_suspended_at_each_question_ends_as_one_answered_at_once(

@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     path
@@ -16,6 +18,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_the_tables_are_the_code() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "reference.py"), "--check"],

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 PROGRAM = re.compile(
     r'```python title="(?P<name>[^"]+)"\n(?P<text>.*?)```\n\n```console\n\$ python (?P=name)\n(?P<shown>.*?)```',
@@ -14,6 +16,7 @@ PROGRAM = re.compile(
 )
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_it_prints_what_the_page_shows(tmp_path: Path) -> None:
     (program,) = PROGRAM.finditer(PAGE.read_text("utf-8"))
     (tmp_path / program["name"]).write_text(program["text"])

@@ -70,6 +70,7 @@ def test_every_program_compiles(path: Path) -> None:
     compile(path.read_text("utf-8"), str(path), "exec")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_theirs_runs() -> None:
     python = find_python_of_theirs()
     if python is None:

@@ -30,6 +30,7 @@ def test_there_are_programs_and_each_is_listed() -> None:
     assert sorted(listed) == [program.name for program in PROGRAMS]
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     "program", [one for one in PROGRAMS if one != KILLED], ids=lambda program: program.stem
 )

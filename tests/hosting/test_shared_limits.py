@@ -172,6 +172,7 @@ async def test_a_process_that_comes_later_is_told() -> None:
             await until(lambda: late.pause.all > 28)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_pause_does_not_grow_by_being_repeated() -> None:
     async with processes(Network(), 3) as (one, other, third):
         one.be_refused(1.0)
@@ -180,6 +181,7 @@ async def test_a_pause_does_not_grow_by_being_repeated() -> None:
         assert max(one.pause.all, other.pause.all, third.pause.all) < 0.65
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_calls_at_once_are_divided_by_what_each_wants() -> None:
     async with processes(Network(), 3, concurrency=12) as (one, other, third):
         one.call_while_free(99)

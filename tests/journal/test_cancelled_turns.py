@@ -23,6 +23,7 @@ async def look(n: int) -> str:
     return str(n)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("passes", range(0, 60, 3))
 async def test_after_a_cancellation_at_any_append_the_next_turn_works(
     tmp_path: Path, passes: int

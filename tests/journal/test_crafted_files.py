@@ -100,6 +100,7 @@ async def test_the_tables_of_analyze_are_no_other_schema(tmp_path: Path) -> None
 ODD_TIMES = ["9e999", "-9e999", "1e300", "9e15", "-9e15"]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("time", ODD_TIMES)
 async def test_an_odd_time_in_a_file_is_refused(tmp_path: Path, time: str) -> None:
     """Also with a checksum that fits."""
@@ -137,6 +138,7 @@ def rewrite(lines: list[str], number: int, field: str, value: object) -> list[st
     return changed
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -164,6 +166,7 @@ async def test_a_crafted_line_is_refused(tmp_path: Path, field: str, value: obje
         assert list(await journal.runs()) == [], f"line {line}"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_changed_snapshot_is_not_used(tmp_path: Path) -> None:
     """A long session is opened from a snapshot of its history, which no record can correct."""
     path = tmp_path / "talk.db"

@@ -97,6 +97,7 @@ async def test_a_damaged_index_loses_no_session(tmp_path: Path, index: str) -> N
             assert await journal.read(run) == saved[run]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", range(3))
 async def test_whichever_page_is_damaged_nothing_wrong_is_read(tmp_path: Path, seed: int) -> None:
     """The file is refused, or each run is read as it was saved, or its error says it is damaged."""
@@ -126,6 +127,7 @@ async def test_whichever_page_is_damaged_nothing_wrong_is_read(tmp_path: Path, s
 RUN = "(SELECT id FROM runs WHERE name = 'run 03')"
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
@@ -200,6 +202,7 @@ async def test_a_damaged_page_of_the_table_of_runs_loses_no_session(
 # Values that no record has.
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "spoil",
     ["seq = 'two'", "seq = X'ff'", "at = X'ff'", "at = 'noon'", "key = X'ff'", "schema = 'one'"],
@@ -290,6 +293,7 @@ def find_damage(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in capsys.readouterr().out.splitlines() if "run '" in line]
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_changed_record_is_found_and_the_others_are_read(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,7 @@ def drop_within(monkeypatch: pytest.MonkeyPatch, holder: list[Any]) -> None:
     monkeypatch.setattr(file_lock, "_write_record", write_and_drop)
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_journal_that_is_dropped_while_another_opens_ends_and_so_does_the_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_journal_that_cannot_end_keeps_no_other_from_its_end() -> None:
         finalizer.detach()
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_dropped_file_can_be_opened_again_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_dropped_file_can_be_opened_again_at_once(
         gc.collect()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_journal_that_had_an_inbox_is_forgotten(kind: str, tmp_path: Path) -> None:
     async def use() -> list[ref[object]]:

@@ -133,6 +133,7 @@ def events_of(member: type[Event]) -> st.SearchStrategy[Event]:
     return st.builds(member, **drawn)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("member", get_args(Event), ids=lambda member: member.__name__)
 def test_every_event_comes_back_equal_from_its_line(member: type[Event]) -> None:
     @settings(max_examples=40, deadline=None)
@@ -148,6 +149,7 @@ def test_every_event_comes_back_equal_from_its_line(member: type[Event]) -> None
     check()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("member", get_args(Event), ids=lambda member: member.__name__)
 def test_an_event_is_encoded_as_in_its_line(member: type[Event]) -> None:
     @settings(max_examples=40, deadline=None)

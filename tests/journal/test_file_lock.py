@@ -175,6 +175,7 @@ def test_a_waiting_process_opens_the_journal_when_the_owner_closes_it(path: Path
         assert second.line() == "open"
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_lock_ends_with_its_process(path: Path) -> None:
     with opener(path) as owner:
         assert owner.answer() == "open"
@@ -196,6 +197,7 @@ def test_the_lock_file_is_for_its_owner_only_and_stays(path: Path) -> None:
 
 
 class TestNames:
+    @pytest.mark.slow  # takes half a second or more
     @pytest.mark.parametrize("other", ["link", "hard link", "renamed"])
     def test_the_same_file_by_another_path_is_locked(self, path: Path, other: str) -> None:
         name = path.with_name("other.db")
@@ -330,6 +332,7 @@ class TestRefusals:
         assert caught.value.fix == "Use Linux, macOS or Windows, or a PostgresJournal"
         assert os.listdir(path.parent) == []
 
+    @pytest.mark.slow  # starts a program or a server
     @pytest.mark.parametrize("mode", [0o555, 0o777])
     def test_a_folder_or_a_lock_file_that_cannot_be_written_is_named(self, mode: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -459,6 +462,7 @@ def copy_all(path: Path) -> None:
     shutil.copytree(path.parent, path.parent.parent / "backup")
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("look", [copy, read, digest, copy_all])
 async def test_a_second_process_is_refused_after_the_file_was_read(
     tmp_path: Path, look: Callable[[Path], None]
@@ -476,6 +480,7 @@ async def test_a_second_process_is_refused_after_the_file_was_read(
         assert await read_keys(journal, "r") == ["t1", "t2"]
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     "words", [("sessions", "delete", "r", "--yes"), ("journal", "prune", "--days", "1")]
 )

@@ -220,6 +220,7 @@ def watch(path: Path) -> Iterator[FileWatch]:
     lock.release()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("ending", ["", "-wal", ".lock"])
 @pytest.mark.parametrize("change", [Path.unlink, replace, swap])
 def test_a_changed_name_is_noticed_also_between_two_lookups(

@@ -36,6 +36,7 @@ def count_media(path: Path) -> tuple[int, int]:
     return media, uses
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_large_picture_is_kept_once(path: Path, tmp_path: Path) -> None:
     picture = os.urandom(1_000_000)
     parts = (Text("What is it?"), Media("image/png", data=picture))
@@ -68,6 +69,7 @@ async def test_a_large_picture_is_kept_once(path: Path, tmp_path: Path) -> None:
         assert first.message.parts[1] == Media("image/png", data=picture)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 3071, 3072, 3073, 3074, 100_001])
 @pytest.mark.parametrize("content", [b"\0", b"\xff", b"@"])
 async def test_bytes_of_every_size_are_read_back(path: Path, size: int, content: bytes) -> None:
@@ -115,6 +117,7 @@ async def test_the_last_deletion_deletes_the_bytes(path: Path) -> None:
     assert count_media(path) == (0, 0)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "statement",
     ["DELETE FROM media", "UPDATE media SET data = zeroblob(9)", "UPDATE media SET data = 'text'"],

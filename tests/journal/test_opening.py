@@ -55,6 +55,7 @@ print(locked)
 """
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_journal_opens_where_unix_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "talk.db")],
@@ -148,6 +149,7 @@ async def open_engine(url: str) -> None:
         await engine.close()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.usefixtures("short_silence")
 @pytest.mark.parametrize("lock", [JOURNAL_LOCK, ENGINE_LOCK])
 async def test_a_process_that_holds_the_lock_and_is_silent_loses_it(lock: int, url: str) -> None:
@@ -159,6 +161,7 @@ async def test_a_process_that_holds_the_lock_and_is_silent_loses_it(lock: int, u
             stopped.execute("SELECT 1")
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.usefixtures("short_silence")
 async def test_a_process_that_works_keeps_the_lock_however_long_it_takes(
     url: str, postgres: PostgresServer

@@ -63,6 +63,7 @@ async def assert_refused(url: str, path: str) -> None:
                 await attempt
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("is_round_robin", [0, 1])
 async def test_a_pooler_of_transactions_is_refused_and_nothing_is_written(
@@ -80,6 +81,7 @@ async def test_a_pooler_of_transactions_is_refused_and_nothing_is_written(
             assert str(postgres.rows(url, statement)[0][0]) == "0"
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("sessions", [1, 2, 3, 7])
 @pytest.mark.parametrize("is_round_robin", [0, 1])
 async def test_it_is_noticed_however_many_sessions_the_pooler_has(
@@ -98,6 +100,7 @@ async def test_it_is_noticed_however_many_sessions_the_pooler_has(
                 await journal.read("r")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_it_is_noticed_while_others_use_the_pooler(transaction_pooler: PgBouncer) -> None:
     url = transaction_pooler.new_url()
     ending = threading.Event()
@@ -138,6 +141,7 @@ async def test_a_pooler_that_is_changed_later_is_named_by_the_error(
             await read_often(journal)
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_pooler_of_sessions_with_a_single_one_is_named_by_the_error(
     postgres: PostgresServer,
 ) -> None:

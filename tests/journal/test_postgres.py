@@ -118,6 +118,7 @@ async def test_a_clock_that_steps_forward_doubles_no_record(
     assert [one.event.key for one in await journal.read("r")] == ["t1", "t3"]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_renewal_after_a_silent_connection_takes_another_one(
     postgres: PostgresServer,
 ) -> None:

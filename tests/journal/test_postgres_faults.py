@@ -86,6 +86,7 @@ async def test_appends_to_other_runs_do_not_wait_for_a_blocked_append(
     assert len(await journal.runs()) == 101
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_statement_that_takes_too_long_is_cancelled_and_leaves_nothing(url: str) -> None:
     with PostgresJournal(url, timeout=1) as journal:
         await journal.append("r", make_turn_opened(1))
@@ -134,6 +135,7 @@ async def test_an_append_that_is_cancelled_while_it_waits_for_a_connection_is_ne
         assert [entry.run for entry in await journal.runs()] == ["stuck"]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_an_append_whose_response_was_lost_is_saved_once(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -202,6 +204,7 @@ async def test_a_turn_whose_responses_were_lost_has_one_lease_and_each_record_on
             await claimed.release()
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_server_that_is_gone_is_reported_and_saved_records_are_found_later(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -440,6 +443,7 @@ async def test_what_is_acknowledged_is_committed_whatever_the_servers_defaults(
     assert found == ["on", "read committed", "30s"]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_lease_is_renewed_for_as_long_as_it_is_held(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -490,6 +494,7 @@ async def test_closing_releases_the_leases_and_ends_the_connections(
         await other.claim("r")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_process_that_ends_releases_its_leases(postgres: PostgresServer, url: str) -> None:
     code = (
         "import asyncio, sys\nfrom holdfast import PostgresJournal\n"
@@ -499,6 +504,7 @@ def test_a_process_that_ends_releases_its_leases(postgres: PostgresServer, url: 
     assert postgres.rows(url, "SELECT token FROM holdfast_runs") == []
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_fork_of_a_journal_that_is_in_use_is_refused(url: str) -> None:
     code = (
         "import asyncio, os, sys\nfrom holdfast import PostgresJournal\nfrom holdfast.errors import JournalError\n"
@@ -527,6 +533,7 @@ def test_without_the_driver_the_extra_is_named() -> None:
     assert done.stdout == "In the checkout: pip install '.[postgres]'\n"
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_journal_that_is_dropped_leaves_no_connection(postgres: PostgresServer, url: str) -> None:
     journal = PostgresJournal(url)
     asyncio.run(journal.append("r", make_turn_opened(1)))

@@ -45,6 +45,7 @@ async def test_the_index_finds_what_reading_every_record_finds(
             assert await journal.read_by_keys(run, wanted) == await plain.read_by_keys(run, wanted)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("words", "keys"),
     [

@@ -38,6 +38,7 @@ def count_media(postgres: PostgresServer, url: str) -> tuple[object, ...]:
     return postgres.rows(url, f"SELECT {counts}")[0]  # REASON: a test
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_large_picture_is_kept_once(
     journal: PostgresJournal, postgres: PostgresServer, url: str
 ) -> None:
@@ -73,6 +74,7 @@ def opened_json(data: bytes) -> bytes:
     return to_json(opened(data))
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("size", [0, 1, 2, 3071, 3072, 3073, 100_001])
 async def test_bytes_of_every_size_are_read_back(journal: PostgresJournal, size: int) -> None:
     event = opened(b"\xff" * size)
@@ -95,6 +97,7 @@ async def test_the_last_deletion_deletes_the_bytes(
     assert count_media(postgres, url) == (0, 0)
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_deletion_beside_appends_of_the_same_picture_leaves_each_record_whole(
     journal: PostgresJournal, postgres: PostgresServer, url: str
 ) -> None:
@@ -127,6 +130,7 @@ async def test_changed_bytes_are_found(
     assert (await journal.read("bob"))[0].event == opened(b"small")
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_an_append_with_a_picture_whose_response_was_lost_is_saved_once(
     postgres: PostgresServer, url: str
 ) -> None:

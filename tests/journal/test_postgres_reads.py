@@ -99,6 +99,7 @@ async def test_a_missing_record_fails_only_the_run_that_misses_it(
     assert len(whole) == 3
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_cancelled_read_waits_for_no_server_and_neither_does_closing(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -171,6 +172,7 @@ async def test_a_session_that_was_made_anew_elsewhere_is_read(
         assert len(result.messages) == 6
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_message_that_comes_while_another_process_drives_the_session_waits(
     journal: PostgresJournal, url: str
 ) -> None:

@@ -360,6 +360,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "talk.db"
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("make", "kind"), [pytest.param(*case, id=case[0].__name__[5:]) for case in REFUSED]
 )
@@ -436,6 +437,7 @@ def leave_folder_of_a_killed_check(path: Path) -> None:
     (folder / "copy").write_text("half a copy")
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "spoil",
     [

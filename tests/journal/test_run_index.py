@@ -28,6 +28,7 @@ def events(kind: str, number: int) -> list[Event]:
     return [opened, closed] if kind == "turn" else [opened]
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(STEPS)
 def test_keys_and_records_are_found_as_they_are_read(steps: list[tuple[str, str]]) -> None:
     async def compare(journal: SqliteJournal) -> None:

@@ -107,6 +107,7 @@ async def test_an_older_process_on_postgresql_ends_its_turn_when_a_newer_one_mig
     assert postgres.rows(url, "SELECT DISTINCT worth FROM holdfast_runs") == [(7,)]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_an_older_process_on_postgresql_that_starts_later_changes_nothing(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -153,6 +154,7 @@ async def test_appends_beside_a_migration_are_saved_before_it_or_refused(
     assert len(saved) > 16
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_migration_of_postgresql_that_fails_leaves_the_journal_to_the_older_process(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -165,6 +167,7 @@ async def test_a_migration_of_postgresql_that_fails_leaves_the_journal_to_the_ol
     assert postgres.rows(url, "SELECT version FROM holdfast_journal") == [(1,)]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_newer_process_waits_outside_while_an_older_one_has_a_file(tmp_path: Path) -> None:
     path = tmp_path / "talk.db"
     address = f"sqlite:///{path}"

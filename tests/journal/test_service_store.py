@@ -215,6 +215,7 @@ async def test_many_saved_requests_do_not_slow_the_next_one() -> None:
     assert (await store.claim_request(first, "d", owner="new", now=20_000 + DAY)).owner == "new"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_one_of_many_callers_performs_a_request(reopen: Open) -> None:
     stores = [reopen() for _ in range(4)]
     claims = [

@@ -211,6 +211,7 @@ async def test_the_rows_of_a_memory_journal_are_the_fold_of_its_records(
     await check_rows(journal, *FILTERS)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_rows_of_a_file_are_the_fold_of_its_records_after_every_change(
     tmp_path: Path, seed: int
@@ -248,6 +249,7 @@ def shared(postgres: PostgresServer) -> Iterator[PostgresJournal]:
         yield journal
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_rows_of_a_database_are_the_fold_of_its_records_after_every_change(
     shared: PostgresJournal,
 ) -> None:
@@ -256,6 +258,7 @@ async def test_the_rows_of_a_database_are_the_fold_of_its_records_after_every_ch
     await check_rows(shared, *FILTERS)
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_rows_of_two_processes_are_the_fold_of_their_records(
     postgres: PostgresServer, seed: int

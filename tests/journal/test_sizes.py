@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.postgres_server import PostgresServer
 
 from holdfast import MemoryJournal, PostgresJournal, SqliteJournal
@@ -64,6 +65,7 @@ async def test_a_record_needs_at_most_150_bytes_over_its_event(tmp_path: Path) -
     assert ((tmp_path / "talk.db").stat().st_size - empty - events) / records <= 150
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_record_in_postgresql_needs_at_most_160_bytes_over_its_event(
     postgres: PostgresServer,
 ) -> None:

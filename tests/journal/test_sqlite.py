@@ -98,6 +98,7 @@ async def test_appends_are_committed_with_the_file_synchronised(journal: SqliteJ
     assert found == ["wal", 2, "normal", 1]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_appends_that_wait_together_are_one_transaction(journal: SqliteJournal) -> None:
     commits: list[int] = []
 

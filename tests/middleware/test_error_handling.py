@@ -202,6 +202,7 @@ async def test_fails_always_is_four_calls_and_the_generic_text() -> None:
     assert SECRET not in repr(model.requests)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_slow_attempt_times_out_and_the_next_one_counts() -> None:
     calls = 0
 

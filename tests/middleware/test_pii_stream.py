@@ -68,6 +68,7 @@ TEXTS = st.lists(
 CUTS = st.lists(st.integers(0, 200), max_size=20)
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=400)
 @given(TEXTS, CUTS)
 @example("4111 1111 1111 1111-4111 1111 1111 1111bob.smith+tag@mail.example.co.uk", [])
@@ -393,6 +394,7 @@ def test_other_numbers_are_left(text: str) -> None:
     assert clean_text(text, ONE).text == text
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("many", [f"{CARD} ", "bob@example.org ", "1 ", "555-123-4567 "])
 def test_the_work_grows_with_the_text_and_not_with_its_square(many: str) -> None:
     """Each that was found was compared with all others, and the text was copied for each."""

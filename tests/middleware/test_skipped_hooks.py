@@ -290,6 +290,7 @@ async def test_an_agent_without_middleware_has_a_chain_without_hooks() -> None:
     assert "middleware" not in agent().describe()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_turn_with_hooks_leaves_no_cycle_behind() -> None:
     gc.collect()
     gc.disable()

@@ -254,6 +254,7 @@ async def test_an_answer_with_a_number_that_json_cannot_hold_is_refused() -> Non
     assert results_in_history(run.result) == ["no"]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_person_may_take_longer_than_a_hook() -> None:
     permission = ToolPermission(ask=["pay"]).only(hook_timeout=0.5)
     import asyncio

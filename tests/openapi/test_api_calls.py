@@ -380,6 +380,7 @@ async def test_the_words_of_the_last_failure_reach_the_model() -> None:
     assert result.text == f"{text} It says: all busy"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_lost_connection_and_a_timeout_are_failures_of_the_tool() -> None:
     async def drop(request: web.Request) -> web.Response:
         assert request.transport is not None

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cache
 from typing import get_args
 
+import pytest
 from hypothesis import Phase as Step
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
@@ -225,6 +226,7 @@ async def import_and_continue(runs: dict[str, list[Record]]) -> list[int]:
     return watched.paid
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=150)
 @given(open_runs(), open_runs())
 def test_nothing_of_an_open_turn_is_executed_after_an_import(
@@ -277,6 +279,7 @@ def test_a_fork_has_only_turns_that_have_ended(session: list[Record]) -> None:
     asyncio.run(fork())
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_every_kind_of_record_is_drawn() -> None:
     missing = {*get_args(ev.Event)}
 

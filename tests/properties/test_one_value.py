@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
@@ -188,6 +189,7 @@ def _same(one: object) -> bytes:
     return msgspec.json.encode(one, order="deterministic")
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(CALLS)
 @settings(max_examples=150, deadline=None)
 def test_all_see_one_value_or_the_tool_does_not_run(call: tuple[Tool, str]) -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.properties.cranked_journal import CrankedJournal, Fault
@@ -310,6 +311,7 @@ async def on_memory(case: Case) -> list[object]:
     return await whole(play, await ended(asyncio.create_task(play.turn("Go 1"))))
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=60)
 @given(CASES, moves(*LATE))
 def test_a_turn_whose_records_come_late_is_the_same_turn(case: Case, schedule: list[Move]) -> None:
@@ -328,6 +330,7 @@ REPLY_REFUSED = [Move(what, 3, 30) for what in ("rest", "turn", "turn", "turn", 
 """The reply cannot be kept, and the marker after it comes in the same group."""
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=60)
 @example(case=Case((("pay",),)), schedule=REPLY_REFUSED, again=False, resumes=True)
 @given(case=CASES, schedule=SCHEDULES, again=st.booleans(), resumes=st.booleans())
@@ -343,6 +346,7 @@ def test_whatever_happens_what_was_promised_holds(
     asyncio.run(play())
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=12)
 @given(CASES)
 def test_a_file_keeps_what_memory_keeps(case: Case) -> None:

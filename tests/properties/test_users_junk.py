@@ -309,6 +309,7 @@ STEP = 1 if os.environ.get("HOLDFAST_FULL") else 17
 """Every 17th combination is tried; all 17,000 take a minute."""
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("place", PLACES)
 async def test_the_session_is_read_again_and_goes_on(place: str) -> None:
     junk = [value for one in JUNK.values() for value in (*exceptions(one), *values(one))]
@@ -373,6 +374,7 @@ ANY = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(ANY, ANY, ANY)
 def test_any_event_can_be_read_again(one: Any, two: Any, three: Any) -> None:
     for event in (

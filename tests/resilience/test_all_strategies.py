@@ -70,6 +70,7 @@ async def ended(task: asyncio.Task[Any]) -> str:
     return "done" if isinstance(outcome, Done) else "failed"
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", range(15))
 async def test_whatever_happens_nothing_is_left_behind(seed: int) -> None:
     rng, shared, store = Random(seed), EndpointStates(), Store(CacheOptions(entries=5))

@@ -100,6 +100,7 @@ ASK_TO_WAIT = [
 ]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("fault", ASK_TO_WAIT)
 async def test_two_hundred_runs_survive_a_refusal_with_a_wait(fault: Fault) -> None:
     clock = FakeClock()

@@ -92,6 +92,7 @@ class TestKeys:
     def test_flaw_seed_003_joined_without_a_separator(self) -> None:
         assert canonical_key((["a"], "b")) != canonical_key((["a", "b"], ""))
 
+    @pytest.mark.slow  # takes half a second or more
     @given(
         st.lists(st.dictionaries(st.text(), st.integers())), st.dictionaries(st.text(), st.text())
     )

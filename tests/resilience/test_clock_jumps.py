@@ -73,6 +73,7 @@ OUTCOMES = st.lists(
 )
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=200, deadline=None)
 @given(JUMPS, OUTCOMES, st.none() | st.floats(0, 100))
 def test_every_call_ends_and_nothing_waits_longer_than_its_settings(

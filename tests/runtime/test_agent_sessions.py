@@ -362,6 +362,7 @@ async def count_collections(agent: Agent[str], first: int) -> int:
     return gc.get_stats()[0]["collections"] - before
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_turn_makes_no_more_objects_when_the_cache_is_full() -> None:
     model = ScriptedModel(*["Hi."] * 4200)
     agent = Agent(model, journal=MemoryJournal(), session_cache=32_000_000)

@@ -181,6 +181,7 @@ class TestSources:
                 break
         assert len(taken) < 20
 
+    @pytest.mark.slow  # takes half a second or more
     async def test_memory_does_not_grow_with_the_items(self) -> None:
         def documents() -> Iterator[str]:
             for number in range(400):

@@ -27,7 +27,7 @@ from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.events import Observation
 from holdfast.journal.port import Record
 from holdfast.middleware.hook_contexts import ToolUse
-from holdfast.testing import ScriptedModel
+from holdfast.testing import FakeClock, ScriptedModel
 from holdfast.testing.emulator import call
 
 # A library below a tool may cancel a task of its own, which the tool then awaits. CancelledError
@@ -302,7 +302,9 @@ async def test_a_failure_by_a_cancellation_says_so() -> None:
             seen.append(one.item.error.safe)
 
     tools = [tool(cancel_by_the_loop)]
-    await make_agent(*tools, calls=["cancel_by_the_loop"], observers=[observer]).run("Go.")
+    clock = FakeClock()
+    agent = make_agent(*tools, calls=["cancel_by_the_loop"], observers=[observer], clock=clock)
+    await agent.run("Go.")
     assert seen == [
         "Function 'cancel_by_the_loop' cancelled itself, or waited for something that was cancelled."
     ]
@@ -313,6 +315,7 @@ async def test_a_tool_of_a_subagent_that_cancels_its_own_task_fails_alone() -> N
         ScriptedModel(call("leave_a_cancel_scope_open", {}, id="1"), "It failed."),
         tools=[tool(leave_a_cancel_scope_open)],
         name="inner",
+        clock=FakeClock(),
     )
     outer = Agent(
         ScriptedModel(call("inner", {"task": "Go."}, id="1"), "Done."),

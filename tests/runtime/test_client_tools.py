@@ -137,6 +137,7 @@ async def test_a_call_is_checked_by_the_schema_in_the_words_of_a_tool_before_any
     assert question.arguments == json.loads(right)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_check_of_a_call_ends_after_a_number_of_steps() -> None:
     many = {"type": "array", "items": {"anyOf": [{"const": at} for at in range(900)]}}
     tool = ClientTool("pick", "", {"type": "object", "properties": {"a": many}})

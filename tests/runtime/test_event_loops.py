@@ -163,6 +163,7 @@ async def start_resume_stream(agent: Agent[str]) -> None:
         pass
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "start",
     [

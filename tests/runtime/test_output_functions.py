@@ -179,6 +179,7 @@ async def test_an_exception_fails_the_turn_and_it_is_not_tried_again() -> None:
     assert calls == ["blue"]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_failure_before_anything_happened_may_be_tried_again() -> None:
     calls: list[str] = []
 

@@ -565,6 +565,7 @@ async def test_a_test_can_give_a_context_its_own_answers() -> None:
 # Time.
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_limits_of_tool_and_turn_stand_still_while_a_person_thinks() -> None:
     @tool(effect="read", timeout=0.5)
     async def slow_person(ctx: ToolContext) -> str:

@@ -50,6 +50,7 @@ async def test_an_earlier_turn_of_a_session_is_found_after_others(journal: Journ
     assert (await agent.run("Hi", session="ada", request="r2")).output == "two"
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("session", [None, "ada"])
 async def test_of_two_at_once_one_is_run(journal: Journal, session: str | None) -> None:
     ran = []

@@ -29,6 +29,7 @@ def script(text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_connections_are_closed_at_the_end_of_the_program() -> None:
     done = script(
         """
@@ -44,6 +45,7 @@ def test_connections_are_closed_at_the_end_of_the_program() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("Hi\nHi\n", "", 0)
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_the_end_does_not_wait_for_a_stream_that_is_held_open() -> None:
     done = script(
         """
@@ -110,6 +112,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_an_interrupt_saves_the_end_of_the_turn() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False
@@ -118,6 +121,7 @@ def test_an_interrupt_saves_the_end_of_the_turn() -> None:
     assert ended.stderr == ""
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_an_interrupt_before_the_caller_waits_saves_the_end_of_the_turn() -> None:
     # The work begins, and is interrupted, before whoever asked for it has got anything to wait for.
     early = SCRIPT.replace(
@@ -230,6 +234,7 @@ def test_another_call_that_is_in_progress_goes_on() -> None:
     assert results == ["Done."]
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_program_ends_after_an_interrupt_in_a_tool() -> None:
     code = """
     from holdfast import Agent, tool

@@ -156,6 +156,7 @@ class Cut(PostgresJournal):
         await super()._append_event(run, *given, **under)
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("moment", range(1, 5))
 async def test_a_server_that_is_gone_at_any_append_stops_the_turn_which_goes_on_later(
     postgres: PostgresServer, url: str, moment: int

@@ -117,6 +117,7 @@ async def test_agents_at_once_share_the_limit_of_the_caller() -> None:
     assert caught.value.result.usage.total == 4 * CALL
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_agents_inside_agents_count_once_and_for_all_above() -> None:
     inner = Agent(ScriptedModel("ok"), name="inner").as_tool()
     middle = Agent(ScriptedModel(asks(name="inner"), "ok"), name="middle", tools=[inner]).as_tool()

@@ -373,6 +373,7 @@ def test_a_raw_answer_is_taken_when_any_limit_allows_no_other(limits: Limits) ->
     assert (result.output, result.parsed_by, result.iterations) == ("no", "raw", 1)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "text",
     [

@@ -175,6 +175,7 @@ async def test_a_hook_that_ends_the_turn_closes_its_subagents() -> None:
     assert await ends(journal) == {**ALL, "s": Status.STOPPED}
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("given_up", ["abandon", "another message"])
 async def test_a_crash_at_any_append_leaves_no_subagent_open(given_up: str) -> None:
     moment, died = 0, True

@@ -418,6 +418,7 @@ def test_nothing_is_withheld_twice() -> None:
         machine.apply(ResultsWithheld("t1.i1.withheld", 0.0, REFUSED))
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     turns=st.lists(
         st.lists(

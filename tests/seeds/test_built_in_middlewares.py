@@ -96,6 +96,7 @@ async def test_a_reply_that_another_hook_gave_is_not_kept() -> None:
     assert [(await agent.run("Go.")).text for _ in range(2)] == ["skipped", "two"]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_three_thousand_prompts_have_keys_of_their_own() -> None:
     def echo(request: Any) -> str:
         return str(request.messages[-1].text)

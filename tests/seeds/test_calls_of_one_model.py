@@ -73,6 +73,7 @@ async def test_a_wrong_key_is_given_up_at_once() -> None:
     assert (answer[0], slept) == (False, [])
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_the_responses_of_failed_attempts_are_not_kept() -> None:
     class Response:
         """Has no text."""

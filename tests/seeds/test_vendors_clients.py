@@ -44,6 +44,7 @@ each_form = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "st
 each_kind = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_wire
 @each_form
 @each_kind
@@ -63,6 +64,7 @@ async def test_a_reply_of_calls_only_is_an_answer(wire: str, *, streamed: bool) 
     assert result.user_message == f"{wanted} using available tools."
 
 
+@pytest.mark.slow  # takes half a second or more
 @each_wire
 @each_form
 async def test_text_goes_before_calls(wire: str, *, streamed: bool) -> None:
@@ -101,6 +103,7 @@ FAULTS = [
 
 
 # More than 40 cases: a fault and a client are a conversation of their own over HTTP.
+@pytest.mark.slow  # takes half a second or more
 @each_wire
 @each_form
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{type(fault).__name__}")

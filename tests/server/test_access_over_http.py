@@ -789,6 +789,7 @@ async def test_half_a_request_is_ended_in_time() -> None:
             writer.close()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_long_stream_is_not_ended_by_the_deadline_of_a_head() -> None:
     async with serve_service(bounds=ConnectionBounds(head_seconds=0.2)) as service:
         reader, writer = await service.connect()
@@ -837,6 +838,7 @@ async def test_when_all_connections_are_busy_a_further_one_is_refused() -> None:
             writer.close()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_strangers_have_a_tenth_of_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent ones, slow heads, and slow bodies of a sign-in or with a wrong key: keys are served."""
     monkeypatch.setattr(connections, "SECONDS_TO_BE_KNOWN", 0.05)

@@ -76,6 +76,7 @@ async def test_a_journal_that_was_closed_is_not_ready(tmp_path: Path) -> None:
         assert (await server.request("GET", "/health")).status == 200
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_turns_of_a_tenant_are_limited() -> None:
     @tool
     def pay(euros: int) -> str:
@@ -149,6 +150,7 @@ async def test_metrics_count_the_turns_of_agents() -> None:
         assert 'route="/api/v1/sessions/{session}/history",status="200"} 1\n' in text
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_services_on_one_database_know_the_same_keys(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +215,7 @@ async def test_no_act_calls_a_model_more_often_than_turns_are_allowed() -> None:
         assert (await server.request("POST", "/api/v1/sessions/s/compact", given)).status == 200
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_forks_are_refused_when_a_tenant_has_stored_what_it_may(tmp_path: Path) -> None:
     """40 forks of a session of 400 kB; a restart, a deletion and pruning count."""
     most, at = 1_000_000, "/api/v1/sessions"

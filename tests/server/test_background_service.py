@@ -68,6 +68,7 @@ async def test_hooks_that_hang_are_waited_for_as_long_as_was_asked() -> None:
         assert (await service.wait(turn, seconds=0.2)).status == "completed"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_turn_goes_on_when_its_file_can_be_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,7 @@ async def start(api: Api, session: str, message: str = "hello") -> None:
     assert (await api.post("/turns", body)).status in (200, 202)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_sessions_that_are_made_changed_and_deleted_are_told(open_journal: Open) -> None:
     app = create_app(make_clerk(), journal=open_journal())
     async with serve(app) as base, Api(base) as api, follow(base) as stream:
@@ -152,6 +153,7 @@ async def test_sessions_that_are_made_changed_and_deleted_are_told(open_journal:
         await stream.read_session("eve", title="Empty", turn_status="idle")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_question_and_its_answer_are_told(open_journal: Open) -> None:
     app = create_app(make_clerk(), journal=open_journal())
     async with serve(app) as base, Api(base) as api, follow(base) as stream:
@@ -164,6 +166,7 @@ async def test_a_question_and_its_answer_are_told(open_journal: Open) -> None:
         await stream.read_session("ada", turn_status="completed", questions=[])
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_turn_of_another_process_is_told_while_it_goes_on(url: str) -> None:
     may_end = asyncio.Event()
 
@@ -191,6 +194,7 @@ async def test_a_turn_of_another_process_is_told_while_it_goes_on(url: str) -> N
         await stream.read_session("ada", turn_status="completed")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_message_in_the_queue_is_told_and_so_are_the_limits(url: str) -> None:
     front = QueueOptions(parallel=0)
     app = create_app(make_clerk(), journal=PostgresJournal(url), queue=front)
@@ -359,6 +363,7 @@ async def test_a_key_without_the_scope_may_not_follow() -> None:
             assert (await api.get("/changes")).status == 403
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_stream_ends_when_its_key_is_revoked() -> None:
     async with serve_with_keys() as (app, base):
         key = await make_key(app, base, "alpha", "read")

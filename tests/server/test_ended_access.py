@@ -104,6 +104,7 @@ async def is_open(service: Service, reader: asyncio.StreamReader) -> bool:
     return service.access.usage.open_streams == 1
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_stream_ends_when_its_key_expires() -> None:
     async with serve_service() as service:
         key = await service.make_key(seconds=60.0)
@@ -115,6 +116,7 @@ async def test_a_stream_ends_when_its_key_expires() -> None:
         assert service.access.usage.open_streams == 0
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_stream_ends_when_its_key_is_revoked_elsewhere() -> None:
     async with serve_service() as service:
         key = await service.make_key()
@@ -182,6 +184,7 @@ async def test_a_revocation_is_not_undone_by_a_search_that_began_before() -> Non
         assert (await service.get(key=key)).status == 401
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_streams_stay_while_the_store_cannot_be_read() -> None:
     class LostStore(MemoryServiceStore):
         is_lost = False

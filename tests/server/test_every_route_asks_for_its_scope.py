@@ -31,6 +31,7 @@ async def test_a_request_without_a_key_is_refused() -> None:
         await nobody.close()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_a_key_with_one_scope_passes_where_it_is_asked_for(scope: str) -> None:
     app = make_protected_app()

@@ -76,6 +76,7 @@ def test_every_route_has_a_request() -> None:
     assert set(list_routes(app)) - set(TRIALS) == set()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("has_equal_names", [False, True])
 async def test_a_tenant_learns_and_changes_nothing_of_another(
     journals: list[Journal], *, has_equal_names: bool

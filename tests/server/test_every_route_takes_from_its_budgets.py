@@ -156,6 +156,7 @@ async def test_what_a_route_does_it_takes_from_its_budgets(watch: Watch) -> None
             assert not missing or route == "POST /console/sign-out", (route, missing)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("empty", COUNTED)
 async def test_a_route_is_refused_when_a_budget_is_used_up(watch: Watch, empty: Budget) -> None:
     refused = set()

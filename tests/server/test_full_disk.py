@@ -95,6 +95,7 @@ async def test_a_full_disk_under_sqlite(tmp_path: Path, make_disk: MakeDisk) -> 
     assert left == {"journal"}
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_full_disk_under_postgresql(postgres: PostgresServer, make_disk: MakeDisk) -> None:
     disk = make_disk(postgres.home / "disk", "64m")
     space = disk / "space"

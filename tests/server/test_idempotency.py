@@ -250,6 +250,7 @@ def name_digest(body: bytes) -> str:
     return blake2b(body + b"\0", digest_size=16).hexdigest()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_request_under_way_is_taken_over_from_a_dead_process_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -72,6 +72,7 @@ async def timed(call: asyncio.Future[Answer]) -> tuple[Answer, float]:
     return await call, time.monotonic() - began
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_requests_are_refused_soon_and_a_turn_goes_on_when_the_server_is_back(
     base: str, work: Work, stopped: PostgresServer
 ) -> None:
@@ -126,6 +127,7 @@ async def test_requests_are_refused_soon_and_a_turn_goes_on_when_the_server_is_b
         assert again.status in (201, 409), again.body
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_short_restart_of_the_server_is_waited_for(
     base: str, stopped: PostgresServer
 ) -> None:
@@ -137,6 +139,7 @@ async def test_a_short_restart_of_the_server_is_waited_for(
         assert (await call).status == 200
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("is_linked", [True, False], ids=["linked", "not linked yet"])
 async def test_a_network_that_loses_everything_is_noticed(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool

@@ -77,6 +77,7 @@ async def test_a_route_that_blocks_is_named(looks: Looks, caplog: pytest.LogCapt
     assert 'holdfast_loop_blocked_seconds_total{route="GET /people/{name}",agent=""} 0.' in metrics
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("calls", [1, 2])
 async def test_the_agent_of_a_tool_that_blocks_is_named(
     looks: Looks, caplog: pytest.LogCaptureFixture, calls: int

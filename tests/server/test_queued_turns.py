@@ -93,6 +93,7 @@ async def working(url: str, desk: Desk) -> AsyncIterator[Worker]:
             yield worker
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_service_is_a_worker_and_a_busy_session_is_queued(url: str, desk: Desk) -> None:
     async with serving(url, desk) as client:
         turn = await client.run("desk", "hello", session="ada")
@@ -139,6 +140,7 @@ async def begin(client: Client, message: str, *, session: str, request: str = "w
             return turn
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_what_is_cancelled_is_the_turn_in_progress_and_not_the_next(
     url: str, desk: Desk
 ) -> None:
@@ -152,6 +154,7 @@ async def test_what_is_cancelled_is_the_turn_in_progress_and_not_the_next(
         assert (await client.turns.read("ada", 2)).text == "You said later."
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
         queued = await client.turns.start("desk", "hello\n", session="ada", request="r1")
@@ -177,6 +180,7 @@ async def test_a_front_leaves_every_turn_to_workers(url: str, desk: Desk) -> Non
         assert not (await client.sessions.list(status="completed")).sessions
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_session_with_a_title_is_listed_once_while_its_first_turn_is_queued(
     url: str, desk: Desk
 ) -> None:
@@ -204,6 +208,7 @@ async def test_a_session_with_a_title_is_listed_once_while_its_first_turn_is_que
         assert not (await client.sessions.list(limit=1, before=str(first.next))).sessions
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_front_does_not_continue_an_open_turn(url: str, desk: Desk) -> None:
     async with serving(url, desk) as client:
         await begin(client, "wait", session="ada")
@@ -220,6 +225,7 @@ async def test_a_front_does_not_continue_an_open_turn(url: str, desk: Desk) -> N
                 assert (await client.turns.wait("ada", 1)).text == "You said wait."
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_turn_that_is_about_to_begin_is_cancelled_by_its_worker(
     url: str, desk: Desk
 ) -> None:
@@ -238,6 +244,7 @@ async def test_a_turn_that_is_about_to_begin_is_cancelled_by_its_worker(
             assert list(await inbox.find_cancelled("w")) == [job.id]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_front_tells_how_many_turns_are_queued(url: str, desk: Desk) -> None:
     with PostgresJournal(url) as journal:
         app = create_app(desk.make_agent(), journal=journal, queue=FRONT)
@@ -255,6 +262,7 @@ async def test_a_front_tells_how_many_turns_are_queued(url: str, desk: Desk) -> 
             )
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
         queued = await client.turns.start("desk", "hello", session="eve")
@@ -284,6 +292,7 @@ async def test_turns_are_cancelled_and_resumed_through_a_front(url: str, desk: D
             assert (await client.turns.read("fay", 2)).text == "You said fail."
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_reader_of_a_turn_that_never_begins_is_told_why(url: str, desk: Desk) -> None:
     """By a notice in its stream, and by the answer to the same request."""
     async with serving(url, desk, FRONT) as client:
@@ -305,6 +314,7 @@ async def test_a_reader_of_a_turn_that_never_begins_is_told_why(url: str, desk: 
         assert (notice.name, notice.fields["state"]) == ("queued_turn_over", "dropped")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_an_open_turn_of_the_queue_is_abandoned_over_http(url: str, desk: Desk) -> None:
     """With its entry, in one transaction: nobody continues it, and its session goes on."""
     async with serving(url, desk, FRONT) as client:
@@ -318,6 +328,7 @@ async def test_an_open_turn_of_the_queue_is_abandoned_over_http(url: str, desk: 
             assert (await client.run("desk", "hello", session="ada")).text == "You said hello."
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_what_the_queue_refuses_is_said_with_its_reason(url: str, desk: Desk) -> None:
     async with serving(url, desk, FRONT) as client:
         await client.turns.start("desk", "hello", session="ada", request="r1")
@@ -353,6 +364,7 @@ async def post(client: Client, body: dict[str, object]) -> dict[str, Any]:
         return {"status": response.status, **found}
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_protocols_work_through_a_front(url: str, desk: Desk) -> None:
     with PostgresJournal(url) as journal:
         app = create_app(desk.make_agent(), journal=journal, queue=FRONT)
@@ -377,6 +389,7 @@ async def test_protocols_work_through_a_front(url: str, desk: Desk) -> None:
 USER = {"role": "user", "content": "hello"}
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_tenant_sees_its_own_queue_only(url: str, desk: Desk) -> None:
     with PostgresJournal(url) as journal:
         access = AccessOptions(auth="keys")
@@ -415,6 +428,7 @@ async def test_a_tenant_sees_its_own_queue_only(url: str, desk: Desk) -> None:
             await bravo.close()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_depths_and_workers_tell_a_tenant_nothing_of_others(url: str, desk: Desk) -> None:
     with PostgresJournal(url) as journal:
         access = AccessOptions(auth="keys")
@@ -446,6 +460,7 @@ async def test_depths_and_workers_tell_a_tenant_nothing_of_others(url: str, desk
         assert (other["of-all"]["driving"], other["of-all"]["entries"]) == (1, [])
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_schedules_are_made_run_and_deleted(url: str, desk: Desk) -> None:
     async with serving(url, desk) as client:
         made = await client.schedules.put(

@@ -59,6 +59,7 @@ def test_comments_come_every_fifteen_seconds() -> None:
     assert event_stream.SECONDS_BETWEEN_COMMENTS == 15
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("is_polled", [False, True])
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_a_quiet_stream_has_comments(

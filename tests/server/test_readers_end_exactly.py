@@ -365,6 +365,7 @@ async def play(steps: list[Step], moments: list[Moment], lag: int) -> None:
     assert client.sequences == list(range(1, len(client.sequences) + 1))
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     st.lists(_CALLS, max_size=2),
     _LAST_CALL,

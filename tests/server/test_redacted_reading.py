@@ -303,6 +303,7 @@ def find_texts(view: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, view
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_no_event_notice_or_view_shows_contents_of_any_type() -> None:
     for kind, content in itertools.product(list_kinds(), SCALARS):
         for view in make_objects(kind, content, (kind,)):

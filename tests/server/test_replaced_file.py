@@ -52,6 +52,7 @@ class Work:
         self.app = create_app(agent, grace=0.5)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_replaced_journal_is_named_and_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

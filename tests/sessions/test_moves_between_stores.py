@@ -21,6 +21,7 @@ async def read_all(journal: Journal) -> dict[str, Sequence[Record]]:
     return {entry.run: list(await journal.read(entry.run)) for entry in await journal.runs()}
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_session_goes_to_postgresql_and_back(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -75,6 +75,7 @@ async def fill(journal: Journal) -> None:
     await save_session(journal, "parent/t1.i0.tool.0", 1, is_open=True)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("retention", "deleted"),
     [
@@ -148,6 +149,7 @@ async def test_a_session_that_changes_meanwhile_stays(path: Path) -> None:
         assert "day 1" in await list_names(journal)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_text_of_a_pruned_session_is_in_no_file_and_the_file_is_smaller(
     path: Path,
 ) -> None:
@@ -194,6 +196,7 @@ async def test_a_deletion_empties_the_log_when_a_reader_has_finished(path: Path)
         assert await list_names(journal) == ["bob", "eve"]
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_the_command_deletes_and_lists(path: Path) -> None:
     with SqliteJournal(path) as journal:
         asyncio.run(save_session(journal, "old", 1))

@@ -82,6 +82,7 @@ async def test_a_change_of_one_session_does_not_list_the_runs(
     assert {info.session for info in await agent.sessions.list()} == {"eve", "ivy"}
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_pages_are_the_same_as_of_a_complete_list(
     any_journal: SqliteJournal | PostgresJournal,
 ) -> None:
@@ -206,12 +207,14 @@ async def test_appends_continue_while_a_long_session_is_deleted(
     assert await long_journal.read("long") == []
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_appends_continue_while_a_long_session_is_copied(long_journal: SqliteJournal) -> None:
     records = await long_journal.read("long")
     assert await count_appends(long_journal, long_journal.restore({"copy": records})) > 10
     assert await long_journal.read("copy") == records
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_appends_continue_while_pictures_are_read(long_journal: SqliteJournal) -> None:
     """256 rows were one piece, with all their pictures."""
     pictures = [Media("image/png", bytes([turn]) * 300_000) for turn in range(1, 60)]
@@ -220,6 +223,7 @@ async def test_appends_continue_while_pictures_are_read(long_journal: SqliteJour
     assert await count_appends(long_journal, long_journal.read("pictures")) > 10
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_copy_that_is_cancelled_leaves_nothing(long_journal: SqliteJournal) -> None:
     records = await long_journal.read("long")
     task = asyncio.ensure_future(long_journal.restore({"copy": records}))

@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sessions.conversations import talk
@@ -41,6 +42,7 @@ async def places(journal: Journal, texts: list[str], wanted: str) -> list[str]:
     return [found.key for found in await Sessions(journal).search(wanted, limit=100)]
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(TEXTS, st.data())
 def test_a_file_finds_what_reading_everything_finds(texts: list[str], data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(texts))

@@ -239,6 +239,7 @@ def holdfast(*words: object, encoding: str = "utf-8") -> bytes:
     return done.stdout
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_printed_export_can_be_imported(path: Path, tmp_path: Path, encoding: str) -> None:
     lines, other = tmp_path / "ada.jsonl", tmp_path / "other.db"
@@ -272,6 +273,7 @@ def test_the_only_session_is_played_whatever_stands_beside_it(path: Path) -> Non
     assert asyncio.run(load_recording(path)).run == "ada"
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_name_in_an_export_is_no_command_to_a_terminal(tmp_path: Path) -> None:
     name = "ada\x1b]0;mine\x07\u202e"
     db, lines = tmp_path / "talk.db", tmp_path / "ada.jsonl"

@@ -198,6 +198,7 @@ async def test_after_a_rewind_the_model_is_sent_the_first_turns_only(
     ]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("to", [4, -1, True, "2", None])
 async def test_a_rewind_takes_only_numbers_of_the_session(
     journal: Journal, clock: FakeClock, to: int
@@ -402,6 +403,7 @@ async def test_a_name_that_no_session_can_have_is_refused(
             await refused
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "C:\\x", "'; DROP TABLE records; --", "ü %_"])
 async def test_a_name_may_look_like_a_path_or_a_command(
     journal: Journal, clock: FakeClock, name: str

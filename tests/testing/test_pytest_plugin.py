@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 
 def run_pytest(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_mine.py").write_text(dedent(test))
@@ -14,6 +16,7 @@ def run_pytest(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_the_fixtures_work_in_a_project_of_their_own(tmp_path: Path) -> None:
     done = run_pytest(
         tmp_path,
@@ -41,6 +44,7 @@ def test_the_fixtures_work_in_a_project_of_their_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_project_that_uses_no_fixture_imports_nothing(tmp_path: Path) -> None:
     done = run_pytest(
         tmp_path,

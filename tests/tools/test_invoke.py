@@ -398,6 +398,7 @@ class Stuck:
         )
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(("name", "said"), [("in_thread", "0.5"), ("on_loop", "0.0")])
 async def test_a_timeout_has_its_exact_words(name: str, said: str) -> None:
     stuck = Stuck()

@@ -32,6 +32,7 @@ def test_one_transport_serves_loops_one_after_the_other() -> None:
         assert emulator.connections == 3
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_one_transport_serves_threads_at_once() -> None:
     transport = HttpTransport()
     answers: list[bytes] = []
@@ -107,6 +108,7 @@ def test_closing_reaches_the_loop_of_another_thread() -> None:
 
 
 # The sockets are the loop's, and asyncio is right to complain about them.
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_loop_that_was_closed_carelessly_does_not_disturb_the_next_one() -> None:
     transport = HttpTransport()
@@ -131,6 +133,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("how", PROGRAMS)
 def test_a_program_ends_without_a_warning(how: str) -> None:
     program = textwrap.dedent(
@@ -176,6 +179,7 @@ def test_a_program_ends_without_a_warning(how: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_program_that_ends_while_its_loop_is_open_does_not_complain() -> None:
     program = textwrap.dedent(
         """

@@ -170,6 +170,7 @@ async def test_a_closed_transport_says_so_to_the_request_that_runs(
                 await response.read()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_thousand_requests_that_are_cancelled_leave_nothing_behind(
     transport: HttpTransport,
 ) -> None:

@@ -56,6 +56,7 @@ async def drip(client: Client, piece: bytes = EVENT, times: int = 40) -> None:
     await client.send(b"0\r\n\r\n")
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.usefixtures("no_looks")
 async def test_forty_pieces_wake_the_reader_once(transport: HttpTransport, raw: Start) -> None:
     server = await raw(drip)
@@ -65,6 +66,7 @@ async def test_forty_pieces_wake_the_reader_once(transport: HttpTransport, raw: 
     assert len(pieces) == 2  # the first one, and the rest at the end
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.usefixtures("no_looks")
 @pytest.mark.parametrize("kind", ["length", "close", "gzip"])
 async def test_every_way_to_end_a_body_ends_the_wait(
@@ -180,6 +182,7 @@ async def test_what_came_before_a_cancellation_can_be_read(
     assert arrived == EVENT * 2
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.usefixtures("no_looks")
 async def test_content_that_waits_unread_keeps_a_stream_alive(
     transport: HttpTransport, raw: Start
@@ -188,6 +191,7 @@ async def test_content_that_waits_unread_keeps_a_stream_alive(
         assert b"".join(await gather(response)) == EVENT * 40  # for 0.8 s
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("looks", [3600.0, 0.25])
 async def test_comments_alone_do_not_keep_a_stream_alive(
     transport: HttpTransport, raw: Start, looks: float, monkeypatch: pytest.MonkeyPatch

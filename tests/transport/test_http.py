@@ -201,6 +201,7 @@ async def test_cancelling_an_unread_upload_closes_the_connection(
     await asyncio.wait_for(gone.wait(), 60)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_thousand_requests_at_once() -> None:
     transport = HttpTransport()
     body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
@@ -222,6 +223,7 @@ async def test_the_number_of_connections_can_be_limited() -> None:
         await transport.aclose()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_backpressure_reaches_the_server(transport: HttpTransport, raw: Start) -> None:
     sent = 0
     full = asyncio.Event()

@@ -83,6 +83,7 @@ async def test_white_space_alone_does_not_keep_a_body_alive(
     assert (await fails(transport, server.url, IMPATIENT)).info.code == "stalled"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_slow_drip_of_content_is_fine(transport: HttpTransport, raw: Start) -> None:
     server = await raw(lambda client: drip(client, b"data: 1\n\n"))
     pieces = []
@@ -93,6 +94,7 @@ async def test_a_slow_drip_of_content_is_fine(transport: HttpTransport, raw: Sta
     assert b"".join(pieces) == b"data: 1\n\n" * 20
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_slow_body_that_is_not_a_stream_needs_no_help(
     transport: HttpTransport, raw: Start
 ) -> None:
@@ -110,6 +112,7 @@ async def test_the_total_ends_even_a_stream_that_is_alive(
     assert error.info.category is ErrorCategory.TIMEOUT
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw: Start) -> None:
     go_on = asyncio.Event()
 
@@ -131,6 +134,7 @@ async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw:
         assert await response.read() == b""
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_loop_that_was_blocked_is_not_a_slow_server(transport: HttpTransport) -> None:
     body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
     limits = Timeouts(first_byte=20, between_chunks=1)
@@ -210,6 +214,7 @@ async def test_waiting_for_a_free_connection_is_connecting(raw: Start) -> None:
     await transport.aclose()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_no_limits_at_all(transport: HttpTransport, raw: Start) -> None:
     server = await raw(lambda client: drip(client, b"x"))
     limits = Timeouts(connect=None, first_byte=None, between_chunks=None, total=None)

@@ -144,6 +144,7 @@ async def chunks_of(provider: str) -> int:
         return emulator.requests[0].chunks
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("provider", MODELS)
 async def test_a_drop_at_each_chunk_costs_no_word_and_repeats_none(provider: str) -> None:
     continued = 0
@@ -381,6 +382,7 @@ async def test_a_model_that_is_known_to_refuse_is_not_even_asked(model: str) -> 
     assert result.output == STORY
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", range(4, 12))
 @pytest.mark.parametrize("provider", MODELS)
 async def test_whatever_goes_wrong_a_reader_has_the_story_once(provider: str, seed: int) -> None:

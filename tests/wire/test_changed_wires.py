@@ -89,6 +89,7 @@ async def cut_short(agent: Agent[Any]) -> None:
                     run.cancel()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 async def test_a_session_goes_on_with_a_model_of_another_wire(first: str, second: str) -> None:
     journal = MemoryJournal()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+import pytest
 from tests.codecs.anthropic import bodies as anthropic
 from tests.codecs.gemini import bodies as gemini
 from tests.codecs.openai_chat import bodies as chat
@@ -223,6 +224,7 @@ def cut_place(body: bytes, rng: random.Random) -> int:
     return rng.randrange(first, len(body) + 1)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_cut_connection_runs_no_other_call() -> None:
     wholes = await run_cuts([Cut(stream, len(stream.body), "clean") for stream in STREAMS])
     assert all(sum(whole.values()) == 2 for whole in wholes)

@@ -54,6 +54,7 @@ def fails_to_answer(fault: Fault) -> object:
 
 
 # More than 40 cases: two wires and a fault are a conversation of their own over HTTP.
+@pytest.mark.slow  # takes half a second or more
 @both_modes
 @every_pair
 @pytest.mark.parametrize("fault", [ErrorResponse("bad_key"), ResetBeforeHeaders()])

@@ -110,6 +110,7 @@ async def test_calls_of_the_provider_are_carried_back_and_never_run_here(
     assert result.messages[1].text[source.start : source.end] == "It is súnny."
 
 
+@pytest.mark.slow  # takes half a second or more
 @on_every_wire
 @pytest.mark.parametrize("faults", [(), (SplitEveryByte(),)], ids=["whole", "byte by byte"])
 async def test_calls_of_the_provider_are_shown_live(wire: str, faults: Any) -> None:
@@ -136,6 +137,7 @@ async def test_a_tool_of_the_provider_may_fail(wire: str) -> None:
     assert (one.is_error, one.finished, result.output) == (True, True, "Sorry.")
 
 
+@pytest.mark.slow  # takes half a second or more
 @on_every_wire
 @pytest.mark.parametrize("chunks", range(3, 14))
 async def test_a_stream_that_is_cut_among_these_calls_is_asked_for_again(

@@ -173,6 +173,7 @@ async def gathered(faults: Any, **settings: Any) -> dict[tuple[str, str], str]:
 
 
 # More than 40 cases: a fault is a conversation over HTTP on every wire.
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", TABLE)
 async def test_a_fault_in_a_reply_that_calls_tools(name: str) -> None:
     row = TABLE[name]
@@ -181,6 +182,7 @@ async def test_a_fault_in_a_reply_that_calls_tools(name: str) -> None:
 
 
 # More than 40 cases: as above.
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", TABLE)
 async def test_a_fault_in_the_answer(name: str) -> None:
     row = TABLE[name]
@@ -196,6 +198,7 @@ async def test_a_fault_in_the_answer(name: str) -> None:
     assert got == wanted
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.lasting])
 async def test_a_fault_that_never_goes_away_has_one_name_everywhere(name: str) -> None:
     row = TABLE[name]
@@ -232,6 +235,7 @@ async def test_calls_in_a_truncated_reply_do_not_run_and_get_an_error_result() -
     assert await gathered([], choose_reply=choose_reply) == dict.fromkeys(CELLS, TOLD)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(3))

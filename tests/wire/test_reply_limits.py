@@ -154,6 +154,7 @@ async def read_endless(wire: str, kind: str, size: int, limits: ReplyLimits) -> 
     return endless
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("kind", ["text", "reasoning", "arguments", "calls"])
 @pytest.mark.parametrize("wire", STREAMS)
 async def test_an_endless_stream_ends_at_its_limit(wire: str, kind: str) -> None:
@@ -181,6 +182,7 @@ async def test_the_limits_hold_by_default() -> None:
     assert endless.sent < 128 * MEBIBYTE
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_body_without_content_has_a_limit_too() -> None:
     endless = Endless("openai_chat", "text", 0)
     await endless.server.start()

@@ -88,6 +88,7 @@ def test_the_rows_of_local_servers_have_minutes_of_patience(row: str) -> None:
     assert f"first_byte={limits.first_byte}" in Agent(f"{row}:m").describe()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "stall",
     [
@@ -153,6 +154,7 @@ async def ask(wire: str, emulator: Emulator, times: int = 1) -> None:
             assert (await run.wait()).output == "Hello"
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("wire", MODELS)
 @pytest.mark.parametrize("comments", [False, True])
 async def test_the_end_marker_ends_the_reply(wire: str, comments: bool) -> None:

@@ -216,6 +216,7 @@ async def test_the_jobs_of_a_killed_process_are_delivered_to_another_one(
     assert sorted(work.ended) == [1, 2]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_job_that_was_fetched_over_a_connection_that_broke_is_delivered(
     postgres: PostgresServer, url: str
 ) -> None:
@@ -420,6 +421,7 @@ async def do_nothing(_entry: int) -> None:
     """Do a job."""
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_worker_stops_while_its_database_is_silent(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

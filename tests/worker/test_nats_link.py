@@ -191,6 +191,7 @@ class TextReader:
         assert not self.has_ended
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("is_killed", [False, True], ids=["up", "killed"])
 async def test_a_reader_sees_the_live_text_of_a_turn_in_another_process(
     nats_server: NatsServer, url: str, is_killed: bool

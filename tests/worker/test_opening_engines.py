@@ -88,6 +88,7 @@ async def read_failure(engine: DispatchEngine) -> str:
     return "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_server_that_is_gone_is_an_error_without_a_password(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ async def leave_open(agent: Agent[str], journal: Journal, *events: Event) -> Que
 PARKED_IN_PART = TurnInterrupted("t1.interrupted", 2.0, "parked", why="4 died", deliveries=4)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("changes", "events"),
     [
@@ -280,6 +281,7 @@ def test_the_watchdog_counts_only_what_the_loop_was_blocked() -> None:
         loop.close()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_process_whose_loop_is_blocked_ends_itself(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -147,6 +147,7 @@ async def test_a_turn_that_has_not_begun_is_dropped_when_it_is_cancelled(journal
         await run.wait(SECONDS)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_turn_in_progress_is_cancelled(journal: Journal) -> None:
     begun = asyncio.Event()
 
@@ -219,6 +220,7 @@ async def test_what_another_process_cannot_have_is_refused_when_it_is_submitted(
         await Agent(ScriptedModel("x")).submit("Hi.")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_tenant_that_has_used_up_its_tokens_stops_and_goes_on_when_they_are_raised(
     journal: Journal,
 ) -> None:
@@ -253,6 +255,7 @@ async def test_a_tenant_that_has_used_up_its_tokens_stops_and_goes_on_when_they_
     assert (await inbox.add_tokens("", 0)).left is not None
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_tokens_of_the_day_count_that_were_used_before_there_was_a_quota(
     journal: Journal,
 ) -> None:
@@ -296,6 +299,7 @@ async def test_turns_at_once_exceed_the_tokens_of_a_day_by_at_most_one_turn(
     assert await inbox.read_usage("") == (5, 102)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_turns_for_which_too_few_tokens_are_left_go_on_one_after_another(
     journal: Journal,
 ) -> None:
@@ -333,6 +337,7 @@ async def test_turns_for_which_too_few_tokens_are_left_go_on_one_after_another(
     assert most == 3
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_tokens_that_a_dead_worker_did_not_count_are_counted_by_the_journal(
     journal: Journal,
 ) -> None:

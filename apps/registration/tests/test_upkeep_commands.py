@@ -90,6 +90,7 @@ async def register_child(tmp_path: Path, place: Mapping[str, str]) -> tuple[str,
         return club.session, found.id
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("by", ["session", "registration"])
 async def test_nothing_of_a_deleted_person_is_left(
     by: str, tmp_path: Path, place: dict[str, str], request: pytest.FixtureRequest
@@ -114,6 +115,7 @@ def list_photos(place: Mapping[str, str]) -> list[Path]:
     return [file for file in Path(place["photo_folder"]).rglob("*") if file.is_file()]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_retention_deletes_what_is_too_old(tmp_path: Path, place: dict[str, str]) -> None:
     session, owner = await register_child(tmp_path, place)
     settings = read_settings(make_environment(place))
@@ -178,6 +180,7 @@ async def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
         assert "Zebedee" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_journal_that_the_service_has_open_is_said(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         place = {

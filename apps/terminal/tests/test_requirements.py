@@ -7,6 +7,8 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 ROOT = TESTS.parents[2]
 TABLE: dict[str, dict[str, list[str]]] = tomllib.loads(
@@ -30,6 +32,7 @@ def test_every_section_has_rows() -> None:
     assert all(len(rows) >= 5 for rows in TABLE.values())
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_row_has_tests_that_are_there() -> None:
     assert [(section, row) for section, row, tests in ROWS if not tests] == []
     named = {test: test.partition("::") for _, _, tests in ROWS for test in tests}

@@ -100,6 +100,7 @@ def test_any_bytes(data: bytes) -> None:
     check_any_bytes(read, data)
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.lists(EVENT, max_size=8))
 @THOROUGH
 def test_any_events(made: list[dict[str, Any]]) -> None:
@@ -159,6 +160,7 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_shape_takes_linear_time(shape: str) -> None:
     assert decodes_in_linear_time(AnthropicCodec(), SHAPES[shape], 8_000)

@@ -4,6 +4,7 @@ import json
 import time
 from typing import Any
 
+import pytest
 from tests.codecs.anthropic.bodies import as_stream, read, whole
 from tests.codecs.anthropic.independent_reader import counts, message, sendable
 from tests.corpus import ROOT, Row, Table, at_random, byte_by_byte, rows
@@ -71,11 +72,13 @@ def test_every_row_reads_as_the_small_reader_reads_it() -> None:
     assert compared > 550
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_random_pieces_read_the_same() -> None:
     for row in rows(DIALECT):
         assert read(at_random(row.body, row.id)).reply == read(row.body).reply, row.id
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_single_bytes_read_the_same() -> None:
     small = [row for row in rows(DIALECT) if len(row.body) < SMALL and row.framing == "sse"]
     assert len(small) > 100
@@ -83,6 +86,7 @@ def test_single_bytes_read_the_same() -> None:
         assert read(byte_by_byte(row.body)).reply == read(row.body).reply, row.id
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_whole_reply_and_the_same_as_a_stream_are_equal() -> None:
     compared = 0
     for row in rows(DIALECT):

@@ -4,6 +4,7 @@ import copy
 import json
 from typing import Any
 
+import pytest
 from tests.codecs.anthropic.recorded_requests import CannotSay, asked, normal
 from tests.codecs.schemas.plain_schemas import convert, without_marks
 from tests.corpus import Row, Table, rows
@@ -40,6 +41,7 @@ def expected(body: Json) -> Json:
     return wanted
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_recorded_requests_encode_to_the_same_meaning() -> None:
     table = Table("outcome")
     for row, body in recorded():

@@ -71,6 +71,7 @@ def test_any_bytes(data: st.DataObject, body: bytes, content_type: str) -> None:
     read(data.draw(pieces(body)), content_type)
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.data(), st.lists(SHAPED, min_size=1, max_size=4), st.sampled_from(FRAMES))
 @FEW
 def test_any_json_of_our_fields(
@@ -95,6 +96,7 @@ def test_a_real_body_with_damage(data: st.DataObject, frame: Callable[..., bytes
             assert isinstance(json.loads(made.arguments), dict)
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.lists(st.dictionaries(FIELDS, JSON, max_size=5) | JSON, max_size=6))
 @FEW
 def test_any_partial_arguments(entries: list[object]) -> None:
@@ -149,6 +151,7 @@ def test_a_text_that_is_announced_to_grow_is_not_whole() -> None:
     assert arguments.to_text(whole=True) == '{"a":"x"'
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=5), st.data())
 @FEW
 def test_the_splitter_finds_every_object(objects: list[object], data: st.DataObject) -> None:
@@ -206,6 +209,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("step", [65_536, 7])
 def test_hostile_bodies_cost_linear_time(name: str, step: int) -> None:

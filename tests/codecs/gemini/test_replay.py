@@ -75,6 +75,7 @@ def test_random_pieces_read_the_same() -> None:
         assert read(at_random(row.body, row.id), row.content_type).reply == reply, row.id
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_single_bytes_read_the_same() -> None:
     small = [row for row in rows("gemini") if len(row.body) < SMALL and row.stream]
     assert len(small) > 100
@@ -101,6 +102,7 @@ def as_stream(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [*made, {**body, "candidates": [{**rest, **content}, *others]}]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("frame", [events, array])
 def test_a_whole_reply_and_the_same_as_a_stream_are_equal(frame: Any) -> None:
     compared = 0

@@ -606,6 +606,7 @@ def test_any_bytes_are_read_without_an_error(pieces: list[bytes], content_type: 
     read(pieces, content_type)
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.lists(SHAPED, max_size=4))
 def test_any_json_is_read_without_an_error(values: list[object]) -> None:
     read(stream(*values))

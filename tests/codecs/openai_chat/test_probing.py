@@ -176,6 +176,7 @@ def mixtures(draw: st.DrawFn) -> Dress:
     )
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(mixtures())
 def test_a_mixture_of_dresses_is_read_right_or_is_unknown(dress: Dress) -> None:
     base = EndpointProfile()

@@ -143,6 +143,7 @@ MORE = st.lists(
 )
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     st.booleans(),
     st.lists(st.tuples(MESSAGES, st.none() | MORE, st.sampled_from([None, "", "stop"]), BESIDE)),

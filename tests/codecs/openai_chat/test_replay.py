@@ -106,6 +106,7 @@ def compare(reading: Reading, assembled: AssembledReply) -> None:
     assert found.cached_input >= usage.cached_input
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_every_row_reads_as_the_small_reader_reads_it() -> None:
     table = Table("framing", "kind", "finish")
     for row in answered():
@@ -124,6 +125,7 @@ def test_every_row_reads_as_the_small_reader_reads_it() -> None:
     assert len(answered()) > 1500
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_bodies_of_other_wires_are_never_replies() -> None:
     for dialect in (
         "anthropic_messages",
@@ -142,6 +144,7 @@ def test_bodies_of_other_wires_are_never_replies() -> None:
         assert taken == []
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_random_pieces_read_the_same() -> None:
     for row in answered():
         pieces = at_random(row.body, row.id)

@@ -182,6 +182,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(("body", "profile"), BODIES.values(), ids=BODIES)
 def test_a_body_is_whole_or_refused_wherever_it_is_cut(
     body: bytes, profile: EndpointProfile
@@ -339,6 +340,7 @@ def test_only_servers_of_open_models_have_tags_without_being_told() -> None:
     assert not OpenAIChat(PRESETS["openai"].profile).profile.has_habits
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("letter", ["<", "`", " ", "<think>", "<tool_call>{", "</think>"])
 def test_hostile_texts_take_linear_time(letter: str) -> None:
     profile = EndpointProfile(text_calls="hermes", thinking_tags=("</think>",))

@@ -231,6 +231,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(("form", "begin", "piece"), HOSTILE.values(), ids=HOSTILE)
 def test_hostile_texts_take_linear_time(form: str, begin: str, piece: str) -> None:
     def seconds(times: int) -> float:

@@ -120,6 +120,7 @@ def test_any_bytes(data: bytes) -> None:
     check_any_bytes(read, data)
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.lists(EVENT, max_size=8))
 @THOROUGH
 def test_any_events(made: list[dict[str, Any]]) -> None:
@@ -128,6 +129,7 @@ def test_any_events(made: list[dict[str, Any]]) -> None:
     survive(created() + said("Hi") + stream + completed(message("Hi")))
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(RESPONSE)
 @THOROUGH
 def test_any_whole_body(made: dict[str, Any]) -> None:
@@ -193,6 +195,7 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_shape_takes_linear_time(shape: str) -> None:
     assert decodes_in_linear_time(ResponsesCodec(), SHAPES[shape], 4_000)

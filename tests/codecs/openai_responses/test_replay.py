@@ -64,6 +64,7 @@ def compare(row: Row, told: Reading, assembled: AssembledReply) -> None:
         assert same, row.id
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_every_row_reads_as_the_small_reader_reads_it() -> None:
     table = Table("mode", "status", "kind", "finish", "outcome")
     compared = 0
@@ -87,6 +88,7 @@ def test_every_row_reads_as_the_small_reader_reads_it() -> None:
     assert compared > 900
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_random_pieces_read_the_same() -> None:
     for row in rows(DIALECT):
         same = read(at_random(row.body, row.id)).reply == read(row.body).reply
@@ -133,6 +135,7 @@ def _refuse(_: bytes) -> None:
     raise ValueError
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_single_bytes_read_the_same() -> None:
     small = [row for row in rows(DIALECT) if len(row.body) < SMALL and row.framing == "sse"]
     assert len(small) > 20
@@ -140,6 +143,7 @@ def test_single_bytes_read_the_same() -> None:
         assert read(byte_by_byte(row.body)).reply == read(row.body).reply, row.id
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("final_output", [True, False])
 def test_a_whole_reply_and_the_same_as_a_stream_are_equal(final_output: bool) -> None:
     compared = 0

@@ -4,6 +4,7 @@ import copy
 import json
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.codecs.openai_responses.recorded_requests import CannotSay, asked, normal, profile
 from tests.corpus import Row, Table, rows
@@ -27,6 +28,7 @@ def recorded() -> list[tuple[Row, Json]]:
     return found
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_recorded_requests_encode_to_the_same_meaning() -> None:
     table = Table("outcome")
     for row, body in recorded():

@@ -72,6 +72,7 @@ def check_enforcement(
         assert converted.unenforced, (other, back, converted)
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=EXAMPLES)
 @given(schema_cases(), st.sets(st.sampled_from(list(DIALECTS)), min_size=1, max_size=2), st.data())
 def test_values_come_back(case: SchemaCase, names: set[str], data: st.DataObject) -> None:

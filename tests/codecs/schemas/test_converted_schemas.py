@@ -997,6 +997,7 @@ def join_cycles(one: int, other: int) -> Json:
     return {**closed(x={"allOf": [{"$ref": "#/$defs/A0"}, {"$ref": "#/$defs/B0"}]}), "$defs": parts}
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_parts_that_are_put_in_place_do_not_grow_without_bound() -> None:
     for dialect in DIALECTS.values():
         made = convert_schema(chain_parts(200), dialect)

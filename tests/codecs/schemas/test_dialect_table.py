@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.codecs.schemas.dialect_table import PAGE, fill_page, judge, list_outputs, list_tools
 
 from holdfast.codecs.schemas.dialects import DIALECTS
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_the_page_is_current() -> None:
     page = PAGE.read_text("utf-8")
     assert page == fill_page(page), "run ./run generate"

@@ -235,6 +235,7 @@ def hostile() -> Iterator[object]:
     yield {1: 2, None: [], "type": [[]], "$ref": 7, "items": [TEXT], "format": {}}
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_hostile_schema_is_judged_in_time() -> None:
     for schema in hostile():
         for dialect in (OPENAI_STRICT, GEMINI, LLAMA_CPP):
@@ -245,6 +246,7 @@ def test_a_hostile_schema_is_judged_in_time() -> None:
             assert time.process_time() - began < 10, dialect.name
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=3),

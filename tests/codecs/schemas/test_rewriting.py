@@ -7,6 +7,7 @@ import time
 import tracemalloc
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.linear import is_linear
@@ -81,6 +82,7 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(nodes(), texts(), st.lists(st.integers(0, 60), max_size=6))
 def test_a_text_comes_out_as_its_value(node: RewriteNode, text: str, places: list[int]) -> None:
     whole = rewrite(node, [text])
@@ -88,6 +90,7 @@ def test_a_text_comes_out_as_its_value(node: RewriteNode, text: str, places: lis
     assert rewrite(node, list(text)) == rewrite(node, cut(text, places)) == whole
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(nodes(), texts(), st.integers(0, 80), st.text(max_size=5), st.lists(st.integers(0, 60)))
 def test_any_text_comes_out_the_same_however_it_is_cut(
     node: RewriteNode, text: str, at: int, wrong: str, places: list[int]
@@ -178,6 +181,7 @@ def test_a_text_with_too_many_levels_is_not_changed_below_them() -> None:
     assert made.count('"next"') == 4488
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_memory_does_not_grow_and_each_character_is_read_once() -> None:
     parts = (
         " " * 1000, '{"' + "n" * 1000, "n" * 1000 + '":', "1" * 1000, ',"x":"', "\\u00e9" * 1000, '","b"',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import event, given
 from pydantic import TypeAdapter
 from tests.codecs.schemas.output_types import OUTPUT_TYPES
@@ -33,6 +34,7 @@ def check_unchanged(schema: dict[str, Any], dialect: Dialect) -> bool:
     return True
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(schema_cases())
 def test_any_schema(case: SchemaCase) -> None:
     for dialect in DIALECTS.values():
@@ -40,6 +42,7 @@ def test_any_schema(case: SchemaCase) -> None:
             event(dialect.name)
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_most_tools_are_recognized() -> None:
     tools = [one.schema for one in load_tools()]
     schemas = [

@@ -109,6 +109,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     return {**draw(with_parts(PARTS)), "$defs": {**parts, "c": named}}
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(schemas(), st.lists(VALUES, min_size=1, max_size=5))
 @settings(max_examples=100)
 def test_values_fit_as_they_do_for_jsonschema(schema: Schema, values: list[object]) -> None:
@@ -126,6 +127,7 @@ def test_values_fit_as_they_do_for_jsonschema(schema: Schema, values: list[objec
         assert all(len(problem.text) < 1000 for problem in problems)
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(schemas(), VALUES, st.integers(0, 200))
 @settings(max_examples=50)
 def test_no_work_takes_more_steps_than_it_may(schema: Schema, value: object, limit: int) -> None:
@@ -184,6 +186,7 @@ def test_twice_the_size_takes_twice_the_steps(make: Callable[[int], tuple[Schema
     assert second[1] <= 2.1 * first[1]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("schema", "value"),
     [

@@ -178,6 +178,7 @@ LARGE_SCHEMAS = [
 ]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(("schema", "value", "most"), LARGE_SCHEMAS)
 @pytest.mark.timeout(30)
 async def test_large_schemas_and_values_take_few_steps(
@@ -191,6 +192,7 @@ async def test_large_schemas_and_values_take_few_steps(
     assert (await agent.run("Hi", output=JsonSchema(schema))).output == {}
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_check_without_measure_ends_with_an_error() -> None:
     many = {"items": {"anyOf": [{"const": at} for at in range(900)]}, "type": "array"}
     agent = Agent(ScriptedModel(json.dumps([*range(1000, 2000)])), limits=Limits(output_repairs=0))

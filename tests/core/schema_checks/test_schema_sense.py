@@ -174,6 +174,7 @@ def test_a_schema_is_taken_whatever_a_provider_lacks(schema: Schema) -> None:
     ClientTool("a", parameters=object_of(a={"type": "array"}, b=True))
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(schemas())
 @settings(max_examples=150)
 def test_the_sense_of_a_schema_is_that_of_the_compiler_and_of_jsonschema(schema: Schema) -> None:
@@ -305,6 +306,7 @@ def add_a_million() -> None:
         total += number
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_schema_is_refused_within_a_tenth_of_a_second(name: str) -> None:
     calls: list[Callable[[], object]] = [

@@ -70,6 +70,7 @@ async def test_a_worker_that_is_gone_has_no_slots(box: InboxUnderTest) -> None:
     assert await box.state(second) is EntryState.ADMITTED
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("scope", "most"),
     [("all", 3), ("tenant", 6), ("tenant:acme", 23), ("agent:cook", 23)],
@@ -166,6 +167,7 @@ async def test_priority_goes_before_age_within_a_tenant(box: InboxUnderTest) -> 
     assert own == [urgent.id, urgent_bread.id, old.id, new.id]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_many_tenants_are_served_in_turn(box: InboxUnderTest) -> None:
     """More tenants than one look reads: none is left out."""
     turns = [(f"t{number:03}", f"{again}") for number in range(150) for again in "ab"]

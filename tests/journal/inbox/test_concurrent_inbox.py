@@ -60,6 +60,7 @@ def test_one_request_of_eight_processes_is_one_entry(url: str) -> None:
     assert wins_first in ([True] * 6 + [False] * 2, [False] * 6 + [True] * 2)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_many_that_submit_at_once_do_not_pass_the_limit_of_all_tenants(url: str) -> None:
     """Each submission sees the turns of those before it, also of other tenants."""
     journals = [PostgresJournal(url) for _ in range(4)]
@@ -183,6 +184,7 @@ class Crowd:
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_crowd_leaves_every_table_right_after_each_commit(
     url: str, postgres: PostgresServer
 ) -> None:

@@ -66,6 +66,7 @@ async def test_a_turn_ends_whatever_characters_its_error_has(box: InboxUnderTest
     assert (found.state, found.error) == (EntryState.FAILED, r"a\x00b\ud800c\x1b[2J")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_only_what_was_admitted_can_begin(box: InboxUnderTest) -> None:
     for state, entry in await make_entries(box):
         assert (await box.inbox.begin(entry.id, "w") is None) is (state != "admitted")
@@ -73,6 +74,7 @@ async def test_only_what_was_admitted_can_begin(box: InboxUnderTest) -> None:
     assert await box.inbox.begin(10_000, "w") is None
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_end_lets_the_next_turn_of_the_session_begin(box: InboxUnderTest) -> None:
     first = await make_entry(box, "admitted")
     second, third = await box.submit("s"), await box.submit("s")
@@ -123,6 +125,7 @@ async def test_what_a_dead_worker_has_is_taken_from_it_first_and_that_is_counted
     assert (last.deaths, last.deaths_alone) == (1, 1)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("leaves", ["stops", "says goodbye"])
 async def test_a_worker_that_stops_has_not_died(box: InboxUnderTest, leaves: str) -> None:
     entry = await make_entry(box, "admitted")

@@ -85,6 +85,7 @@ async def test_a_tick_is_skipped_while_a_turn_of_the_schedule_runs(
     await box.check()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("policy", "wanted"),
     [
@@ -139,6 +140,7 @@ async def test_years_without_a_worker_are_no_work(
     assert fired[-1].tick == box.clock.at
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_full_queue_delays_a_tick_and_no_other_schedule(
     box: InboxUnderTest, schedules: Schedules
 ) -> None:
@@ -157,6 +159,7 @@ async def test_a_full_queue_delays_a_tick_and_no_other_schedule(
     await box.check()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_paused_schedule_has_no_ticks_and_does_not_catch_up(
     box: InboxUnderTest, schedules: Schedules
 ) -> None:

@@ -38,6 +38,7 @@ def stopped_process(url: str, kind: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("kind", ["lock", "sent", "row"])
 async def test_a_process_that_is_stopped_in_a_transaction_loses_its_locks(
     url: str, kind: str

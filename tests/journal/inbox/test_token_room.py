@@ -97,6 +97,7 @@ async def test_a_turn_that_is_begun_again_lets_the_journal_say_what_was_used(
     assert await box.inbox.read_usage("acme") == (2, 32)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_day_is_exceeded_by_at_most_what_one_turn_uses_at_once(
     box: InboxUnderTest, seed: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.protocols.agui_reader import AguiReader
@@ -79,6 +80,7 @@ async def play(steps: list[Step], joins: list[int], lag: int) -> None:
         assert page.replies() == later.replies() == later.messages.messages[1:]
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     st.lists(_CALLS, max_size=2),
     _LAST_CALL,

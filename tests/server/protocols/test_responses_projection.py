@@ -198,6 +198,7 @@ def _joined(events: list[dict[str, Any]]) -> list[object]:
     return [text_of(events), *(one for one in events if "delta" not in one["type"])]
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(text=st.text(st.characters(), min_size=1, max_size=40), data=st.data())
 def test_a_reader_cut_anywhere_in_the_text_ends_with_the_exact_text(text: str, data: Any) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)) | {0, len(text)})

@@ -105,6 +105,7 @@ def status(plan: list[ServerAction]) -> int:
     return next(act.status for act in plan if isinstance(act, SendHead))
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("wire", [*WIRES, "array"])
 @given(st.lists(every_fault, max_size=4), st.booleans())
 def test_any_faults_together_have_one_end_and_keep_their_promises(
@@ -124,6 +125,7 @@ def test_any_faults_together_have_one_end_and_keep_their_promises(
             assert len(sent(made)) < heads[0].length
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.lists(every_fault.filter(lambda f: not isinstance(f, SplitEveryByte)), max_size=3))
 def test_splitting_changes_no_byte(faults: list[Fault]) -> None:
     split = plan([*faults, SplitEveryByte()])

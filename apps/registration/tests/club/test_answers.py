@@ -184,6 +184,7 @@ def test_every_step_with_a_rule_has_good_and_bad_input() -> None:
     assert {row[0] for row in GOOD} == {row[0] for row in BAD} == numbers
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("step", CHECKED, ids=lambda step: f"{step.number} {step.title}")
 @given(text=st.text() | st.text("0123456789-/. +ypnoes'@M", max_size=20))
 def test_no_text_makes_a_validator_raise_or_change_its_own_output(step: Step, text: str) -> None:

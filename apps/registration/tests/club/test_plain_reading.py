@@ -115,6 +115,7 @@ def test_a_correction_of_contact_data_is_read(words: str, field: str, value: str
     assert read_plainly(STEPS[12], words, ASKED).wants_to_change is None
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "unit",
     [

@@ -114,6 +114,7 @@ def test_every_branch_of_the_table_is_taken_and_no_other() -> None:
     assert taken | again == table - {(28, 35)}
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("code", [NEW, OLDER, RETURNING], ids=lambda code: code.text)
 @given(picks=st.lists(st.integers(0, 5), max_size=80))
 def test_whatever_happens_on_the_way_it_ends_at_35(
@@ -146,6 +147,7 @@ def assert_saved_values_are_accepted_again(progress: Progress) -> None:
             assert again.value == value, step.field
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(
     picks=st.lists(
         st.tuples(

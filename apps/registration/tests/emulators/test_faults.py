@@ -35,6 +35,7 @@ def test_every_fault_has_an_outcome() -> None:
     assert set(CHAOS) == set(OUTCOMES) - {"refuse"}
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("fault", OUTCOMES)
 async def test_what_a_client_learns_and_what_happened(fault: Fault) -> None:
     kind, reason, acted = OUTCOMES[fault]
@@ -55,6 +56,7 @@ async def test_what_a_client_learns_and_what_happened(fault: Fault) -> None:
     emulator.close()
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_request_that_acts_late_is_not_found_before() -> None:
     emulator = SmsEmulator(TOKEN, faults=Faults(["late_act"], late=0.4))
     async with serve(emulator.app) as address, SmsProvider(make_endpoint(address)) as sms:

@@ -287,6 +287,7 @@ async def insist(payments: PaymentProvider, key: str) -> BillingRequest:
             continue
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("seed", [7, 8])
 async def test_under_chaos_every_key_is_one_request(seed: int) -> None:
     emulator = PaymentEmulator(

@@ -40,6 +40,7 @@ async def test_an_application_that_does_not_start_is_an_error() -> None:
             pass
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_request_in_progress_does_not_hold_the_end() -> None:
     emulator = AddressEmulator(TOKEN, faults=Faults(["late_act"], late=60))
     async with serve(emulator.app) as address, connect(address) as book:

@@ -95,6 +95,7 @@ async def test_out_of_order(receiver: Receiver) -> None:
     assert receiver.names == ["billing_requests.created", *reversed(PAID)]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_out_of_order_by_a_seed() -> None:
     orders = []
     for seed in (1, 1, 2, 3):
@@ -137,6 +138,7 @@ async def test_before_an_answer_that_never_comes(receiver: Receiver) -> None:
         assert len(emulator.requests) == 1
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("refusal", [500, 503, 401, 404, 302])
 async def test_again_until_accepted(refusal: int) -> None:
     receiver = Receiver([refusal, refusal, refusal])

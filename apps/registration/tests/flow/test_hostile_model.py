@@ -91,6 +91,7 @@ async def test_an_endless_value_is_not_read(tmp_path: Path) -> None:
         assert await club.step() == 2  # code has read it
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_model_cannot_change_the_day_of_payment_later(tmp_path: Path) -> None:
     def change(request: EmulatedRequest) -> Any:
         if any(tool.name == "submit_answer" for tool in request.tools) and "attack" in request.text:

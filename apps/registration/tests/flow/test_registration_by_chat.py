@@ -41,6 +41,7 @@ TO_PAYMENT = (*TO_HOUSE, "12", "yes", "yes", "yes")
 TO_PHOTO = (*TO_PAYMENT, "15", "yes", "9/10", "7")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_player_of_ten_is_registered(club: Club) -> None:
     reply = await club.say_all(*TO_PHOTO)
     assert "photo" in reply
@@ -53,6 +54,7 @@ async def test_a_player_of_ten_is_registered(club: Club) -> None:
     assert len(club.providers.payments.requests) == 1
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_player_of_sixteen_has_contact_data_of_their_own(club: Club) -> None:
     texts = list(TO_PAYMENT)
     texts[0], texts[3] = "200-tigers-u16-2526", "14-03-2010"
@@ -191,6 +193,7 @@ async def test_a_code_in_the_middle_answers_no_question(club: Club) -> None:
     assert (await club.conversation()).progress == before
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_player_of_another_conversation_is_not_registered_again(club: Club) -> None:
     await club.say_all(*TO_PAYMENT, "15")
     await club.database.transact(lambda tx: create_session(tx, "s2", "token", NEW, time.time()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from apps.registration.tests.flow.chat_club import SESSION, Club, open_club
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE, TO_PAYMENT, TO_PHOTO
 
@@ -22,6 +23,7 @@ async def find_record(club: Club, session: str = SESSION) -> Registration:
     return found
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_correction_after_the_payment_is_in_the_record(club: Club) -> None:
     await club.say_all(*TO_PHOTO, "That was wrong, my email is new@example.com")
     assert (await find_record(club)).answers["parent_email"] == "new@example.com"
@@ -34,6 +36,7 @@ async def test_the_club_hears_of_a_link_that_did_not_come(club: Club) -> None:
     assert [(job.kind, job.payload) for job in jobs] == [("send_mail", {"template": "no_link"})]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_brother_pays_the_monthly_fee_of_siblings(club: Club) -> None:
     await club.say_all(*TO_PAYMENT, "15")
     await club.database.transact(lambda tx: create_session(tx, "s2", "token", NEW, time.time()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE, TO_PHOTO
 from apps.registration.tests.http.served_club import Served, serve_club
 
@@ -60,6 +61,7 @@ async def test_a_message_that_was_sent_again_is_shown_once(tmp_path: Path) -> No
         assert await read(club) == [("parent", "How do I register?"), ("club", answer)]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_conversation_is_forgotten_in_every_file(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await club.say_all(*TO_HOUSE)
@@ -73,6 +75,7 @@ async def test_a_conversation_is_forgotten_in_every_file(tmp_path: Path) -> None
     assert find_words(tmp_path, "Sarah", "900123", "sarah@example", club.session) == []
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_conversation_is_forgotten_while_an_address_is_looked_up(tmp_path: Path) -> None:
     slow = {"addresses": Faults(["late"], late=1.0)}
     async with serve_club(tmp_path, provider_faults=slow) as club:
@@ -85,6 +88,7 @@ async def test_a_conversation_is_forgotten_while_an_address_is_looked_up(tmp_pat
     assert find_words(tmp_path, "Sarah", "900123", "Mill Lane") == []
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_the_club_keeps_a_registration_that_got_as_far_as_the_payment(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await club.say_all(*TO_PHOTO)
@@ -100,6 +104,7 @@ async def test_the_club_keeps_a_registration_that_got_as_far_as_the_payment(tmp_
         assert kept in rows
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_button_changes_an_answer_without_a_model(tmp_path: Path) -> None:
     fails = False
 
@@ -126,6 +131,7 @@ async def test_a_button_changes_an_answer_without_a_model(tmp_path: Path) -> Non
         } in shown["saved"]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_what_cannot_change_any_more_is_marked(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await club.say_all(*TO_PHOTO)

@@ -129,6 +129,7 @@ async def test_a_conversation_in_which_nobody_wrote_is_deleted_after_a_day(tmp_p
     await database.close()
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_a_server_writes_its_log_to_standard_error() -> None:
     program = """
 import logging
@@ -153,6 +154,7 @@ async def follow(club: Served, turn: str, stack: AsyncExitStack) -> int:
     return response.status
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize(
     ("settings", "status", "kind"),
     [

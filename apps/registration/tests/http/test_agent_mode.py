@@ -30,6 +30,7 @@ async def choose_mode(club: Served, mode: str) -> None:
     club.token = token
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_an_address_is_looked_up_by_mcp_also_after_a_restart(tmp_path: Path) -> None:
     away = Faults(chance=1.0, seed=1, kinds=("refuse",))
     async with serve_club(tmp_path) as club:
@@ -44,6 +45,7 @@ async def test_an_address_is_looked_up_by_mcp_also_after_a_restart(tmp_path: Pat
         assert club.providers.mcp.calls == 1
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("fault", ["error", "drop_after", "nonsense", "busy"])
 async def test_without_an_answer_of_the_mcp_server_the_parent_types_the_address(
     tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture
@@ -59,6 +61,7 @@ async def test_without_an_answer_of_the_mcp_server_the_parent_types_the_address(
     assert "HF12AB" not in caplog.text
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_wrong_token_is_no_answer(tmp_path: Path) -> None:
     async with serve_club(tmp_path, mcp_token="some-other-token-0000") as club:
         await choose_mode(club, "mcp")
@@ -86,6 +89,7 @@ async def test_a_client_of_the_protocol_finds_the_tool() -> None:
     assert logging.getLogger().handlers == handlers, "the log of the process is not its own"
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_refusal_and_an_answer_that_cannot_be_read_are_told_apart() -> None:
     emulator = McpEmulator("a token of a provider")
     async with serve(emulator.app) as address:

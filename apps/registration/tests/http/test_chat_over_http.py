@@ -15,6 +15,7 @@ from registration.http.running import Time
 from registration.store.messages import NewMessage, save_message
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_registration_goes_to_its_photo(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         reply = await club.say_all(*TO_PHOTO)
@@ -26,6 +27,7 @@ async def test_a_registration_goes_to_its_photo(tmp_path: Path) -> None:
         assert {**name, "fixed": True} in shown["saved"]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_message_that_is_sent_twice_is_answered_once(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await club.say(TO_HOUSE[0])
@@ -97,6 +99,7 @@ async def test_without_a_model_a_question_gets_503_and_nothing_is_lost(tmp_path:
         assert again.json["response"]
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("fails_at", ["reading", "wording"])
 async def test_an_answer_says_that_a_model_was_away(tmp_path: Path, fails_at: str) -> None:
     fails = True
@@ -113,6 +116,7 @@ async def test_an_answer_says_that_a_model_was_away(tmp_path: Path, fails_at: st
         assert (await club.say("Jack Jones")).json["status"] == "ok"
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_model_that_hangs_holds_no_parent_up(tmp_path: Path) -> None:
     async with serve_club(tmp_path, faults=lambda _: Delay(60.0), turn_seconds="2") as club:
         await club.say(TO_HOUSE[0])
@@ -120,6 +124,7 @@ async def test_a_model_that_hangs_holds_no_parent_up(tmp_path: Path) -> None:
         assert (reply.status, reply.json["status"]) == (200, "degraded")
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_page_hears_what_is_done_and_the_answer(tmp_path: Path) -> None:
     slow = {"addresses": Faults(["late"], late=0.5)}
     async with serve_club(tmp_path, provider_faults=slow) as club:
@@ -143,6 +148,7 @@ async def test_a_page_hears_what_is_done_and_the_answer(tmp_path: Path) -> None:
         assert rest.json.count("event: ") == 1
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_message_is_answered_by_a_stream(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await club.say_all(*TO_HOUSE)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from apps.registration.tests.flow.chat_club import KEYS
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE
 from apps.registration.tests.http.payer import ask_for_payment, find_link, press, wait_status
@@ -36,6 +37,7 @@ class _SlowOnce:
         return Delay(seconds) if seconds else None
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_verdict_and_a_payment_come_during_a_turn(tmp_path: Path) -> None:
     slow = _SlowOnce()
     async with serve_club(tmp_path, clock=BEFORE_SEASON, faults=slow) as club:
@@ -69,6 +71,7 @@ def _read_settings(club: Served, folder: Path, url: str) -> Settings:
     )
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_session_that_expires_in_a_turn_is_deleted_after_it(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

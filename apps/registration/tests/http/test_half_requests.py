@@ -19,6 +19,7 @@ from registration.settings import read_settings
 _HALF = b"POST /chat HTTP/1.1\r\nHost: local"
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_half_sent_heads_keep_nobody_out(tmp_path: Path) -> None:
     async with run_emulators(tmp_path / "providers") as providers:
         given = {

@@ -42,6 +42,7 @@ async def say_in(club: Served, session: tuple[str, str], text: str) -> Reply:
     return await other.say(text)
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_one_of_two_parents_gets_the_shirt(tmp_path: Path) -> None:
     async with serve_club(tmp_path, clock=BEFORE_SEASON) as club:
         sessions = [await go_to_shirt(club, child) for child in ("Ann", "Ben")]
@@ -53,6 +54,7 @@ async def test_one_of_two_parents_gets_the_shirt(tmp_path: Path) -> None:
         assert not any(name in steps[33] for name in ("Ann Jones", "Ben Jones"))
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("fault", ["late", "late_act", "drop_after", "nonsense", "error_after"])
 async def test_an_answer_that_comes_too_late_doubles_nothing(tmp_path: Path, fault: Fault) -> None:
     script = [fault]
@@ -80,6 +82,7 @@ def restore_backup(folder: Path) -> None:
     shutil.copy(folder / "backup.db", folder / "club.db")
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_database_of_yesterday_doubles_nothing(tmp_path: Path) -> None:
     async with serve_club(tmp_path, clock=BEFORE_SEASON) as club:
         session, token = await prepare_session(club.database, "Jack", 29)

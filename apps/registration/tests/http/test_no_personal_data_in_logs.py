@@ -73,6 +73,7 @@ def choose_fault(number: int) -> object:
     return [None, ErrorResponse("server_error"), None, Html200(), None, None][number % 6]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_nothing_of_a_person_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -71,6 +71,7 @@ async def test_a_cookie_that_was_changed_or_is_old_opens_nothing(
     assert (await office.open("/office", follow=False)).status == 303
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_key_cannot_be_guessed_quickly(tmp_path: Path) -> None:
     async with (
         serve_club(tmp_path, sessions_per_window="3") as club,
@@ -81,6 +82,7 @@ async def test_a_key_cannot_be_guessed_quickly(tmp_path: Path) -> None:
     assert statuses == [401, 401, 401, 429, 429]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_registrations_are_listed_and_found(club: Served, office: Office) -> None:
     owner = await register(club.database)
     await register(club.database, "s2", player("<b>Bobby</b>"), NOON + 1)
@@ -144,6 +146,7 @@ async def test_names_and_numbers_stay_unique(club: Served, office: Office) -> No
     assert "<dd>9</dd>" in (await office.send(shirt, value="9")).text
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_form_without_its_token_changes_nothing(club: Served, office: Office) -> None:
     owner = await register(club.database)
     await office.sign_in()
@@ -217,6 +220,7 @@ async def test_the_conversation_is_shown_as_it_was(club: Served, office: Office)
     assert "Goodbye" in (await office.open(f"/office/registrations/{owner}")).text
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_correction_reaches_the_conversation(club: Served, office: Office) -> None:
     await club.say("200-lions-u10-2526")
     await club.say("Sarah Jones")

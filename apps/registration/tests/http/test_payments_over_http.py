@@ -36,6 +36,7 @@ PLANS = {
 }
 
 
+@pytest.mark.slow  # starts a program or a server
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 async def test_a_parent_pays_by_the_link_once(tmp_path: Path, plan: WebhookPlan) -> None:
     async with serve_club(tmp_path, plan=plan, clock=BEFORE_SEASON) as club:
@@ -97,6 +98,7 @@ async def test_a_payment_that_is_charged_back_is_a_task_and_can_be_paid_again(
         assert (await open_link(club, link)).status == 302
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_late_payment_restores_a_suspended_registration(tmp_path: Path) -> None:
     async with serve_club(tmp_path, clock=BEFORE_SEASON) as club:
         asked = await ask_for_payment(club)
@@ -108,6 +110,7 @@ async def test_a_late_payment_restores_a_suspended_registration(tmp_path: Path) 
         await wait_status(club, "active")
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_links_that_lead_nowhere_say_what_to_do(tmp_path: Path) -> None:
     faults = Faults(only="POST /v1/billing_request_flows")
     async with serve_club(tmp_path, provider_faults={"payments": faults}) as club:
@@ -130,6 +133,7 @@ async def test_links_that_lead_nowhere_say_what_to_do(tmp_path: Path) -> None:
         assert await _has_task(club, "refused")
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_payment_provider_that_is_away_delays_the_message_with_the_link(
     tmp_path: Path,
 ) -> None:
@@ -164,6 +168,7 @@ def _list_events(tx: Transaction) -> list[object]:
     return [row["event_id"] for row in tx.execute("SELECT event_id FROM webhook_events")]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_signed_body_that_cannot_be_read_is_a_task(tmp_path: Path) -> None:
     async with serve_club(tmp_path, clock=BEFORE_SEASON) as club:
         secret = club.providers.environment["REGISTRATION_WEBHOOK_SECRET"]

@@ -64,6 +64,7 @@ async def fetch(club: Served, path: str) -> tuple[int, bytes]:
         return response.status, await response.read()
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_photo_ends_a_registration(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await reach_step_in(tmp_path, club.session)
@@ -96,6 +97,7 @@ async def test_a_photo_ends_a_registration(tmp_path: Path) -> None:
             assert (await fetch(club, wrong))[0] == 404
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_the_conversation_is_kept_with_the_record(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await club.say_all(*TO_PHOTO)
@@ -115,6 +117,7 @@ async def test_the_conversation_is_kept_with_the_record(tmp_path: Path) -> None:
         assert session.finished_at is not None
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_rejected_photo_is_asked_for_again(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await reach_step_in(tmp_path, club.session)
@@ -134,6 +137,7 @@ async def test_a_rejected_photo_is_asked_for_again(tmp_path: Path) -> None:
         assert len(await list_kept(tmp_path)) == 2
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_chat_goes_on_while_a_photo_is_checked(tmp_path: Path) -> None:
     busy = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -204,6 +208,7 @@ async def refuse(club: Served, form: object) -> tuple[int, str]:
     return reply.status, reply.json["error"]["message"]
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_what_is_no_photo_is_refused_with_its_reason(tmp_path: Path) -> None:
     async with serve_club(tmp_path, photo_bytes="100000", body_bytes="110000") as club:
         early = await club.send_photo(samples.photo())
@@ -240,6 +245,7 @@ async def test_what_is_no_photo_is_refused_with_its_reason(tmp_path: Path) -> No
         assert (told.status, told.json["state"], told.json["complete"]) == (404, "unknown", False)
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_photo_belongs_to_its_session(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await reach_step_in(tmp_path, club.session)
@@ -261,6 +267,7 @@ async def test_a_photo_belongs_to_its_session(tmp_path: Path) -> None:
         assert (await club.follow_photo())["state"] == "done"
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_player_of_last_season_ends_without_a_photo(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await reach_step_in(tmp_path, club.session, step=30, code=RETURNING)
@@ -293,6 +300,7 @@ async def test_a_disk_that_is_full_keeps_nothing_and_says_so(
         assert (await club.follow_photo())["state"] == "done"
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_disk_that_is_read_only_while_a_photo_is_saved_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +333,7 @@ async def test_forgetting_a_conversation_removes_its_photo(tmp_path: Path) -> No
         assert list_files(tmp_path) == []
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_the_office_sees_the_photo(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         record = await reach_step_in(tmp_path, club.session)

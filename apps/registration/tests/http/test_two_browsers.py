@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE
 from apps.registration.tests.http.served_club import Served, serve_club
 
@@ -18,6 +19,7 @@ async def show(club: Served) -> dict[str, object]:
     return shown
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_an_answer_to_another_question_is_not_used(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         await club.say_all(*TO_HOUSE)
@@ -39,6 +41,7 @@ async def test_an_answer_to_another_question_is_not_used(tmp_path: Path) -> None
         assert "registration_messages_superseded_total 1" in metrics
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_an_answer_that_waits_for_the_other_browsers_turn_is_not_used(tmp_path: Path) -> None:
     slow = {"addresses": Faults(["late"], late=0.5)}
     async with serve_club(tmp_path, provider_faults=slow) as club:

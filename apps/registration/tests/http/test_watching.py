@@ -65,6 +65,7 @@ async def make_trouble(club: Served) -> None:
     await club.say("14-03-2016", routine_number=34)
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_every_alert_looks_at_metrics_that_there_are(tmp_path: Path) -> None:
     fails = iter([False] * 7 + [True] * 1000)
 
@@ -102,6 +103,7 @@ async def test_every_alert_looks_at_metrics_that_there_are(tmp_path: Path) -> No
     assert sum(v for name, _, v in samples if name == "registration_sessions_by_retries") >= 1
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_each_part_says_how_it_is(tmp_path: Path) -> None:
     away = {"addresses": Faults(["late"] * 20, late=9.0)}
     async with serve_club(tmp_path, provider_faults=away, addresses_total_seconds="0.1") as club:

@@ -23,6 +23,7 @@ def test_days_go_on_over_the_end_of_a_year() -> None:
     assert count_days(at("2027-12-30 12:00"), at("2028-03-01 12:00")) == 62  # with 29 February
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_reminders_go_on_over_the_end_of_a_year(database: Database) -> None:
     identifier = await register(database, now=at("2025-12-28 23:30"))
     seen = await run_at(

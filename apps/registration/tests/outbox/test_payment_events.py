@@ -114,6 +114,7 @@ def test_of_two_at_the_same_time_the_later_in_life_counts() -> None:
 # Applied in the database.
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("order", list(permutations(PAID))[::17])
 async def test_in_any_order_it_is_right_in_the_end(
     database: Database, order: tuple[PaymentEvent, ...]
@@ -271,6 +272,7 @@ async def test_what_was_sent_before_the_answer_was_lost_is_not_sent_again(
     assert (await service.load(identifier)).sms_status == "sent"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_several_workers_apply_the_events_of_one_registration_at_once(
     database: Database,
 ) -> None:

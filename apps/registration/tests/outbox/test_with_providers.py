@@ -83,6 +83,7 @@ async def play(database: Database) -> AsyncIterator[Play]:
         yield playing
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_each_child_is_active_with_one_payment_and_one_of_each_message(play: Play) -> None:
     owners = []
     for name in NAMES:

@@ -181,6 +181,7 @@ async def test_a_slow_handler_is_given_up(database: Database) -> None:
     assert (await look_up(database, "a")).reason == "it took too long"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_job_that_takes_longer_than_its_lease_is_not_taken_by_another(
     database: Database,
 ) -> None:

@@ -31,6 +31,7 @@ def refusal(data: bytes) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "HEIF"])
 def test_each_kind_becomes_a_jpeg(kind: str) -> None:
     data = samples.write(samples.draw(1200, 2000), kind)

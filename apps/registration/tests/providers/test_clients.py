@@ -116,6 +116,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("case", FAILURES)
 async def test_an_answer_that_is_no_yes(case: str) -> None:
     answer, kind, reason = FAILURES[case]

@@ -90,6 +90,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         await open_database(f"sqlite:///{tmp_path}/missing/folder.db")
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_who_waits_too_long_for_a_turn_has_done_nothing(tmp_path: Path) -> None:
     path = tmp_path / "queue.db"
     database = await open_database(f"sqlite:///{path}", patience=0.1)
@@ -138,6 +139,7 @@ async def test_a_transaction_is_repeated_when_the_database_asks(
     assert await database.read(read_keys) == ["attempt-3"]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_the_repetition_ends(database: Database) -> None:
     def work(tx: Transaction) -> None:
         raise TransactionConflict
@@ -146,6 +148,7 @@ async def test_the_repetition_ends(database: Database) -> None:
         await database.transact(work)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_two_that_block_each_other_are_both_done(database: Database) -> None:
     await database.transact(put("a", "b"))
 
@@ -179,6 +182,7 @@ async def test_an_error_that_was_swallowed_is_no_success(database: Database) -> 
 # PostgreSQL
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_wire_that_is_cut_anywhere_leaves_no_half(postgres: PostgresServer) -> None:
     url = postgres.new_url()
     plain = await open_database(url)
@@ -221,6 +225,7 @@ async def test_a_restarted_server_is_used_again(postgres: PostgresServer) -> Non
     await database.close()
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_silent_server_is_given_up(postgres: PostgresServer) -> None:
     url = postgres.new_url()
     async with Proxy(postgres.port) as proxy:

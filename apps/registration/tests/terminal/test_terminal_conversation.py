@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE, TO_PHOTO
 from apps.registration.tests.http.served_club import Served, serve_club
 from apps.registration.tests.photos.samples import photo
@@ -28,6 +29,7 @@ async def type_lines(club: Served, *lines: str) -> list[str]:
     return shown
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_registration_shows_what_is_done_and_how_far_it_is(tmp_path: Path) -> None:
     slow = {"addresses": Faults(["late"], late=0.3)}
     async with serve_club(tmp_path, provider_faults=slow) as club:
@@ -38,6 +40,7 @@ async def test_a_registration_shows_what_is_done_and_how_far_it_is(tmp_path: Pat
         assert not any("not sent" in line for line in shown)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_answers_are_changed(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         shown = await type_lines(
@@ -56,6 +59,7 @@ async def test_answers_are_changed(tmp_path: Path) -> None:
         assert "There is no such answer. /saved shows what there is." in shown
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_conversation_is_forgotten(tmp_path: Path) -> None:
     async with serve_club(tmp_path) as club:
         shown = await type_lines(club, "/saved", *TO_HOUSE[:2], "/forget", "/saved", TO_HOUSE[0])
@@ -83,6 +87,7 @@ async def test_a_photo_at_a_wrong_step_or_place_is_explained(tmp_path: Path) -> 
         assert any(line.startswith("/saved ") for line in shown)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_photo_ends_the_registration(tmp_path: Path) -> None:
     path = tmp_path / "me.jpg"
     path.write_bytes(photo())

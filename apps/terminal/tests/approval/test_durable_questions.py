@@ -175,6 +175,7 @@ async def test_unanswered_question_of_an_open_screen_is_a_no(desk: Desk) -> None
     assert desk.decisions() == [("write_file", "denied", "timeout")]
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_killed_at_every_record_no_write_runs_twice_or_unasked(desk: Desk) -> None:
     runs = 0
     for crash in range(1, 12):

@@ -105,6 +105,7 @@ async def test_link_that_replaces_a_folder_after_the_last_check_is_not_followed(
         (desk.project / "moved").rename(folder)
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_link_that_is_swapped_all_the_time_never_leads_outside(
     desk: Desk, tmp_path: Path
 ) -> None:

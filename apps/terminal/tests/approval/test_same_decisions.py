@@ -79,6 +79,7 @@ def calls() -> list[ToolCall]:
     return found
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_screen_and_headless_and_the_judgement_agree(
     tmp_path: Path, calls: list[ToolCall]
 ) -> None:

@@ -67,6 +67,7 @@ def test_any_text_is_searched(text: str) -> None:
     assert isinstance(find_sensitive_kinds(text), tuple)
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     "piece", ["4111 ", "eyJaaaaaaaaaa.", 'password = "', "a-", "://a:", "secret"]
 )

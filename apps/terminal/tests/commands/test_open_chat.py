@@ -49,6 +49,7 @@ def read(app: ChatApp) -> str:
     return "\n".join(strip.text for strip in strips)
 
 
+@pytest.mark.slow  # starts a program or a server
 async def test_a_conversation_on_the_screen_is_saved_and_resumed(person: Person) -> None:
     (person.project / ".git").mkdir()
     (person.project / ".git" / "HEAD").write_text("ref: refs/heads/feature/x\n")
@@ -100,6 +101,7 @@ async def test_there_must_be_something_to_resume(person: Person) -> None:
                     pass
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_no_key_is_told_before_the_first_message_and_the_rest_of_the_screen_works(
     person: Person,
 ) -> None:

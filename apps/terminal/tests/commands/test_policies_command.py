@@ -61,6 +61,7 @@ def test_a_tool_alone_lists_its_rules(home: Path, capsys: pytest.CaptureFixture[
     assert "files.read_file" not in shown
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("words", "decision", "rule"),
     [

@@ -55,6 +55,7 @@ def test_nobody_is_there_to_answer_so_nothing_is_written(person: Person) -> None
     assert [line["decision"] for line in person.read_audit()] == ["denied"]
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_yes_answers_confirm_and_nothing_stricter(person: Person) -> None:
     (person.project / "old.txt").write_text("old")
     remove = call("execute_command", {"command": "rm old.txt"})
@@ -68,6 +69,7 @@ def test_yes_answers_confirm_and_nothing_stricter(person: Person) -> None:
     assert "asked, and denied by nobody" in printed.out
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_rule_that_denies_holds_without_safety_too(person: Person) -> None:
     folder = person.config / "policies"
     folder.mkdir(parents=True)

@@ -18,6 +18,7 @@ print(*[name for name in sys.modules if name.startswith({HEAVY!r})])
 """
 
 
+@pytest.mark.slow  # starts a program or a server
 def test_the_prompt_waits_neither_for_the_library_nor_for_the_agent() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True

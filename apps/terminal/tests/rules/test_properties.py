@@ -1,5 +1,6 @@
 """What holds for all rules and all calls."""
 
+import pytest
 from apps.terminal.tests.rules.calls import BUILT_IN, moment, strictness
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +89,7 @@ wishes = st.builds(
 moments = st.builds(moment, recent=st.sampled_from(((), (1.0,))), safety=st.booleans())
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(rule_lists, wishes, facts, moments, bodies)
 def test_a_rule_that_denies_never_makes_anything_freer(
     rules: list[Rule],

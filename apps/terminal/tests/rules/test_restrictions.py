@@ -233,6 +233,7 @@ def test_every_broken_restriction_is_named() -> None:
     )
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_texts_of_any_value_are_found_however_deep() -> None:
     deep: object = "x"
     for _ in range(100_000):

@@ -169,6 +169,7 @@ HOSTILE = st.text(
 )
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=150, deadline=None)
 @given(HOSTILE, st.sampled_from([8, 20, 80]), st.booleans(), st.booleans())
 def test_no_text_reaches_the_terminal_with_characters_that_it_obeys(
@@ -188,6 +189,7 @@ def test_no_text_reaches_the_terminal_with_characters_that_it_obeys(
             assert not set(row.text) & set("\x00\x07\x1b\x9b\r\n\t\u200b\u202e"), row.text
 
 
+@pytest.mark.slow  # takes half a second or more
 @given(st.lists(st.sampled_from(["a ", "\n\n", "- x\n", "```\n", "long " * 9]), max_size=20))
 @settings(max_examples=60, deadline=None)
 def test_an_answer_that_grew_looks_like_one_that_came_whole(pieces: list[str]) -> None:

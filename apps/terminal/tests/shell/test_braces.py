@@ -49,6 +49,7 @@ def covers(values: list[str | None], words: tuple[str, ...]) -> bool:
     return words[:1] == (first,) and covers(rest, words[1:])
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_what_bash_makes_of_braces_was_judged() -> None:
     chosen = random.Random(20)
     words = ["".join(chosen.choices(PARTS, k=chosen.randint(2, 9))) for _ in range(WORDS)]

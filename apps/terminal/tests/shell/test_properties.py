@@ -108,6 +108,7 @@ HARD = (
 )  # fmt: skip
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize("piece", HARD)
 def test_time_is_bounded(piece: str) -> None:
     text = piece * (10_000 // len(piece))
@@ -116,6 +117,7 @@ def test_time_is_bounded(piece: str) -> None:
     assert time.process_time() - started < 2.5
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=20)
 @given(st.sampled_from(HARD), st.sampled_from(HARD))
 def test_time_of_two_pieces_is_bounded(first: str, second: str) -> None:

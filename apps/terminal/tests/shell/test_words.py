@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from apps.terminal.tests.shell.word_lines import (
     are_same_words,
     find_differences,
@@ -44,6 +45,7 @@ def test_the_words_of_every_way_of_quoting_are_those_of_bash() -> None:
             assert any(are_same_words(one, words) for one in read), (line, words, read)
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_no_word_is_read_otherwise_than_by_bash() -> None:
     differences, readable, ran = find_differences(seed=20, count=1_000)
     assert not differences

@@ -81,6 +81,7 @@ def test_a_result_is_cut_at_200_characters_and_a_parameter_says_how_much_is_miss
     assert str(found.parameters["content"]).endswith("(4,000 more characters)")
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=20, deadline=None)
 @given(
     st.dictionaries(

@@ -92,6 +92,7 @@ sh -c 'trap "" TERM; echo ready; while :; do sleep 305; done'
 """
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_all_processes_are_ended_at_the_timeout(bench: Workbench) -> None:
     ended = await bench.call_json("execute_command", command=HANGS, timeout=0.3)
     assert ended["return_code"] is None
@@ -101,6 +102,7 @@ async def test_all_processes_are_ended_at_the_timeout(bench: Workbench) -> None:
     assert processes_of_commands(bench) == []
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_all_processes_are_ended_when_the_turn_is_stopped(bench: Workbench) -> None:
     call = ToolCall("c1", "execute_command", json.dumps({"command": HANGS}))
     agent = bench.make_agent(call)
@@ -123,6 +125,7 @@ async def test_what_a_command_leaves_in_the_background_ends_with_it(bench: Workb
     assert time.monotonic() - begun < 150
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_process_that_starts_others_all_the_time_is_ended(bench: Workbench) -> None:
     command = "f() { setsid sh -c 'sleep 301' & sleep 0.005; f; }; trap '' TERM; f"
     ended = await bench.call_json("execute_command", command=command, timeout=0.3)
@@ -181,6 +184,7 @@ async def test_escape_sequences_never_reach_a_terminal(bench: Workbench) -> None
     assert "\x07" not in shown
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_live_output_is_told_apart_and_shown_at_most_ten_times_a_second(
     bench: Workbench,
 ) -> None:
@@ -236,6 +240,7 @@ async def test_what_was_approved_of_a_command_is_used(bench: Workbench) -> None:
     assert ended["stdout"] == "yes 1 less\n"
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_command_that_is_confined_leaves_nothing(bench: Workbench) -> None:
     program = shutil.which("bwrap")
     if program is None:

@@ -271,6 +271,7 @@ def self_signed(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_certificate_that_nobody_signed_is_refused(
     bench: Workbench, self_signed: ssl.SSLContext
 ) -> None:
@@ -332,6 +333,7 @@ async def test_bytes_are_returned_as_base64(bench: Workbench) -> None:
     assert base64.b64decode(page["base64"]) == image
 
 
+@pytest.mark.slow  # takes half a second or more
 async def test_a_server_that_hangs_is_left_after_the_timeout(bench: Workbench) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart"
     for blocks in ((), (b"HTTP/1.1 200"), (head,)):

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ async def _talk(prompts: list[str], script: list[Any]) -> tuple[Transcript, Tran
     return live, replayed
 
 
+@pytest.mark.slow  # takes half a second or more
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.lists(LINES, max_size=8))
 def test_live_items_and_saved_records_give_the_same_blocks(

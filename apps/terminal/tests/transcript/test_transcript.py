@@ -462,6 +462,7 @@ def test_tokens_and_cost_grow_with_each_reply() -> None:
     assert (transcript.usage.input, transcript.usage.output, transcript.cost) == (10, 5, 5.0)
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_piece_of_a_long_answer_costs_no_more_than_one_of_a_short_answer() -> None:
     def begin(before: int) -> Transcript:
         transcript = Transcript()

@@ -80,6 +80,7 @@ def said(reply: Reply) -> tuple[object, ...]:
     return reply.kind, reply.finish, reply.usage, reply.text, thoughts, calls
 
 
+@pytest.mark.slow  # takes half a second or more
 @every_wire
 @given(reply=REPLIES, chunking=CHUNKING)
 def test_a_stream_reads_as_the_whole_does(wire: str, reply: Reply, chunking: Chunking) -> None:

@@ -391,6 +391,7 @@ async def test_the_vendors_sdk_reads_a_stream() -> None:
     assert chunks[-1].usage_metadata.thoughts_token_count == 2
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("kind", "raised", "code"),
     [

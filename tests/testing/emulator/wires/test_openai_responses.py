@@ -293,6 +293,7 @@ async def test_the_vendors_sdk_reads_a_stream() -> None:
     assert deltas == ["It", " is", " ", "sunny."]
 
 
+@pytest.mark.slow  # takes half a second or more
 @pytest.mark.parametrize(
     ("kind", "raised"),
     [
