@@ -292,9 +292,13 @@ def test_a_finished_typed_answer_passes_through() -> None:
 
 def test_retries_around_a_typed_answer_do_not_ask_again_for_wrong_answers() -> None:
     ask = Ask(WRONG)
-    with no_waits(), pytest.raises(OutputError):
+    with no_waits(), pytest.raises(OutputError) as caught:
         resilient(partial(send_message, ask, output=Trip))("Plan.")
     assert len(ask.asked) == 3
+    # A wrong answer leaves nothing in doubt.
+    notes = " ".join(caught.value.__notes__)
+    assert "as often as the limits of the output allow" in notes
+    assert "may have taken effect" not in f"{notes} {caught.value.info.safe}"
     flaky = Ask(ConnectionError("gone"), WRONG, GOOD)
     with no_waits():
         result = resilient(partial(send_message, flaky, output=Trip))("Plan.")

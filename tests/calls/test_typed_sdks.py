@@ -276,6 +276,41 @@ async def test_a_mode_that_the_endpoint_refuses_is_left() -> None:
 
 
 @pytest.mark.slow  # takes half a second or more
+@pytest.mark.parametrize("text", ["Draw me the schema of a table.", "schema"])
+@pytest.mark.parametrize("place", ["question", "history", "tool"])
+async def test_an_error_that_quotes_the_call_leaves_no_mode(text: str, place: str) -> None:
+    refused = HttpStatus(400, body={"error": {"message": f"The input was flagged: {text!r}"}})
+    described = {"name": "look", "description": text, "parameters": {"type": "object"}}
+    keywords: dict[str, Any] = {
+        "question": {},
+        "history": {"messages": [{"role": "user", "content": text}]},
+        "tool": {"tools": [{"type": "function", "function": described}]},
+    }[place]
+    async with (
+        Emulator(Script("never"), faults=[refused] * 3, strict=False) as provider,
+        method("openai_chat", provider, **keywords) as made,
+    ):
+        result = await ask(made, text if place == "question" else "Plan.", output=Trip)
+    assert (result.kind, result.attempts) == (ResultKind.ERROR, 1)
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.slow  # takes half a second or more
+async def test_an_error_that_quotes_a_chat_leaves_no_mode() -> None:
+    genai = pytest.importorskip("google.genai")
+    text = "Draw me the schema of a table."
+    error = {"code": 400, "message": f"flagged: {text!r}", "status": "INVALID_ARGUMENT"}
+    refused = HttpStatus(400, body={"error": error})
+    async with Emulator(Script("Drawn."), faults=[None, *[refused] * 3]) as provider:
+        base = provider.base_url_for("gemini").removesuffix("/v1beta")
+        client = genai.Client(api_key="any", http_options=genai.types.HttpOptions(base_url=base))
+        chat = client.chats.create(model="gemini-2.5-flash")
+        await asyncio.to_thread(chat.send_message, text)
+        result = await ask(chat.send_message, "Plan a trip.", output=Trip)
+    assert (result.kind, len(provider.requests)) == (ResultKind.ERROR, 2)
+
+
+@pytest.mark.slow  # takes half a second or more
 async def test_what_one_account_was_refused_is_not_kept_from_another() -> None:
     openai = pytest.importorskip("openai")
     refused = HttpStatus(400, body={"error": {"message": "response_format is not supported"}})

@@ -21,7 +21,7 @@ from holdfast.core.model_request import ModelRequest, ModelSettings, ToolSpec
 from holdfast.models.resolve import load_codec
 
 NEW = EndpointProfile(
-    system_role="developer", max_tokens_field="max_completion_tokens", parallel_calls="forbid"
+    system_role="developer", max_tokens_field="max_completion_tokens", parallel_calls="allow"
 )
 OLD = EndpointProfile()
 TOOL = ToolSpec("look", "Look.", {"type": "object", "properties": {"city": {"type": "string"}}})
@@ -383,6 +383,12 @@ def test_a_field_that_a_wire_does_not_read_has_no_other_form(wire: str) -> None:
     parallel = Failure(status=400, body=b"unknown field 'parallel_tool_calls'")
     found = find_next_form(parallel, form)
     assert (found is not None) == (wire == "openai_responses")
+
+
+def test_a_profile_that_forbids_parallel_calls_has_no_other_form() -> None:
+    error = "unknown field 'parallel_tool_calls'"
+    assert ask(error, NEW) == "parallel_tool_calls>"
+    assert ask(error, replace(NEW, parallel_calls="forbid")) == ""
 
 
 def test_each_form_is_tried_once() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from holdfast import Agent, ModelSettings, ProviderError, RetryOptions, tool
+from holdfast import Agent, ModelAt, ModelSettings, ProviderError, RetryOptions, tool
 from holdfast.core.messages import assistant, user
 from holdfast.errors import HoldfastError
 from holdfast.event_log import DisplayFold, NoticeShown
@@ -17,13 +21,13 @@ from holdfast.events import AttemptStarted, RequestFormChanged, RetryScheduled
 from holdfast.models import ProfileChanges
 from holdfast.models.refusals import REFUSALS, STREAM, Refusals
 from holdfast.testing import FakeClock
-from holdfast.testing.emulator import EmulatedRequest, Emulator, HttpStatus
+from holdfast.testing.emulator import EmulatedRequest, Emulator, HttpStatus, call
 from holdfast.testing.emulator.faults import Delay, ErrorEvent, Fault
 
 NEW: ProfileChanges = {
     "system_role": "developer",
     "max_tokens_field": "max_completion_tokens",
-    "parallel_calls": "forbid",
+    "parallel_calls": "allow",
 }
 
 
@@ -194,6 +198,15 @@ async def test_what_the_user_set_is_never_left_out() -> None:
         assert len(provider.requests) == 2
 
 
+async def test_one_call_at_a_time_is_never_left_out() -> None:
+    # Without the field the model would call in parallel.
+    forbidding: ProfileChanges = {"parallel_calls": "forbid"}
+    async with Emulator(faults=refuse("parallel_tool_calls"), strict=False) as provider:
+        with pytest.raises(ProviderError, match="parallel_tool_calls"):
+            await agent_at(provider, forbidding).run("go")
+        assert len(provider.requests) == 1
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -301,6 +314,107 @@ async def test_a_learnt_form_that_is_refused_later_is_answered_too() -> None:
             *("max_tokens", "max_completion_tokens", "max_completion_tokens"),
             *("max_tokens", "max_tokens"),
         ]
+
+
+async def test_a_fallback_learns_its_own_forms_and_the_first_model_keeps_its_own() -> None:
+    def of_the_first(request: EmulatedRequest) -> Fault | None:
+        return refuse("max_tokens")(request) or (HttpStatus(503) if is_down else None)
+
+    is_down = True
+    async with (
+        Emulator(faults=of_the_first, strict=False) as first,
+        Emulator(faults=refuse("system"), strict=False) as second,
+    ):
+        other = ModelAt("openai:m", base_url=second.base_url, api_key="k", name="other")
+        agent = agent_at(first, fallback=[other], retry=RetryOptions(max_retries=0))
+        async with agent.stream("one") as run:
+            items = [item async for item in run]
+        assert "one" in run.result.output
+        changes = [item for item in items if isinstance(item, RequestFormChanged)]
+        assert [(one.target, one.before, one.after) for one in changes] == [
+            ("openai:m", "max_tokens", "max_completion_tokens"),
+            ("other", "system", "user"),
+        ]
+        # The first one never answered in its next form, so nothing is known of it.
+        assert "learnt" not in agent.describe()
+        assert "learnt: system_role=user" in agent_at(second).describe()
+        is_down = False
+        await agent.run("two")
+        await agent.run("three")
+        assert forms(first) == [
+            *("system max_tokens stream_options", "system max_completion_tokens stream_options")
+            * 2,
+            "system max_completion_tokens stream_options",
+        ]
+        assert forms(second) == [
+            "system max_tokens stream_options",
+            "user max_tokens stream_options",
+        ]
+
+
+async def test_an_attempt_that_fails_in_its_next_form_begins_again_in_the_first_one() -> None:
+    answers = iter([HttpStatus(503), None])
+
+    def find_fault(request: EmulatedRequest) -> Fault | None:
+        return refuse("max_tokens")(request) or next(answers, None)
+
+    async with Emulator(faults=find_fault, strict=False) as provider:
+        agent = agent_at(provider, retry=RetryOptions(max_retries=1))
+        await agent.run("one")
+        assert [entry.status for entry in provider.requests] == [422, 503, 422, 200]
+        await agent.run("two")
+        assert provider.requests[-1].status == 200
+        assert len(provider.requests) == 5
+
+
+PROGRAM = """
+import asyncio, sys
+from holdfast import Agent, ModelSettings, RetryOptions, tool
+
+@tool(effect="write")
+def book(city: str) -> str:
+    "Book."
+    with open(sys.argv[3], "a") as file:
+        file.write(city)
+    return "booked"
+
+agent = Agent("openai:m", base_url=sys.argv[1], api_key="k", tools=[book], instructions="Be brief.",
+              settings=ModelSettings(max_tokens=9), journal="sqlite:///" + sys.argv[2],
+              retry=RetryOptions(max_retries=0))
+asyncio.run(agent.recover() if sys.argv[4:] else agent.run("Book."))
+"""
+
+
+@pytest.mark.slow  # kills processes
+@pytest.mark.parametrize("killed_at", [2, 3])
+def test_after_a_kill_a_form_is_learnt_again_and_no_tool_runs_twice(
+    tmp_path: Path, killed_at: int
+) -> None:
+    """Killed while the second form is asked for the first time, or for the result of the tool."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def find_fault(request: EmulatedRequest) -> Fault | None:
+        if len(provider.requests) == killed_at and len(processes) == 1:
+            processes[0].send_signal(signal.SIGKILL)
+            return Delay(60.0)
+        return refuse("max_tokens")(request)
+
+    def reply(request: EmulatedRequest) -> Any:
+        return "Done." if request.messages[-1].role == "tool" else call("book", {"city": "Porto"})
+
+    program, booked = tmp_path / "program.py", tmp_path / "booked.txt"
+    program.write_text(PROGRAM)
+    with Emulator(reply, faults=find_fault, strict=False) as provider:
+        command = [sys.executable, program, provider.base_url, tmp_path / "runs.db", booked]
+        for more in ([], ["again"]):
+            processes.append(subprocess.Popen([*command, *more]))
+            processes[-1].wait(60)
+        assert [one.returncode for one in processes] == [-signal.SIGKILL, 0]
+        sent = ["new" if "max_completion_tokens" in form else "old" for form in forms(provider)]
+    # The second process knows nothing: it is refused once, and then knows.
+    rest = ["old", "new"] if killed_at == 3 else ["old", "new", "new"]
+    assert sent == [*["old", "new", "new"][:killed_at], *rest]
+    assert booked.read_text() == "Porto"
 
 
 async def test_a_server_without_a_role_for_instructions_gets_them_in_the_first_message() -> None:

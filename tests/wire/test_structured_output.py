@@ -19,7 +19,7 @@ from holdfast import (
     StructuredOutput,
     tool,
 )
-from holdfast.core.messages import FinishReason, Reply, Text
+from holdfast.core.messages import FinishReason, Reply, Text, assistant, user
 from holdfast.core.notices import AttemptStarted, OutputModeChanged, RetryScheduled
 from holdfast.errors import TruncatedOutputError
 from holdfast.event_log import DisplayFold, NoticeShown
@@ -275,6 +275,57 @@ async def test_a_refused_mode_is_left_once_and_not_tried_again(wire: str, mode: 
         assert result.output == Journey("Porto", 2)
         assert len(emulator.requests) == 3
     assert seen == ["tool", "tool"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Draw me the schema of a table.", "schema", "What is 'response_format is not supported'?"],
+)
+@pytest.mark.parametrize("place", ["message", "instructions", "history", "tool"])
+async def test_an_error_that_quotes_the_request_leaves_no_mode(text: str, place: str) -> None:
+    @dataclass
+    class Answer:
+        city: str
+
+    @tool(effect="read", description=text if place == "tool" else "Look.")
+    def look() -> str:
+        return "x"
+
+    body = {"error": {**OPENAI, "message": f"The input was flagged: {text!r}"}}
+    async with Emulator(["never"], faults=[HttpStatus(400, body=body)] * 2) as emulator:
+        agent = Agent(
+            "openai:gpt-5.2",
+            base_url=emulator.base_url,
+            api_key="k",
+            output=Answer,
+            tools=[look],
+            instructions=text if place == "instructions" else "Be brief.",
+        )
+        history = [user(text), assistant("Yes.")] if place == "history" else []
+        with pytest.raises(ProviderError) as caught:
+            await agent.run(text if place == "message" else "go", history=history)
+        assert len(emulator.requests) == 1
+        # Nor does a person read that another mode might help.
+        assert "StructuredOutput" not in str(caught.value)
+        assert "learnt" not in agent.describe()
+
+
+async def test_a_refusal_beside_a_quoted_text_leaves_the_mode() -> None:
+    @dataclass
+    class Answer:
+        city: str
+
+    message = "'Draw me the schema of a table.' cannot be answered with this response_format."
+    fault = HttpStatus(400, body={"error": {**OPENAI, "message": message}})
+
+    def choose_reply(request: EmulatedRequest) -> ReplyLike:
+        return said(request, {"city": "Porto"})
+
+    async with Emulator(choose_reply, faults=[fault, None]) as emulator:
+        result = await agent_for("openai_chat", emulator, Answer).run(
+            "Draw me the schema of a table."
+        )
+        assert (result.output, len(emulator.requests)) == (Answer("Porto"), 2)
 
 
 async def test_an_endpoint_that_refuses_tools_too_is_asked_twice_and_no_more() -> None:

@@ -84,11 +84,11 @@ class AnswerAttempts:
         """Return the changes that an answer needs."""
         return self._asked.find_rewritings(self._schema, self.method) or Rewritings()
 
-    def bind(self) -> Callable[[], object]:
+    def bind_question(self) -> Callable[[], object]:
         """Return the call of the next attempt."""
-        return self._asked.bind(self._schema, self.method, self._corrections)
+        return self._asked.bind_question(self._schema, self.method, self._corrections)
 
-    def count(self, result: CallResult[Any]) -> None:
+    def count_call(self, result: CallResult[Any]) -> None:
         """Count a call and its tokens."""
         self._calls += result.attempts
         self._usage += result.usage
@@ -96,7 +96,11 @@ class AnswerAttempts:
     def change_mode(self, result: CallResult[Any]) -> bool:
         """Whether the endpoint refused the mode of this call, so that the next mode is tried."""
         mode, info = self.method.mode, result.info
-        if self._schema.mode != "auto" or info is None or not is_mode_refusal(info, mode):
+        if self._schema.mode != "auto" or info is None:
+            return False
+        if not is_mode_refusal(
+            info, mode, lambda: self._asked.find_texts(self._schema, self._corrections)
+        ):
             return False
         following = OTHER_MODES[mode]
         if not self._takes(following):
@@ -131,7 +135,7 @@ class AnswerAttempts:
             if isinstance(result.error, TruncatedError):
                 partial_reply = reply or Reply((Text(result.partial_text),))
                 return self._fail_cut(result, result.error, partial_reply)
-            return self.fail(result, result.error)
+            return self.fail_question(result, result.error)
         self._learn_refusals()
         if reply is None:
             reply = Reply((Text(result.text),), finish=FinishReason.STOP)
@@ -177,7 +181,7 @@ class AnswerAttempts:
         info = output_error_info(self._retries.failed + 1, self._problems)
         error = OutputError(info.safe, info=info, problems=self._problems, partial=reply)
         keep_text(error, reply.text)
-        return self.fail(result, error)
+        return self.fail_question(result, error)
 
     def _restore(self, reply: Reply) -> Reply:
         """Return a reply in the words of the original schema, with an output call as its text."""
@@ -215,9 +219,9 @@ class AnswerAttempts:
         cut.partial = cut.partial or reply
         keep_text(cut, reply.text)
         self._text = reply.text
-        return self.fail(result, cut)
+        return self.fail_question(result, cut)
 
-    def fail(self, result: CallResult[Any], error: Exception | None) -> CallResult[Any]:
+    def fail_question(self, result: CallResult[Any], error: Exception | None) -> CallResult[Any]:
         """Return the result of a question without an answer, with the best that came."""
         if error is None or error is result.error:
             return self._end(result)

@@ -23,6 +23,7 @@ from holdfast.codecs.output_mode import (
     format_schema_instruction,
     offer_output_tools,
 )
+from holdfast.codecs.quoted_texts import SentTexts, list_output_parts
 from holdfast.codecs.schemas.request_schemas import find_native_problem
 from holdfast.codecs.schemas.rewriting import Rewritings
 from holdfast.core.errors import ConfigurationError
@@ -38,6 +39,15 @@ _MOST_SENT_BACK = 50_000
 """The characters of a wrong answer that are sent back; a longer one costs more than it helps."""
 _TOOL_OF_USER: Final = ToolSpec("tool", "", {"type": "object"})
 """Stands for the tools of the user, which only matter for the choice of the mode."""
+
+
+_OF_WIRES: Final = frozenset(
+    {
+        "function", "function_declarations", "functions", "json_schema", "response_format", "role", "schema", "tool",
+        "tool_choice", "tools", "type",
+    }
+)  # fmt: skip
+"""Names that the arguments of an SDK's method have without the user's doing."""
 
 
 class CallForm(Struct, frozen=True):
@@ -111,7 +121,7 @@ class AskedCall:
         self._form = _find_form(self._names)
         self._is_whole = self._form is not None and self._form.conversation in self._names
         self._place = self._find_place()
-        client = _find_client(call)
+        client = getattr(_find_owner(call), "_client", None)
         address = str(getattr(client, "base_url", "") or "").rstrip("/")
         self.account = _find_account(client, address)
         wire = "" if self._form is None else self._form.wire
@@ -157,7 +167,21 @@ class AskedCall:
         """Return the changes that the answer needs, because the schema is sent in another form."""
         return None if method.mode == "prompt" else self._encode(output, method)[1]
 
-    def bind(
+    def find_texts(self, output: OutputSchema, corrections: Sequence[Correction]) -> SentTexts:
+        """Return what the user wrote into the call, which an error may quote.
+
+        Args:
+            output: the schema.
+            corrections: the wrong answers so far.
+        """
+        form = self._form
+        # The history of a chat is in its object.
+        owner = _find_owner(self._call) if form is not None and form.keeps_history else None
+        kept = getattr(owner, "__dict__", {})
+        given = (self._args, self._given, kept, *list_output_parts(output), corrections)
+        return SentTexts(*given, of_wire=_OF_WIRES)
+
+    def bind_question(
         self, output: OutputSchema, method: OutputMethod, corrections: Sequence[Correction]
     ) -> Callable[[], object]:
         """Return the call with everything that asks for this answer.
@@ -322,14 +346,14 @@ def _find_form(names: Mapping[str, int | None]) -> CallForm | None:
     )
 
 
-def _find_client(call: object) -> object:
-    """Return the client behind a method; None if it shows none."""
+def _find_owner(call: object) -> object:
+    """Return the object of a method; None if it shows none."""
     while not hasattr(call, "__self__"):
         inner = call.func if isinstance(call, partial) else getattr(call, "__wrapped__", None)
         if inner is None:
             return None
         call = inner
-    return getattr(call.__self__, "_client", None)
+    return call.__self__
 
 
 def _find_account(client: object, address: str) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from traceback import format_tb
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from types import UnionType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -60,9 +60,9 @@ def send_message(
     call: Callable[..., object],
     *args: object,
     reader: ResponseReader | None = None,
-    output: JsonSchema,
+    output: JsonSchema | UnionType,
     validators: Sequence[Validator] = (),
-) -> CallResult[object]: ...
+) -> CallResult[Any]: ...
 def send_message(
     call: Callable[..., object],
     *args: object,
@@ -102,17 +102,8 @@ def send_message(
     <BLANKLINE>
     This may be a temporary API issue. Please try again.
     """
-    _check_typed(output, validators)
-    if output is None:
-        return run_now(_Exchange(call, args, reader).make(blocking=True))
-    from holdfast.calls.typed_answers import (  # only for typed answers
-        ask_blocking,
-        compile_question,
-    )
-
-    question = compile_question(call, args, output, validators, reader)
-    send = partial(_make_now, reader, None, False)
-    return ask_blocking(question, send)
+    wanted = _read_wanted(output, validators)
+    return run_now(_send(_Exchange(call, args, reader), wanted, blocking=True))
 
 
 @overload
@@ -132,9 +123,9 @@ async def asend_message(
     call: Callable[..., object],
     *args: object,
     reader: ResponseReader | None = None,
-    output: JsonSchema,
+    output: JsonSchema | UnionType,
     validators: Sequence[Validator] = (),
-) -> CallResult[object]: ...
+) -> CallResult[Any]: ...
 async def asend_message(
     call: Callable[..., object],
     *args: object,
@@ -143,17 +134,8 @@ async def asend_message(
     validators: Sequence[Validator] = (),
 ) -> CallResult[Any]:
     """Like `send_message`, for a call of an asynchronous client."""
-    _check_typed(output, validators)
-    if output is None:
-        return await _Exchange(call, args, reader).make(blocking=False)
-    from holdfast.calls.typed_answers import (  # only for typed answers
-        ask_awaiting,
-        compile_question,
-    )
-
-    question = compile_question(call, args, output, validators, reader)
-    send = partial(_make_awaiting, reader, None, False)
-    return await ask_awaiting(question, send)
+    wanted = _read_wanted(output, validators)
+    return await _send(_Exchange(call, args, reader), wanted, blocking=False)
 
 
 @overload
@@ -178,11 +160,11 @@ def send_message_streaming(
     call: Callable[..., object],
     *args: object,
     reader: ResponseReader | None = None,
-    output: JsonSchema,
+    output: JsonSchema | UnionType,
     validators: Sequence[Validator] = (),
     status_callback: StatusCallback | None = None,
     preview_callback: PreviewCallback | None = None,
-) -> CallResult[object]: ...
+) -> CallResult[Any]: ...
 def send_message_streaming(
     call: Callable[..., object],
     *args: object,
@@ -211,18 +193,9 @@ def send_message_streaming(
     >>> result.ok, result.text, result.finish_reason.value
     (True, 'Hi', 'stop')
     """
-    _check_typed(output, validators, preview_callback)
-    if output is None:
-        exchange = _Exchange(call, args, reader, status_callback, is_streamed=True)
-        return run_now(exchange.make(blocking=True))
-    from holdfast.calls.typed_answers import (  # only for typed answers
-        ask_blocking,
-        compile_question,
-    )
-
-    question = compile_question(call, args, output, validators, reader)
-    send = partial(_make_now, reader, status_callback, True)
-    return ask_blocking(question, send, preview_callback)
+    wanted = _read_wanted(output, validators, preview_callback)
+    exchange = _Exchange(call, args, reader, status_callback, is_streamed=True)
+    return run_now(_send(exchange, wanted, blocking=True))
 
 
 @overload
@@ -247,11 +220,11 @@ async def asend_message_streaming(
     call: Callable[..., object],
     *args: object,
     reader: ResponseReader | None = None,
-    output: JsonSchema,
+    output: JsonSchema | UnionType,
     validators: Sequence[Validator] = (),
     status_callback: StatusCallback | None = None,
     preview_callback: PreviewCallback | None = None,
-) -> CallResult[object]: ...
+) -> CallResult[Any]: ...
 async def asend_message_streaming(
     call: Callable[..., object],
     *args: object,
@@ -262,57 +235,52 @@ async def asend_message_streaming(
     preview_callback: PreviewCallback | None = None,
 ) -> CallResult[Any]:
     """Like `send_message_streaming`, for a call of an asynchronous client."""
-    _check_typed(output, validators, preview_callback)
-    if output is None:
-        exchange = _Exchange(call, args, reader, status_callback, is_streamed=True)
-        return await exchange.make(blocking=False)
-    from holdfast.calls.typed_answers import (  # only for typed answers
-        ask_awaiting,
-        compile_question,
-    )
-
-    question = compile_question(call, args, output, validators, reader)
-    send = partial(_make_awaiting, reader, status_callback, True)
-    return await ask_awaiting(question, send, preview_callback)
+    wanted = _read_wanted(output, validators, preview_callback)
+    exchange = _Exchange(call, args, reader, status_callback, is_streamed=True)
+    return await _send(exchange, wanted, blocking=False)
 
 
-def _check_typed(
+class _WantedAnswer(NamedTuple):
+    """The type of an answer, and what is done with it."""
+
+    output: object
+    validators: Sequence[Validator]
+    preview_callback: PreviewCallback | None
+
+
+def _read_wanted(
     output: object,
     validators: Sequence[Validator],
     preview_callback: PreviewCallback | None = None,
-) -> None:
-    """Refuse arguments that are wrong, or mean nothing without a type."""
+) -> _WantedAnswer | None:
+    """Return what is wanted of an answer, or None; refuse arguments that are wrong, or mean nothing without a type."""
     check_value("validators", validators, Sequence[Validator])
     check_value("preview_callback", preview_callback, Callable | None)
     check_not_async("preview_callback", preview_callback)
-    if output is None:
-        for name, given in (("validators", validators), ("preview_callback", preview_callback)):
-            if given:
-                raise ConfigurationError(name, "means nothing without output=")
+    if output is not None:
+        return _WantedAnswer(output, validators, preview_callback)
+    for name, given in (("validators", validators), ("preview_callback", preview_callback)):
+        if given:
+            raise ConfigurationError(name, "means nothing without output=")
+    return None
 
 
-def _make_now(
-    reader: ResponseReader | None,
-    status_callback: StatusCallback | None,
-    is_streamed: bool,  # REASON: bound by position
-    call: Callable[[], object],
-    preview: AnswerPreview,
-) -> CallResult:
-    exchange = _Exchange(call, (), reader, status_callback, is_streamed=is_streamed)
-    exchange.preview = preview
-    return run_now(exchange.make(blocking=True))
+async def _send(
+    exchange: _Exchange, wanted: _WantedAnswer | None, *, blocking: bool
+) -> CallResult[Any]:
+    """Make a call, or several until the answer has its type; with `blocking` this never waits in an event loop."""
+    if wanted is None:
+        return await exchange.make(blocking=blocking)
+    from holdfast.calls.typed_answers import ask_typed, compile_question  # only for typed answers
 
+    question = compile_question(
+        exchange.call, exchange.args, wanted.output, wanted.validators, exchange.reader
+    )
 
-async def _make_awaiting(
-    reader: ResponseReader | None,
-    status_callback: StatusCallback | None,
-    is_streamed: bool,  # REASON: bound by position
-    call: Callable[[], object],
-    preview: AnswerPreview,
-) -> CallResult:
-    exchange = _Exchange(call, (), reader, status_callback, is_streamed=is_streamed)
-    exchange.preview = preview
-    return await exchange.make(blocking=False)
+    def send(call: Callable[[], object], preview: AnswerPreview) -> Awaitable[CallResult]:
+        return exchange.with_call(call, preview).make(blocking=blocking)
+
+    return await ask_typed(question, send, wanted.preview_callback, blocking=blocking)
 
 
 class _Exchange:
@@ -330,14 +298,21 @@ class _Exchange:
         check_value("call", call, Callable)
         check_value("reader", reader, ResponseReader | None)
         self.is_streamed = is_streamed
-        self._call = call
-        self._args = args
+        self.call = call
+        self.args = args
+        self.reader = reader
         self._guarded = _find_guarded_call(call, args)
         guards = DEFAULT_READER if self._guarded is None else self._guarded.guard.reader
         self._reader = guards if reader is None else reader
         self._callback = status_callback
-        self.preview: AnswerPreview | None = None
+        self._preview: AnswerPreview | None = None
         self._results: list[tuple[object, CallResult]] = []
+
+    def with_call(self, call: Callable[[], object], preview: AnswerPreview) -> _Exchange:
+        """Return the exchange for another call, whose reply goes through a preview."""
+        other = _Exchange(call, (), self.reader, self._callback, is_streamed=self.is_streamed)
+        other._preview = preview
+        return other
 
     async def make(self, *, blocking: bool) -> CallResult:
         """Make the call and return its result; with `blocking` this never waits in an event loop."""
@@ -346,7 +321,7 @@ class _Exchange:
         guarded = self._guarded
         with ErrorCatcher() as caught:
             if guarded is None or (blocking and not guarded.is_blocking):
-                value = self._call(*self._args)
+                value = self.call(*self.args)
                 result = await self._read(value, blocking=blocking)
             elif blocking:
                 result = await self._result_of(guarded.run_blocking(self), blocking=True)
@@ -371,9 +346,9 @@ class _Exchange:
 
     async def _read(self, value: object, *, blocking: bool) -> CallResult:
         handler = self._make_handler()
-        if self.preview is not None:
-            self.preview.begin()
-            handler.pass_deltas(self.preview.read_deltas)
+        if self._preview is not None:
+            self._preview.begin()
+            handler.pass_deltas(self._preview.read_deltas)
         with ErrorCatcher() as caught:
             if isawaitable(value):
                 value = self._refuse_awaitable(value) if blocking else await value

@@ -5,9 +5,8 @@ fields that may be left out. A server that refuses one of them names it, in `par
 The next form is found only if the error is about a role or a field that the profile chose in this very request.
 What the user set has no other form: it is never changed and never left out.
 
-An error may quote the user's text, which may hold anything, also the words of a refusal. So a phrase of the
-error that is in what was sent proves nothing, and neither does a bare name that the user's texts or schemas
-have. This module must never change a request itself, and remembers nothing.
+What an error only quotes of the user's texts asks for nothing (see `codecs.quoted_texts`). This module must never
+change a request itself, and remembers nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.codecs.endpoint_profile import EndpointProfile, reads_field
+from holdfast.codecs.quoted_texts import LARGEST_TEXT, SentTexts, names_subject
 from holdfast.codecs.wire import Failure
 from holdfast.core.model_request import ModelRequest
 
@@ -31,7 +31,6 @@ FormField: TypeAlias = Literal[
 """The fields of a profile whose values have another form of the same meaning; and whether a reply is streamed."""
 
 _STATUSES: Final = (400, 422)
-_LARGEST_TEXT: Final = 8_000
 _MOST_ENTRIES: Final = 100
 
 
@@ -96,7 +95,7 @@ def find_next_form(failure: Failure, sent: SentForm) -> FormChange | None:
     entries = _read_entries(failure.body) if changes else []
     if not entries:
         return None
-    texts = _SentTexts(sent.body)
+    texts = _SentBody(sent.body)
     return next((one for one in changes if _is_asked_for(one, entries, texts)), None)
 
 
@@ -122,7 +121,8 @@ def _find_chosen(sent: SentForm) -> Iterator[tuple[FormField, str, tuple[str, ..
     if request.stream and profile.stream_usage and "stream_options" not in extra:
         yield "stream_usage", "stream_options", ("",)
     is_set = settings.parallel_tool_calls is not None or "parallel_tool_calls" in extra
-    if profile.parallel_calls and request.tools and not is_set:
+    # Without the field a server allows parallel calls, so leaving out "forbid" would change its meaning.
+    if profile.parallel_calls == "allow" and request.tools and not is_set:
         yield "parallel_calls", "parallel_tool_calls", ("",)
 
 
@@ -144,20 +144,10 @@ def names_stream(error: str, body: bytes) -> bool:
     >>> names_stream("This model cannot stream.", sent), names_stream("Bad text: can I stream it", sent)
     (True, False)
     """
-    words = _normalize(error[:_LARGEST_TEXT]).split()
-    found = [
-        at
-        for at, word in enumerate(words)
-        if word.startswith("stream") and words[at + 1 : at + 3] != ["_", "options"]
-    ]
-    texts = _SentTexts(body) if found else None
-    return texts is not None and not all(_is_quoted(words, at, texts) for at in found)
+    return names_subject(_STREAM, error, lambda: _SentBody(body))
 
 
-def _is_quoted(words: list[str], at: int, texts: _SentTexts) -> bool:
-    """Whether a word of an error may be quoted, with the words before or after it."""
-    before, after = " ".join(words[max(at - 2, 0) : at + 1]), " ".join(words[at : at + 3])
-    return texts.names(words[at]) or any(map(texts.contain, {before, after} - {words[at]}))
+_STREAM: Final = re.compile(r"(?<![^\W_])stream(?!_options)")
 
 
 class _Complaint(Struct, frozen=True):
@@ -175,7 +165,7 @@ _WORDS: Final = ("message", "msg", "detail", "error", "raw")
 
 def _read_entries(body: bytes) -> list[_Complaint]:
     """Read the complaints of an error response; none of a page of a proxy."""
-    text = body[: 16 * _LARGEST_TEXT].decode("utf-8", "replace").strip()
+    text = body[: 16 * LARGEST_TEXT].decode("utf-8", "replace").strip()
     if text.startswith("<"):
         return []
     try:
@@ -221,54 +211,28 @@ def _read_path(error: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _clean(text: str) -> str:
-    lines = text[:_LARGEST_TEXT].replace("\\", "").lower().splitlines()
+    lines = text[:LARGEST_TEXT].replace("\\", "").lower().splitlines()
     return "\n".join(" ".join(line.split()) for line in lines)
 
 
-class _SentTexts:
-    """What a user may have written into a request: every text and name below the top of its body."""
+class _SentBody(SentTexts):
+    """What a user may have written into a body: every text and name below its top, but the roles of messages."""
 
     def __init__(self, body: bytes) -> None:
-        self._strings: list[str] = []
-        self.roles: list[object] = []
         try:
             value = msgspec.json.decode(body)
         except (msgspec.DecodeError, RecursionError):
             value = {}
         if not isinstance(value, dict):
             value = {}
+        super().__init__(*value.values(), of_wire=frozenset({"role"}))
         messages = value.get("messages", value.get("input"))
+        self.roles: list[object] = []
         if isinstance(messages, list):
             self.roles = [one.get("role") if isinstance(one, dict) else None for one in messages]
-        waiting: list[object] = list(value.values())
-        while waiting:
-            inner = waiting.pop()
-            if isinstance(inner, str):
-                self._strings.append(inner)
-            elif isinstance(inner, list):
-                waiting += inner
-            elif isinstance(inner, dict):
-                # The role of a message is ours.
-                self._strings += [key for key in inner if key != "role"]
-                waiting += [item for key, item in inner.items() if key != "role"]
-        self._known = frozenset(map(str.lower, self._strings))
-        self._joined = "\n".join(map(_normalize, self._strings))
-
-    def names(self, word: str) -> bool:
-        """Whether a text or a name is this word alone, so that an error may mean that one."""
-        return word in self._known
-
-    def contain(self, phrase: str) -> bool:
-        """Whether a phrase of an error may be quoted from what was sent."""
-        return _normalize(phrase) in self._joined
 
 
-def _normalize(text: str) -> str:
-    """Return only the words, since an error may quote a text with other quotes, escapes and spaces."""
-    return " ".join(re.findall(r"[^\W_]+|_", text.replace("\\", "").lower()))
-
-
-def _is_asked_for(change: FormChange, entries: Collection[_Complaint], texts: _SentTexts) -> bool:
+def _is_asked_for(change: FormChange, entries: Collection[_Complaint], texts: _SentBody) -> bool:
     if change.field == "system_role":
         return any(_refuses_role(change.before, entry, texts) for entry in entries)
     return any(_refuses_field(change, entry, texts) for entry in entries)
@@ -311,7 +275,7 @@ def _compile_field_phrases(name: str, other: str) -> tuple[re.Pattern[str], ...]
     return tuple(map(re.compile, phrases))
 
 
-def _refuses_field(change: FormChange, entry: _Complaint, texts: _SentTexts) -> bool:
+def _refuses_field(change: FormChange, entry: _Complaint, texts: _SentBody) -> bool:
     """Whether a complaint says that the endpoint does not know a field, and not that its value is wrong."""
     if entry.path[:1] == (change.before,):
         if not change.after:
@@ -320,7 +284,7 @@ def _refuses_field(change: FormChange, entry: _Complaint, texts: _SentTexts) -> 
             any(map(_KINDS.search, entry.kinds)) or _is_plain_complaint(entry.text)
         ):
             return True
-    if texts.names(change.before):
+    if texts.are_one(change.before):
         return False
     found = (one.search(entry.text) for one in _compile_field_phrases(change.before, change.after))
     return any(match is not None and not texts.contain(match[0]) for match in found)
@@ -359,7 +323,7 @@ def _compile_role_phrases(role: str) -> tuple[re.Pattern[str], ...]:
 _ROLE_PLACE: Final = re.compile(r"\bmessages\W{1,4}(\d{1,6})\W{1,4}(?:\w{1,60}\W{1,4})?role\b")
 
 
-def _refuses_role(role: str, entry: _Complaint, texts: _SentTexts) -> bool:
+def _refuses_role(role: str, entry: _Complaint, texts: _SentBody) -> bool:
     """Whether a complaint is about the role of instructions."""
     path = entry.path
     if len(path) > 2 and path[0] in ("messages", "input") and path[-1] == "role":
@@ -367,13 +331,13 @@ def _refuses_role(role: str, entry: _Complaint, texts: _SentTexts) -> bool:
     place = _ROLE_PLACE.search(entry.text)
     if place is not None and not texts.contain(place[0]):
         return _has_role(role, place[1], texts)
-    if texts.names(role):
+    if texts.are_one(role):
         return False
     found = (one.search(entry.text) for one in _compile_role_phrases(role))
     return any(match is not None and not texts.contain(match[0]) for match in found)
 
 
-def _has_role(role: str, index: str, texts: _SentTexts) -> bool:
+def _has_role(role: str, index: str, texts: _SentBody) -> bool:
     """Whether the message at an index was sent with the role of instructions."""
     at = int(index) if index.isdecimal() and len(index) < 7 else -1
     return 0 <= at < len(texts.roles) and texts.roles[at] == role

@@ -30,7 +30,8 @@ class ClientTool(Struct, frozen=True, omit_defaults=True):
     """A tool that the caller of a turn runs, such as a function of a browser page.
 
     The model calls it like any other tool. A call whose arguments do not fit the schema goes back to the
-    model. Any other asks a `ClientToolQuestion`, and the answer is its result. Pass it in `tools=`; it is saved with the turn, so `resume` does not need it again.
+    model. Any other asks a `ClientToolQuestion`, and the answer is its result. Pass it in `tools=`; it is
+    saved with the turn, so `resume` does not need it again.
 
     Args:
         name: the name that the model sees.

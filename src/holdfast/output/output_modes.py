@@ -7,7 +7,7 @@ never validate an output.
 An endpoint may refuse a mode although its dialect takes the schema: rules of providers change, and
 a gateway has rules of its own. Unless the user chose the mode, the attempt then asks once more in
 the next mode. If that succeeds, the process does not use the refused mode for this endpoint, model
-and schema again.
+and schema again. An error that only quotes what the user wrote refuses no mode.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from holdfast.codecs.output_mode import (
     replace_output_call,
     truncation_error,
 )
+from holdfast.codecs.quoted_texts import SentTexts, list_user_parts, names_subject
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, exception_for
 from holdfast.core.messages import Reply
 from holdfast.core.model_request import ModelRequest, OutputSchema
@@ -44,15 +45,16 @@ from holdfast.resilience.pipeline import (
     failed_outcome,
 )
 
-_REFUSALS: Final = (400, 404, 415, 422, 501)
+_REFUSALS: Final = (400, 404, 415, 422, 500, 501)
+"""The statuses of refusals; a client error with 500 is one of llama.cpp's."""
+
 OTHER_MODES: Final[dict[Mode, Mode]] = {"native": "tool", "tool": "prompt"}
 _ABOUT: Final[dict[Mode, re.Pattern[str]]] = {
     "native": re.compile(
         r"schema|response[_ ]?(?:format|mime)|output_(?:config|format)|text\.format|structured"
-        r"|grammar",
-        re.IGNORECASE,
+        r"|grammar"
     ),
-    "tool": re.compile(r"tool|function", re.IGNORECASE),
+    "tool": re.compile(r"tool|function"),
 }
 
 
@@ -95,7 +97,7 @@ class _OutputAttempt:
             method = self.skip_refused(method)
         outcome = await self._request(call, method)
         following = OTHER_MODES.get(method.mode)
-        if not _is_mode_refusal(outcome, method.mode):
+        if not _is_mode_refusal(outcome, method.mode, call.payload):
             return outcome
         if not is_auto or following is None:
             return _add_mode_hint(self._model, method.mode, outcome)
@@ -114,7 +116,7 @@ class _OutputAttempt:
             REFUSALS.learn(
                 self._model.account, self._model.model, {self._subject(method.mode): following}
             )
-        elif _is_mode_refusal(second, following):
+        elif _is_mode_refusal(second, following, call.payload):
             return _add_mode_hint(self._model, following, second)
         return second
 
@@ -203,23 +205,34 @@ def _convert_partials(env: ExecutionContext, output: OutputSchema) -> ExecutionC
     return replace(env, keep_partial=lambda reply: keep(replace_output_call(reply, output)))
 
 
-def _is_mode_refusal(outcome: Outcome[Reply], mode: Mode) -> TypeGuard[Failed]:
-    return not isinstance(outcome, Done) and is_mode_refusal(outcome.info, mode)
+def _is_mode_refusal(
+    outcome: Outcome[Reply], mode: Mode, request: ModelRequest
+) -> TypeGuard[Failed]:
+    return not isinstance(outcome, Done) and is_mode_refusal(
+        outcome.info, mode, lambda: SentTexts(*list_user_parts(request))
+    )
 
 
-def is_mode_refusal(info: ErrorInfo, mode: Mode) -> bool:
-    """Whether the endpoint refused the output mode itself.
+def is_mode_refusal(info: ErrorInfo, mode: Mode, find_texts: Callable[[], SentTexts]) -> bool:
+    """Whether the endpoint refused the output mode itself, and did not only quote what was sent.
+
+    Args:
+        info: the error.
+        mode: the mode of the request.
+        find_texts: returns what the user sent; called only for an error that may be a refusal.
 
     >>> said = "response_format json_schema is not supported"
     >>> info = ErrorInfo(category=ErrorCategory.CLIENT_ERROR, status=400, safe=said)
-    >>> is_mode_refusal(info, "native"), is_mode_refusal(info, "prompt")
-    (True, False)
+    >>> [is_mode_refusal(info, mode, SentTexts) for mode in ("native", "prompt")]
+    [True, False]
+    >>> is_mode_refusal(info, "native", lambda: SentTexts(f"What does {said!r} mean?"))
+    False
     """
     if mode not in OTHER_MODES:
         return False
     if info.category is not ErrorCategory.CLIENT_ERROR or info.status not in _REFUSALS:
         return False
-    return _ABOUT[mode].search(f"{info.safe} {info.private}") is not None
+    return names_subject(_ABOUT[mode], f"{info.safe}\n{info.private}", find_texts)
 
 
 def _add_mode_hint(model: Model, mode: Mode, outcome: Failed) -> Failed:

@@ -18,6 +18,7 @@ from holdfast.resilience.retry.options import RetryOptions
 Reason = Literal[
     "not_retryable",
     "in_doubt",
+    "answered",
     "exhausted",
     "budget",
     "deadline",

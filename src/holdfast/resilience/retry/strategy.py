@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.detached_errors import detach_for_log
-from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
+from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, OutputError
 from holdfast.core.notices import RetryScheduled
 from holdfast.core.redaction import redact
 from holdfast.core.type_checks import is_seconds
@@ -77,6 +77,7 @@ _log = logging.getLogger("holdfast")
 
 _WHY: dict[Reason, str] = {
     "in_doubt": "it may have taken effect, and is not repeated unasked",
+    "answered": "the model was asked for its output as often as the limits of the output allow",
     "budget": "the retry budget of this endpoint is spent, so that retries do not add to its load",
     "out_of_time": "it used all the time that its turn could spare",
     "deadline": "the wait of {detail} s would pass the deadline",
@@ -248,7 +249,7 @@ async def _decide_after_attempt(
     """The three sources, after the rule that an operation in doubt is not repeated."""
     options, attempt = progress.options, progress.failures - 1
     if not outcome.may_repeat:
-        return StopRetrying("in_doubt")
+        return StopRetrying("answered" if isinstance(outcome.error, OutputError) else "in_doubt")
     if options.custom_retry is not None:
         remaining = call.remaining()
         if attempt >= options.max_retries:
