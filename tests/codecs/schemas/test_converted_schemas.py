@@ -382,6 +382,57 @@ def test_a_null_that_could_mean_an_absent_property_is_refused(rule: Json, keywor
     convert(closed(x={**opened(a=TEXT, b=TEXT), **rule}), OPENAI_STRICT)
 
 
+NEEDS_B: Json = {**opened(b=MAYBE, c=TEXT), "required": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("part", "place"),
+    [
+        ({"oneOf": [opened(a=TEXT, b=MAYBE), NEEDS_B]}, "/oneOf/0/properties/b"),
+        ({"oneOf": [opened(a=TEXT, b=MAYBE), {**opened(c=TEXT), "required": ["b"]}]}, "/oneOf/0/properties/b"),
+        ({"oneOf": [closed(x=opened(b=MAYBE)), closed(x=NEEDS_B)]}, "/oneOf/0/properties/x/properties/b"),
+        ({**opened(b=MAYBE), "oneOf": [opened(a=TEXT), {**opened(c=TEXT), "required": ["b"]}]}, "/properties/b"),
+        ({"oneOf": [opened(a=TEXT, b=MAYBE), {**opened(a=TEXT, b=MAYBE, c=TEXT), "minProperties": 1}]}, "/oneOf/0/properties/b"),
+        ({"oneOf": [opened(a=TEXT, b=MAYBE), {**opened(b=MAYBE, c=TEXT), "not": opened(b=TEXT)}]}, "/oneOf/0/properties/b"),
+        ({"oneOf": [opened(a=TEXT, b=MAYBE), {"enum": [{"b": None}]}]}, "/oneOf/0/properties/b"),
+        ({"oneOf": [opened(a=TEXT, b=MAYBE), {**opened(b=MAYBE, c=TEXT), "dependentRequired": {"c": ["b"]}}]}, "/oneOf/0/properties/b"),
+    ],
+)  # fmt: skip
+def test_a_null_with_which_a_second_alternative_would_fit_is_refused(
+    part: Json, place: str
+) -> None:
+    # {} fits the first one alone. It would come back as {"b": None}, which fits both.
+    for dialect in (OPENAI_STRICT, CEREBRAS):
+        made = refuse(closed(x=part), dialect)
+        assert (made.place, made.fix) == (
+            f"/properties/x{place}",
+            "Require it, or do not let it be null",
+        )
+        assert '"oneOf" tells these apart' in made.problem
+    # Where an absent property may stay absent, nothing changes.
+    convert(closed(x=part), OPENAI_TOOL)
+    convert(closed(x={**part, "anyOf": part["oneOf"], "oneOf": [{}]}), GEMINI)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        # One alternative, those that differ in a property or in their types, and those that refuse the null.
+        ({"oneOf": [opened(a=TEXT, b=MAYBE)]}, {"a": "x"}),
+        ({"oneOf": [{**closed(kind={"const": "a"}, b=MAYBE), "required": ["kind"]}, closed(kind={"const": "b"}, b=MAYBE)]}, {"kind": "a"}),
+        ({"oneOf": [opened(b=MAYBE), {"type": "array", "items": NEEDS_B}]}, {}),
+        ({"oneOf": [{**opened(a=TEXT, b=MAYBE), "required": ["a"]}, closed(b=TEXT)]}, {"a": "x"}),
+        ({"oneOf": [{**opened(a=TEXT, b=MAYBE), "required": ["a"]}, {**opened(b=TEXT), "required": ["b"]}]}, {"a": "x"}),
+        ({"anyOf": [opened(a=TEXT, b=MAYBE), NEEDS_B]}, {"a": "x"}),
+        ({"oneOf": [opened(a=TEXT, b=TEXT), NEEDS_B]}, {"a": "x"}),
+    ],
+)  # fmt: skip
+def test_a_null_that_lets_no_second_alternative_fit_is_sent(part: Json, value: Json) -> None:
+    schema = closed(x=part)
+    sent, _ = send_and_return(schema, OPENAI_STRICT, {"x": value})
+    assert list(sent["x"].values()).count(None) == 1
+
+
 @pytest.mark.parametrize(
     "part",
     [
@@ -714,6 +765,26 @@ def test_rules_that_a_provider_accepts_and_does_not_enforce_are_said() -> None:
         "pattern": "^a+$",
         "description": '{"minLength":1,"format":"date"}',
     }
+
+
+def test_a_fractional_bound_of_an_integer_is_sent_as_a_whole_number() -> None:
+    fractions = {"minimum": 0.5, "exclusiveMinimum": -0.5, "maximum": 7.5, "exclusiveMaximum": 6.5}
+    whole = {"minimum": 1, "exclusiveMinimum": -1, "maximum": 7, "exclusiveMaximum": 7}
+    for types in ("integer", ["integer", "null"]):
+        made = convert(closed(x={"type": types, **fractions}), XGRAMMAR)
+        assert made.schema["properties"]["x"] == {"type": types, **whole}
+        assert not made.unenforced
+    for types in ("number", ["integer", "number"]):
+        assert convert_part({"type": types, **fractions}, XGRAMMAR) == {
+            "type": "number",
+            **fractions,
+        }
+    assert convert_part({**WHOLE, "minimum": 1.0, "maximum": 5}, XGRAMMAR)["minimum"] == 1
+    assert convert_part({**WHOLE, **fractions}, LLGUIDANCE) == {**WHOLE, **fractions}
+    numbers = Draft202012Validator({**WHOLE, **fractions})
+    sent = Draft202012Validator({**WHOLE, **whole})
+    for value in range(-3, 10):
+        assert numbers.is_valid(value) == sent.is_valid(value)
 
 
 def test_a_property_of_xai_is_not_true_or_false() -> None:

@@ -24,6 +24,7 @@ from holdfast.codecs.schemas.dialects import (
     LLGUIDANCE,
     OPENAI_STRICT,
     OPENAI_TOOL,
+    XGRAMMAR,
     Dialect,
 )
 from holdfast.codecs.schemas.judge import _WORDS, find_faults, find_request_faults
@@ -128,6 +129,8 @@ ROWS: list[tuple[Dialect, object, list[tuple[str, str]]]] = [
     (ANTHROPIC_STRICT, node(closed(next=MAYBE)), [("/$defs/Node", "recursion")]),
     (ANTHROPIC_STRICT, closed(a={"anyOf": [{"$ref": "#"}, NULL]}), [("", "recursion")]),
     (ANTHROPIC_STRICT, {**closed(a=ME, b=ME), "$defs": {"Node": closed(c=TEXT)}}, []),
+    (XGRAMMAR, opened(a={"type": "integer", "minimum": 0.5}), [("/properties/a", "whole_bounds")]),
+    (XGRAMMAR, opened(a={"type": "integer", "minimum": 1.0}, b={"type": "number", "minimum": 0.5}), []),
     (GEMINI, opened(a={"type": "array", "prefixItems": [TEXT]}), []),
     (GEMINI, closed(a={"$ref": "#/$defs/Color", "title": "x"}) | {"$defs": COLOR}, [("/properties/a", "beside_reference")]),
     (GEMINI, node(opened(next=ME)), []),
@@ -179,7 +182,8 @@ def test_every_rule_of_a_dialect_has_words() -> None:
     # What a provider reads in its own way or does not enforce is taken.
     taken = {"name", "vendor", "closes_by_default", "joins_text_rules", "enforced_up_to"}
     fields = set(Dialect.__struct_fields__) - taken
-    assert {rule for _, rule in _WORDS} == fields | {"form", "reference", "properties"}
+    assert _WORDS[""].keys() == fields | {"form", "reference", "properties"}
+    assert all(words.keys() <= _WORDS[""].keys() for words in _WORDS.values())
 
 
 def test_the_limits_of_a_request_are_counted_over_its_schemas() -> None:

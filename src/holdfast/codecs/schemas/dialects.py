@@ -70,6 +70,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         needs_object: whether the top must be an object.
         refused_at_top: keywords that the top must not have.
         patterns: the patterns that are sent.
+        whole_bounds: whether the bounds of an integer must be whole numbers.
         joins_text_rules: whether the lengths of a text count beside its pattern or format, and both beside each other.
         property_names: the pattern that names of properties must match; None if any name is taken.
         takes_type_lists: whether `type` may be a list.
@@ -99,6 +100,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     needs_object: bool = False
     refused_at_top: frozenset[str] = frozenset()
     patterns: PatternForm = "any"
+    whole_bounds: bool = False
     joins_text_rules: bool = True
     property_names: str | None = None
     takes_type_lists: bool = True
@@ -263,7 +265,8 @@ LLGUIDANCE: Final = Dialect(
     | _COUNTS
     | _NOTES
     | {"pattern", "format", "prefixItems"},
-    formats=_OPENAI_FORMATS | {"uri"},
+    # 1.9.1 takes "uri", and the release that vLLM 0.19 has does not: "Unknown format: uri" (paroquant#31).
+    formats=_OPENAI_FORMATS,
     patterns="plain",
 )
 
@@ -379,6 +382,8 @@ XGRAMMAR: Final = Dialect(
     # "Lookahead is not supported yet", and a pattern is the whole text; of format, pattern and lengths only the first counts.
     patterns="whole",
     joins_text_rules=False,
+    # "Integer constraint must be a whole number".
+    whole_bounds=True,
 )
 
 DIALECTS: Final = {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.codecs.schemas.dialects import ANNOTATIONS, Dialect
@@ -39,20 +40,11 @@ _MOST_FAULTS = 100
 _TYPES: Final = ("string", "number", "integer", "boolean", "null", "object", "array")
 _MAPS = frozenset({"$defs", "definitions", "properties", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SINGLE = frozenset(
-    {
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
+_SINGLE = frozenset({
+    "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+})  # fmt: skip
 _DEFINITIONS = frozenset({"$defs", "definitions"})
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _TYPING = ("type", "$ref", "anyOf", "enum", "const")
 _FREE_OF_RULES = ANNOTATIONS | _DEFINITIONS
 # Only these compile references to any part; the others find definitions by their names.
@@ -234,7 +226,7 @@ class _Judge:
         self._targets: dict[int, _Part] = {}
 
     def make_fault(self, rule: str, part: _Part, keyword: str = "", **words: object) -> SchemaFault:
-        template = _WORDS.get((self._family, rule)) or _WORDS["", rule]
+        template = _WORDS.get(self._family, {}).get(rule) or _WORDS[""][rule]
         place = part.place
         dotted = place.removeprefix("/").replace("/", ".")
         problem = template.format(keyword=keyword, place=dotted, **words)
@@ -281,7 +273,8 @@ class _Judge:
         elif self._dialect.needs_types:
             yield self.make_fault("needs_types", part)
         elif not self._dialect.takes_empty:
-            yield self.make_fault("takes_empty", part)
+            shown = "true" if part.schema else "false"
+            yield self.make_fault("takes_empty", part, shown, schema=shown)
 
     def _judge_form(self, part: _Part, schema: Mapping[str, object]) -> Iterator[SchemaFault]:
         for keyword, value in schema.items():
@@ -312,12 +305,18 @@ class _Judge:
         target = _find_target(self._parts[0].schema, reference)
         if target is None:
             shown = reference[:200]
-            yield self.make_fault("reference", part, "$ref", detail=f"{shown!r} leads to nothing")
+            missing = _find_missing_step(self._parts[0].schema, reference)[:200]
+            detail = f"{shown!r} leads to nothing"
+            yield self.make_fault(
+                "reference", part, "$ref", detail=detail, value=shown, missing=missing
+            )
         elif reference == "#":
             if not dialect.refers_to_root:
                 yield self.make_fault("refers_to_root", part, "$ref")
         elif dialect.name not in _TAKES_DEEP_REFERENCES and not _names_definition(reference):
-            yield self.make_fault("reference", part, "$ref", detail=_DEEP_REFERENCE)
+            yield self.make_fault(
+                "reference", part, "$ref", detail=_DEEP_REFERENCE, value=reference, missing=""
+            )
 
     def judge_types(self, part: _Part, schema: Mapping[str, object]) -> Iterator[SchemaFault]:
         dialect = self._dialect
@@ -325,7 +324,8 @@ class _Judge:
         if dialect.needs_types and not any(keyword in schema for keyword in _TYPING):
             yield self.make_fault("needs_types", part)
         elif not dialect.takes_empty and not set(schema) - _FREE_OF_RULES:
-            yield self.make_fault("takes_empty", part)
+            shown = msgspec.json.encode(schema).decode()[:200]
+            yield self.make_fault("takes_empty", part, next(iter(schema), ""), schema=shown)
         if not dialect.takes_type_lists and isinstance(schema.get("type"), list | tuple):
             yield self.make_fault("takes_type_lists", part, "type")
         for keyword in ("enum", "const"):
@@ -379,10 +379,11 @@ class _Judge:
             needed = set(required)
             if missing := [name for name in properties if name not in needed]:
                 detail = f"Missing {str(missing[0])[:80]!r}"
-                yield self.make_fault("requires_all", part, "required", detail=detail)
+                names = ", ".join(str(name)[:80] for name in missing[:10])
+                yield self.make_fault("requires_all", part, "required", detail=detail, names=names)
             elif extra := [name for name in required if name not in properties]:
                 detail = f"Extra required key {str(extra[0])[:80]!r} supplied"
-                yield self.make_fault("requires_all", part, "required", detail=detail)
+                yield self.make_fault("requires_all", part, "required", detail=detail, names="")
 
     def judge_arrays(self, part: _Part, schema: Mapping[str, object]) -> Iterator[SchemaFault]:
         dialect = self._dialect
@@ -408,6 +409,15 @@ class _Judge:
         others = sorted(set(schema) - _FREE_OF_RULES - {"anyOf"})
         if not dialect.joins_choices and others:
             yield self.make_fault("joins_choices", part, "anyOf", names=", ".join(others))
+
+    def judge_bounds(self, part: _Part, schema: Mapping[str, object]) -> Iterator[SchemaFault]:
+        kinds = _types_of(schema)
+        if not self._dialect.whole_bounds or "integer" not in kinds or "number" in kinds:
+            return
+        for keyword in _BOUNDS:
+            value = schema.get(keyword)
+            if isinstance(value, float) and not value.is_integer():
+                yield self.make_fault("whole_bounds", part, keyword)
 
     def judge_pattern(self, part: _Part, schema: Mapping[str, object]) -> Iterator[SchemaFault]:
         pattern, form = schema.get("pattern"), self._dialect.patterns
@@ -471,6 +481,7 @@ _CHECKS: tuple[_Check, ...] = (
     _Judge.judge_objects,
     _Judge.judge_arrays,
     _Judge.judge_choices,
+    _Judge.judge_bounds,
     _Judge.judge_pattern,
 )
 
@@ -508,7 +519,7 @@ def _describe_pattern(pattern: str, form: str) -> str:
         return "word boundaries are not supported"
     if form == "llama_cpp":
         if not (pattern.startswith("^") and plain.endswith("$") and not plain.endswith("\\$")):
-            return "it must start with '^' and end with '$'"
+            return "Pattern must start with '^' and end with '$'"
         if found := re.search(r"\\[a-zA-Z]", plain.replace("\\n", "").replace("\\t", "")):
             return f"{found[0]} is not supported"
     return ""
@@ -566,105 +577,118 @@ def _find_target(schema: object, reference: str) -> object | None:
     )
 
 
+def _find_missing_step(schema: object, reference: str) -> str:
+    """Return the first name of a reference that is not there."""
+    found: object = schema
+    for step in reference.removeprefix("#/").split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(found, Mapping) or name not in found:
+            return name
+        found = found[name]
+    return ""
+
+
 def _names_definition(reference: str) -> bool:
     steps = reference.split("/")
     return len(steps) == 3 and steps[0] == "#" and steps[1] in _DEFINITIONS
 
 
 _DEEP_REFERENCE = "can only point to definitions defined at the top level of the schema"
-_FEW = "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
 
-_XAI_ROOT = "tool parameter root must be an object type"
-
-_WORDS: Final[Mapping[tuple[str, str], str]] = {
-    ("", "form"): "the schema is malformed: {detail}",
-    ("", "reference"): "the reference {detail}",
-    ("", "properties"): "'properties' is missing",
-    ("", "keywords"): "the keyword '{keyword}' is not supported",
-    ("", "formats"): "the format '{value}' is not supported",
-    ("", "beside_reference"): "'$ref' cannot have siblings {names}",
-    ("", "recursion"): "the schema contains itself",
-    ("", "refers_to_root"): "a reference to '#' is not supported",
-    ("", "takes_empty"): "a schema for every value is not supported",
-    ("", "fixed_tuples"): "'prefixItems' needs minItems and maxItems of {value}",
-    ("", "closes_objects"): "'additionalProperties' must be false",
-    ("", "requires_all"): "'required' must name every property: {detail}",
-    ("", "needs_types"): "a type is missing",
-    ("", "needs_items"): "an array needs 'items'",
-    ("", "needs_object"): "the top must have the type 'object', not '{value}'",
-    ("", "refused_at_top"): "the top cannot have '{keyword}'",
-    ("", "patterns"): "the pattern is refused: {detail}",
-    ("", "property_names"): "the name '{value}' does not match '{pattern}'",
-    ("", "takes_type_lists"): "a list of types is not supported",
-    ("", "types_literals"): "'type' cannot stand beside '{keyword}'",
-    ("", "literal_types"): "'{keyword}' cannot hold a value of the type '{value}'",
-    ("", "joins_choices"): "'anyOf' cannot stand beside {names}",
-    ("", "most_branches"): "'anyOf' has {value} branches, more than {limit}",
-    ("", "largest_min_items"): "'minItems' cannot be {value}",
-    ("", "limits"): "{detail} exceed the limit of {limit}",
+_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "": {
+        "form": "the schema is malformed: {detail}",
+        "reference": "the reference {detail}",
+        "properties": "'properties' is missing",
+        "keywords": "the keyword '{keyword}' is not supported",
+        "formats": "the format '{value}' is not supported",
+        "beside_reference": "'$ref' cannot have siblings {names}",
+        "recursion": "the schema contains itself",
+        "refers_to_root": "a reference to '#' is not supported",
+        "takes_empty": "a schema for every value is not supported",
+        "fixed_tuples": "'prefixItems' needs minItems and maxItems of {value}",
+        "closes_objects": "'additionalProperties' must be false",
+        "requires_all": "'required' must name every property: {detail}",
+        "needs_types": "a type is missing",
+        "needs_items": "an array needs 'items'",
+        "needs_object": "the top must have the type 'object', not '{value}'",
+        "refused_at_top": "the top cannot have '{keyword}'",
+        "patterns": "the pattern is refused: {detail}",
+        "property_names": "the name '{value}' does not match '{pattern}'",
+        "takes_type_lists": "a list of types is not supported",
+        "types_literals": "'type' cannot stand beside '{keyword}'",
+        "literal_types": "'{keyword}' cannot hold a value of the type '{value}'",
+        "joins_choices": "'anyOf' cannot stand beside {names}",
+        "most_branches": "'anyOf' has {value} branches, more than {limit}",
+        "largest_min_items": "'minItems' cannot be {value}",
+        "whole_bounds": "'{keyword}' of an integer must be a whole number",
+        "limits": "{detail} exceed the limit of {limit}",
+    },
     # The refusals of OpenAI's server, which are in the sources of `dialects.py`.
-    ("openai", "properties"): "object schema missing properties.",
-    ("openai", "keywords"): "'{keyword}' is not permitted.",
-    ("openai", "formats"): "'{value}' is not a valid format.",
-    ("openai", "reference"): "reference {detail}.",
-    ("openai", "beside_reference"): "$ref cannot have keywords {names}.",
-    (
-        "openai",
-        "closes_objects",
-    ): "'additionalProperties' is required to be supplied and to be false.",
-    (
-        "openai",
-        "requires_all",
-    ): "'required' is required to be supplied and to be an array including every key in "
-    "properties. {detail}.",
-    ("openai", "needs_types"): "schema must have a 'type' key.",
-    ("openai", "needs_items"): "array schema missing items.",
-    (
-        "openai",
-        "needs_object",
-    ): "schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{value}\"'.",
-    ("openai", "refused_at_top"): _FEW,
-    ("openai", "patterns"): "{detail}.",
-    ("openai", "limits"): "{detail} exceeds limit of {limit}.",
+    "openai": {
+        "properties": "object schema missing properties.",
+        "keywords": "'{keyword}' is not permitted.",
+        "formats": "'{value}' is not a valid format.",
+        "reference": "reference {detail}.",
+        "beside_reference": "$ref cannot have keywords {names}.",
+        "closes_objects": "'additionalProperties' is required to be supplied and to be false.",
+        "requires_all": "'required' is required to be supplied and to be an array including every key in properties. {detail}.",
+        "needs_types": "schema must have a 'type' key.",
+        "needs_items": "array schema missing items.",
+        "needs_object": "schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{value}\"'.",
+        "refused_at_top": "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+        "patterns": "{detail}.",
+        "limits": "{detail} exceeds limit of {limit}.",
+    },
     # Those of Anthropic's and of Google's.
-    ("anthropic", "keywords"): "For '{type}' type, property '{keyword}' is not supported",
-    (
-        "anthropic",
-        "closes_objects",
-    ): "For 'object' type, 'additionalProperties' must be explicitly set to false",
-    (
-        "anthropic",
-        "largest_min_items",
-    ): "For 'array' type, 'minItems' values other than 0 or 1 are not supported (got: {value})",
-    (
-        "anthropic",
-        "refused_at_top",
-    ): "input_schema does not support oneOf, allOf, or anyOf at the top level",
-    ("anthropic", "property_names"): "Property keys should match pattern '{pattern}'",
-    # xAI: CLIProxyAPI#4343.
-    ("xai", "needs_object"): _XAI_ROOT,
-    (
-        "xai",
-        "refused_at_top",
-    ): f"{_XAI_ROOT} (root schema is an anyOf/oneOf union with a non-object branch)",
-    (
-        "gemini",
-        "beside_reference",
-    ): "schema at {place} can only contain properties starting with '$' when $ref is present",
-    (
-        "gemini",
-        "recursion",
-    ): "ref loops are only supported if they include optional or nullable property values, or a "
-    "potentially-zero-length array items, but a ref loop of required fields was found at {place}",
-}
+    "anthropic": {
+        "keywords": "For '{type}' type, property '{keyword}' is not supported",
+        "closes_objects": "For 'object' type, 'additionalProperties' must be explicitly set to false",
+        "largest_min_items": "For 'array' type, 'minItems' values other than 0 or 1 are not supported (got: {value})",
+        "refused_at_top": "input_schema does not support oneOf, allOf, or anyOf at the top level",
+        "property_names": "Property keys should match pattern '{pattern}'",
+    },
+    "gemini": {
+        "beside_reference": "schema at {place} can only contain properties starting with '$' when $ref is present",
+        "recursion": "ref loops are only supported if they include optional or nullable property values, or a potentially-zero-length array items, but a ref loop of required fields was found at {place}",
+    },
+    # agno#6013, claude-code-router#708.
+    "cerebras": {
+        "closes_objects": "'additionalProperties' is required to be supplied and set to false.",
+        "keywords": "Unsupported JSON schema fields: {{'{keyword}'}}",
+    },
+    # eigent#1786, and a published recording; beeai-framework#1215.
+    "groq": {
+        "closes_objects": "additionalProperties:false must be set on every object",
+        "requires_all": "The following properties must be listed in `required`: {names}",
+        "keywords": "{keyword} is not supported",
+    },
+    # club-3090#45, paroquant#31.
+    "llguidance": {
+        "keywords": 'Unimplemented keys: ["{keyword}"]',
+        "formats": "Unknown format: {value}",
+    },
+    # BrowserOS#255, and its `json-schema-to-grammar.cpp`.
+    "llama": {
+        "takes_empty": "Unrecognized schema: {schema}",
+        "patterns": "{detail}",
+        "reference": "Error resolving ref {value}: {missing} not in {{...}}",
+    },
+    # Its `json_schema_converter.cc`, and a published recording of the first one.
+    "xgrammar": {
+        "reference": "Cannot find field {missing} in {value}",
+        "whole_bounds": "Integer constraint must be a whole number",
+    },
+    # CLIProxyAPI#4343.
+    "xai": {
+        "needs_object": "tool parameter root must be an object type",
+        "refused_at_top": "tool parameter root must be an object type (root schema is an anyOf/oneOf union with a non-object branch)",
+    },
+}  # fmt: skip
 
 _REQUEST_LIMITS: Final = {
-    "strict_schemas": "Too many strict tools ({count}). The maximum number of strict tools supported is {limit}. Try "
-    "reducing the number of tools marked as strict.",
-    "optional": "Schemas contains too many optional parameters ({count}), which would make grammar compilation "
-    "inefficient. Reduce the number of optional parameters in your tool schemas (limit: {limit}).",
-    "unions": "Schemas contains too many parameters with union types ({count} parameters with type arrays or anyOf). "
-    "This causes exponential compilation cost. Reduce the number of nullable or union-typed parameters (limit: {limit} "
-    "parameters with unions).",
-}
+    "strict_schemas": "Too many strict tools ({count}). The maximum number of strict tools supported is {limit}. Try reducing the number of tools marked as strict.",
+    "optional": "Schemas contains too many optional parameters ({count}), which would make grammar compilation inefficient. Reduce the number of optional parameters in your tool schemas (limit: {limit}).",
+    "unions": "Schemas contains too many parameters with union types ({count} parameters with type arrays or anyOf). This causes exponential compilation cost. Reduce the number of nullable or union-typed parameters (limit: {limit} parameters with unions).",
+}  # fmt: skip
 """The refusals of Anthropic's server, which were recorded."""

@@ -381,3 +381,59 @@ class NullFinder:
             and not self._fits_null(part.get("not", False), False)
             and ("if" not in part or self._fits_null(part.get(fits, True), infers))
         )
+
+
+def find_ambiguous_null(
+    reader: PartReader, nulls: NullFinder, joined: JoinedPart, choice: Choice
+) -> RawPart | None:
+    """Return a property whose null, sent in place of an absent one, may let a second branch of `oneOf` fit.
+
+    It is optional and may be null in one branch, and another branch requires that it is there.
+
+    Args:
+        reader: the schema.
+        nulls: finds out whether null fits.
+        joined: the part that has the choice.
+        choice: the choice, whose branches do not exclude each other.
+    """
+    around = {key: parts for key, parts in joined.properties.items() if key not in joined.required}
+    outside = [part for parts in joined.properties.values() for one in parts for part in list_parts(reader, one)]  # fmt: skip
+    shared = {key: parts[0] for key, parts in around.items() if nulls.allows_null(parts)}
+    branches = [list_parts(reader, branch) for branch in choice.branches]
+    optional = [{**shared, **_find_nullable([*outside, *parts], nulls)} for parts in branches]
+    for at, parts in enumerate(branches):
+        needed = _find_needed(reader, parts, nulls)
+        others = (inner for index, inner in enumerate(optional) if index != at)
+        for key, part in (item for inner in others for item in inner.items()):
+            if needed is None or key in needed:
+                return part
+    return None
+
+
+def _find_nullable(parts: Iterable[Part], nulls: NullFinder) -> dict[str, RawPart]:
+    """Return the properties that are optional and may be null, in any object of some parts."""
+    return {
+        key: inner
+        for part in parts
+        for key, inner in (part.get("properties") or {}).items()
+        if key not in part.get("required", ()) and nulls.allows_null((inner,))
+    }
+
+
+def _find_needed(reader: PartReader, parts: Iterable[Part], nulls: NullFinder) -> set[str] | None:
+    """Return the properties that an object of some parts may refuse when absent and take when null; None for any."""
+    found: set[str] = set()
+    for part in parts:
+        if part.get("minProperties"):
+            return None
+        properties = part.get("properties") or {}
+        needed = {*part.get("required", ())}.union(*(part.get("dependentRequired") or {}).values())
+        found |= {
+            key for key in needed if key not in properties or nulls.allows_null((properties[key],))
+        }
+        literals = [*part.get("enum", ()), part.get("const")]
+        found |= {key for one in literals if isinstance(one, dict) for key in one}
+        for keyword in ("not", "if"):
+            for inner in list_parts(reader, part.get(keyword, True)):
+                found |= {*(inner.get("properties") or ())}
+    return found

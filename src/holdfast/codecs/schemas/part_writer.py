@@ -7,8 +7,9 @@ write an object that can only be empty.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from holdfast.codecs.schemas.dialects import (
@@ -26,16 +27,12 @@ from holdfast.codecs.schemas.joined_parts import (
     PartReader,
     UnusableSchemaError,
 )
-from holdfast.codecs.schemas.list_writer import ListWriter
 from holdfast.codecs.schemas.part_choices import (
     MOST_COMBINATIONS,
-    NullFinder,
-    as_part,
     choose_type,
     count_combinations,
     excludes_each_other,
     find_keys,
-    find_presence_rule,
     implies,
     is_assertion,
     leave_out_choice,
@@ -58,14 +55,13 @@ from holdfast.codecs.schemas.sent_parts import (
     ALL_TYPES,
     KeyNames,
     SaidConstraints,
-    SentObject,
     SentPart,
     SentParts,
     drop_repeated,
-    drop_type,
     free_reference,
     join_texts,
 )
+from holdfast.codecs.schemas.structure_writer import StructureWriter
 
 USE_ANOTHER: Final = "Use another output mode, or no strict mode"
 
@@ -88,6 +84,14 @@ _STRUCTURE: Final = (
 _TEXT_FORMS: Final = ("format", "pattern")
 _LENGTHS: Final = ("minLength", "maxLength")
 
+_ROUND_BOUND: Final[dict[str, Callable[[float], int]]] = {
+    "minimum": math.ceil,
+    "exclusiveMaximum": math.ceil,
+    "maximum": math.floor,
+    "exclusiveMinimum": math.floor,
+}
+"""How a bound is rounded so that the same integers keep it."""
+
 _TRIVIAL: Final = frozenset(
     ["minLength", "minItems", "minProperties", "minContains", "uniqueItems"]
 )
@@ -109,10 +113,14 @@ class PartWriter:
         self.reader = reader
         self.sent = SentParts(KeyNames(reader.names, dialect.property_names, reader.open_names))
         self._dialect = dialect
-        self._lists = ListWriter(
-            dialect, self.sent, self.emit, lambda place: self._write_any([], place)
+        self._structure = StructureWriter(
+            reader,
+            dialect,
+            self.sent,
+            emit=self.emit,
+            emit_any=lambda place: self._write_any([], place),
+            refuse=self.refuse,
         )
-        self._nulls = NullFinder(reader)
         self._opens_all = not takes_keyword(self._dialect, "allOf")
         self._names: dict[tuple[int, ...], str] = {}
         self._waiting: list[tuple[str, list[Atom]]] = []
@@ -248,9 +256,7 @@ class PartWriter:
         if self._dialect.closes_objects:
             for place in open_conditions(joined, self.reader):
                 said.add_sentence(_FIRST_APPLIES, place)
-        choices = [
-            one for one in joined.choices if not self._says_choice(one, joined, said, is_top)
-        ]
+        choices = self._find_choices(joined, said, is_top)
         has_types = len(joined.types or ()) > 1 and joined.literals is None
         if is_top and choices and "anyOf" in self._dialect.refused_at_top:
             raise self.refuse("", "is a choice at the top", "Make it the property of an object")
@@ -271,6 +277,18 @@ class PartWriter:
         said.finish(sent)
         return self.sent.keep(free_reference(sent, self._dialect.beside_reference), joined.place)
 
+    def _find_choices(
+        self, joined: JoinedPart, said: SaidConstraints, is_top: bool
+    ) -> list[Choice]:
+        """Return the choices that are sent; the others are said."""
+        choices = [
+            one for one in joined.choices if not self._says_choice(one, joined, said, is_top)
+        ]
+        for one in choices:
+            if one.keyword == "oneOf":
+                self._structure.check_alternatives(joined, one)
+        return choices
+
     def _write_keywords(
         self, joined: JoinedPart, sent: Part, said: SaidConstraints, is_top: bool
     ) -> bool:
@@ -285,7 +303,7 @@ class PartWriter:
             self._write_type(joined, sent)
             if joined.literals is not None:
                 said.add("enum", joined.literals, joined.place_of("enum"))
-            if not self._write_structure(joined, sent, said):
+            if not self._structure.write_structure(joined, sent, said):
                 return False
         self._write_facts(
             joined, sent, said, is_beside=not lists_values or self._joins_values(sent)
@@ -298,17 +316,6 @@ class PartWriter:
             elif not one.keyword.startswith("x-"):
                 said.add(one.keyword, one.value, one.place)
         return True
-
-    def _write_structure(self, joined: JoinedPart, sent: Part, said: SaidConstraints) -> bool:
-        """Write properties and items. Return whether a value fits."""
-        types = joined.types
-        if types is None and self._dialect.needs_types:
-            return True
-        if allows_type(types, "object") and not self._write_object(joined, sent, said):
-            drop_type(sent, "object")
-        if allows_type(types, "array") and not self._lists.write_list(joined, sent, said):
-            drop_type(sent, "array")
-        return sent.get("type") != []
 
     def _infer_type(self, joined: JoinedPart) -> None:
         """Give a part without a type the one that its keywords are for, where each part needs a type."""
@@ -351,6 +358,15 @@ class PartWriter:
         # A value that is written as an object or a list has the constraints that make it this value.
         return bool({"enum", "const"} & sent.keys()) and self._dialect.types_literals
 
+    def _find_bound(self, joined: JoinedPart, keyword: str, value: Any) -> Any:
+        """Return a constraint; a bound of an integer as a whole number, if the dialect asks for that."""
+        types = joined.types or ()
+        if not self._dialect.whole_bounds or "integer" not in types or "number" in types:
+            return value
+        if not isinstance(value, float) or value.is_integer():
+            return value
+        return _ROUND_BOUND[keyword](value) if keyword in _ROUND_BOUND else value
+
     def _write_facts(
         self, joined: JoinedPart, sent: Part, said: SaidConstraints, *, is_beside: bool
     ) -> None:
@@ -360,7 +376,11 @@ class PartWriter:
             is_taken = is_beside and takes_fact(self._dialect, keyword, value)
             if is_taken and not self._is_ignored(keyword, sent):
                 needs = keyword == "dependentRequired"
-                sent[keyword] = self.sent.keys.rename_all(value) if needs else value
+                sent[keyword] = (
+                    self.sent.keys.rename_all(value)
+                    if needs
+                    else self._find_bound(joined, keyword, value)
+                )
             elif value or keyword not in _TRIVIAL:
                 said.add(keyword, value, joined.place_of(keyword))
 
@@ -561,131 +581,6 @@ class PartWriter:
         elif value is not None:
             said.add("enum", joined.literals, joined.place_of("enum"))
         return self.emit((self.reader.make_part(part, origin),))
-
-    def _write_object(self, joined: JoinedPart, sent: Part, said: SaidConstraints) -> bool:
-        """Write the properties of an object. Return whether a value fits."""
-        note = SentObject(self.sent.keys.find_renamed(find_keys(joined)))
-        required = set(joined.required)
-        properties: dict[str, Part] = {}
-        for key, parts in self._find_properties(joined).items():
-            inner = self.emit(parts)
-            if inner is False:
-                if key in required:
-                    return False
-                continue
-            name = self.sent.keys.rename(key)
-            if self._dialect.requires_all and self._means_null(joined, key, parts):
-                note.nullable.add(name)
-            elif self._dialect.requires_all and key not in required:
-                note.absent.add(name)
-                inner = self.sent.make_nullable(inner, self._dialect)
-            properties[name] = inner
-        self._finish_object(joined, properties, sent, said)
-        if note.names or note.absent or note.nullable:
-            self.sent.objects[id(sent)] = note
-        return True
-
-    def _finish_object(
-        self, joined: JoinedPart, properties: dict[str, Part], sent: Part, said: SaidConstraints
-    ) -> None:
-        """Write everything of an object but what its properties are."""
-        names = [self.sent.keys.rename(key) for key in joined.required]
-        if self._dialect.closes_objects:
-            self._close_object(joined, properties)
-            sent["properties"] = properties
-            names = list(properties) if self._dialect.requires_all else names
-            sent["additionalProperties"] = False
-        else:
-            if properties:
-                sent["properties"] = properties
-            self._write_others(joined, sent, said)
-        if names or self._dialect.requires_all:
-            sent["required"] = names
-        if joined.ordering and takes_keyword(self._dialect, "propertyOrdering"):
-            ordering = map(self.sent.keys.rename, joined.ordering)
-            sent["propertyOrdering"] = [name for name in ordering if name in properties]
-        elif joined.ordering:
-            place = joined.place_of("propertyOrdering")
-            said.add("propertyOrdering", joined.ordering, place, is_constraint=False)
-
-    def _find_properties(self, joined: JoinedPart) -> dict[str, Parts]:
-        """Return the properties of an object; in a closed one also those that are required alone."""
-        if not self._dialect.closes_objects:
-            return joined.properties
-        missing = [key for key in joined.required if key not in joined.properties]
-        others = joined.others or (True,)
-        return {**joined.properties, **dict.fromkeys(missing, others)}
-
-    def _means_null(self, joined: JoinedPart, key: str, parts: Parts) -> bool:
-        """Whether a null of a property is its value, and not a property that is absent."""
-        infers = self._dialect.needs_types
-        # A part without a type allows null in the original, and with it, `oneOf` may refuse null.
-        if not (
-            self._nulls.allows_null(parts, infers_types=infers) and self._nulls.allows_null(parts)
-        ):
-            return False
-        if key not in joined.required and (rule := find_presence_rule(self.reader, joined, key)):
-            place = self.reader.find_place(parts[0]) or joined.place
-            problem = f'may be absent or null, and "{rule}" tells these apart'
-            raise self.refuse(place, problem, "Require it, or do not let it be null")
-        return True
-
-    def _close_object(self, joined: JoinedPart, properties: dict[str, Part]) -> None:
-        """Check that a closed object can have everything that the original has."""
-        others = joined.others
-        is_closed = others is not None and self.reader.find_atoms(others) is None
-        # What is false for some properties may be said, as other properties cannot be there.
-        is_open = (
-            joined.conditions.get("unevaluatedProperties", False) is not False and not is_closed
-        )
-        if joined.patterns or is_open or (others is not None and not is_closed):
-            keyword = "patternProperties" if joined.patterns else "additionalProperties"
-            keyword = "unevaluatedProperties" if is_open else keyword
-            place = joined.place_of(keyword)
-            raise self.refuse(
-                place, "has free keys", "Use a list of objects with a key and a value"
-            )
-        if not is_closed:
-            if not properties:
-                fix = "Declare its properties, or set additionalProperties to false"
-                raise self.refuse(joined.place, "has free keys", fix)
-            self.sent.narrowed[joined.place] = None
-
-    def _write_others(self, joined: JoinedPart, sent: Part, said: SaidConstraints) -> None:
-        """Write the properties without a name."""
-        others, patterns = joined.others, joined.patterns
-        # Patterns of names mean others where names are others.
-        renames = bool(patterns) and bool(self.sent.keys.find_renamed(find_keys(joined)))
-        if not patterns or (takes_keyword(self._dialect, "patternProperties") and not renames):
-            if patterns:
-                sent["patternProperties"] = {
-                    pattern: self.emit(parts) for pattern, parts in patterns.items()
-                }
-            if others is not None:
-                sent["additionalProperties"] = True if others == (True,) else self.emit(others)
-            elif self._dialect.closes_by_default:
-                self._close_by_default(joined, sent)
-            return
-        place = joined.place_of("patternProperties")
-        wanted = {key: as_part(parts) for key, parts in patterns.items()}
-        said.add("patternProperties", wanted, place)
-        if others is None:
-            if self._dialect.closes_by_default:
-                sent["additionalProperties"] = True
-            return
-        branches = [self.emit(parts) for parts in (*patterns.values(), others)]
-        free = drop_repeated(branches)
-        inner = free[0] if len(free) == 1 else {"anyOf": free}
-        sent["additionalProperties"] = self.sent.keep(inner, place) if free else False
-
-    def _close_by_default(self, joined: JoinedPart, sent: Part) -> None:
-        """Let an object have free keys that would only be empty, or note that it is closed."""
-        # A tool without arguments names no properties, too.
-        is_top = not joined.place and any("properties" in part for part in joined.parts)
-        if is_top or joined.properties:
-            self.sent.narrowed[joined.place] = None
-        elif joined.types is not None:
-            sent["additionalProperties"] = True
 
 
 def _key_of(atoms: Iterable[Atom]) -> tuple[int, ...]:
