@@ -21,7 +21,8 @@ class RefusalRow(Struct, frozen=True, kw_only=True):
         status: the status of its answer.
         body: the body, or its text.
         source: where it stands.
-        changed: the field of the endpoint's profile whose next form it takes; "" if a profile does not choose what was refused.
+        changed: the field of the endpoint's profile whose next form it takes; "output_mode" if an output is asked for in the
+            next mode; "" if it is told in words.
         dress: the dress that answers so; "" if none does.
         verbatim: whether the whole body is attested.
     """
@@ -61,6 +62,24 @@ SCHEMA: Json = {
         "json_schema": {"name": "answer", "schema": {"type": "object"}},
     }
 }
+
+
+def described(schema: Json, name: str = "answer") -> Json:
+    """An output of a schema that is enforced."""
+    json_schema = {"name": name, "strict": True, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+
+
+def strict_tool(schema: Json) -> Json:
+    return {
+        "type": "function",
+        "function": {"name": "browser_type", "strict": True, "parameters": schema},
+    }
+
+
+TEXT: Json = {"type": "string"}
+OPEN: Json = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
+CLOSED: Json = {**OPEN, "additionalProperties": False}
 IMAGE: Json = {
     "messages": [
         {
@@ -456,6 +475,128 @@ REFUSALS: tuple[RefusalRow, ...] = (
         status=400,
         body={"message": "The model returned the following errors: Failed to deserialize the JSON body into the target type: reasoning_effort: invalid type: map, expected a string at line 1 column 187"},
         source=GITHUB + "aws-samples/amazon-bedrock-client-for-mac/issues/114",
+    ),
+    # Schemas that servers refused
+    RefusalRow(
+        endpoint="Cerebras",
+        sent=described(OPEN),
+        status=422,
+        body={"message": "'additionalProperties' is required to be supplied and set to false.", "type": "invalid_request_error", "param": "response_format", "code": "wrong_api_format"},
+        source=GITHUB + "agno-agi/agno/issues/6013",
+        changed="output_mode",
+        dress="cerebras",
+    ),
+    RefusalRow(
+        endpoint="Cerebras",
+        sent=described({**CLOSED, "properties": {"a": {"type": "array", "items": TEXT, "minItems": 1}}}),
+        status=400,
+        body={"message": "Unsupported JSON schema fields: {'minItems'}", "type": "invalid_request_error", "param": "response_format", "code": "wrong_api_format"},
+        source=GITHUB + "musistudio/claude-code-router/issues/708, which names two fields",
+        changed="output_mode",
+        dress="cerebras",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="Groq",
+        sent={"tools": [strict_tool({**CLOSED, "properties": {"a": {"anyOf": [{"type": "array", "items": OPEN}]}}})]},
+        status=400,
+        body={"error": {"message": "invalid JSON schema for tool browser_type, tools[0].function.parameters: /properties/a/anyOf/0/items: additionalProperties:false must be set on every object", "type": "invalid_request_error"}},
+        source=GITHUB + "eigent-ai/eigent/pull/1786, where the place is another one",
+        dress="groq",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="Groq",
+        sent=described(OPEN),
+        status=400,
+        body={"error": {"message": "invalid JSON schema for response_format: 'answer': additionalProperties:false must be set on every object", "type": "invalid_request_error", "param": "response_format"}},
+        source=GITHUB + "Meridiona/meridian/pull/811",
+        changed="output_mode",
+        dress="groq",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="Groq",
+        sent=described(CLOSED),
+        status=400,
+        body={"error": {"message": "invalid JSON schema for response_format: 'answer': /properties/a/anyOf: anyOf disambiguation failed: anyOf: key-set-exclusion: required key 'title' from one variant appears in another's properties (variant 0 vs 1) [keyset_required_overlap]", "type": "invalid_request_error", "param": "response_format", "schema_path": "/properties/a/anyOf", "schema_path_segments": ["$", "properties", "a", "anyOf"], "schema_kind": "anyOf", "schema_code": "keyset_required_overlap"}},
+        source="corpus: 69872273441, a published recording with a longer place",
+        changed="output_mode",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="vLLM",
+        sent=described(CLOSED),
+        status=400,
+        body=_object("The provided JSON schema contains features not supported by xgrammar."),
+        source=GITHUB + "vllm-project/vllm/issues/16321",
+        changed="output_mode",
+    ),
+    RefusalRow(
+        endpoint="vLLM",
+        sent=described({"type": "object", "propertyNames": {"maxLength": 5}}),
+        status=400,
+        body=_object('Grammar error: Unimplemented keys: ["propertyNames"]'),
+        source=GITHUB + "noonghunna/club-3090/issues/45",
+        changed="output_mode",
+        dress="vllm",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="vLLM",
+        sent=described({**CLOSED, "properties": {"a": {**TEXT, "format": "uri"}}}),
+        status=400,
+        body=_object("Grammar error: Unknown format: uri"),
+        source=GITHUB + "z-lab/paroquant/issues/31",
+        changed="output_mode",
+        dress="vllm",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="SGLang",
+        sent=described({**CLOSED, "properties": {"a": {"$ref": "#/$defs/AxisScores"}}}),
+        status=400,
+        body=_object("Failed to compile json grammar: Cannot find field $defs in #/$defs/AxisScores"),
+        source=GITHUB + "sgl-project/sglang, python/sglang/srt/constrained/grammar_manager.py at 18cc7bf; the words of xgrammar as a gateway passed them on",
+        changed="output_mode",
+        dress="sglang",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="SGLang",
+        sent=described({**CLOSED, "properties": {"a": {"type": "integer", "minimum": 0.5}}}),
+        status=400,
+        body=_object("Failed to compile json grammar: Integer constraint must be a whole number"),
+        source=GITHUB + "mlc-ai/xgrammar, cpp/json_schema_converter.cc",
+        changed="output_mode",
+        dress="sglang",
+        verbatim=False,
+    ),
+    RefusalRow(
+        endpoint="llama.cpp",
+        sent=described({**CLOSED, "properties": {"a": {"description": "Arguments for the tool (JSON object)"}}}),
+        status=400,
+        body={"error": {"code": 400, "message": 'JSON schema conversion failed:\nUnrecognized schema: {"description":"Arguments for the tool (JSON object)"}', "type": "invalid_request_error"}},
+        source=GITHUB + "browseros-ai/BrowserOS/issues/255",
+        changed="output_mode",
+        dress="llamacpp",
+    ),
+    RefusalRow(
+        endpoint="llama.cpp",
+        sent=described({**CLOSED, "properties": {"a": {"required": ["prompt"]}}}),
+        status=500,
+        body={"error": {"code": 500, "message": 'JSON schema conversion failed:\nUnrecognized schema: {"required":["instructions"]}\nUnrecognized schema: {"required":["prompt"]}', "type": "server_error"}},
+        source=GITHUB + "aaif-goose/goose/issues/4815",
+        changed="output_mode",
+    ),
+    RefusalRow(
+        endpoint="xAI",
+        sent={"tools": [{"type": "function", "function": {"name": "exec_command", "parameters": {"type": "object", "properties": {}, "anyOf": [{"required": ["cmd"]}]}}}]},
+        status=400,
+        body={"code": "invalid-argument", "error": "exec_command: tool parameter root must be an object type (root schema is an anyOf/oneOf union with a non-object branch)"},
+        source=GITHUB + "router-for-me/CLIProxyAPI/issues/4343, in the form of its other errors",
+        dress="xai",
+        verbatim=False,
     ),
     # Others
     RefusalRow(

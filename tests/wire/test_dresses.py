@@ -88,7 +88,9 @@ def test_a_stream_has_the_form_of_the_dress() -> None:
     assert "prompt_tokens" in read(Dress(usage="always"))
     assert "prompt_tokens" not in read(Dress(usage="never"), **asked)
     assert "prompt_tokens" not in read(Dress(ignores=("stream_options",)), **asked)
-    assert '"finish_reason":"stop"' not in read(Dress(finish_reason=False))
+    assert '"finish_reason":"stop"' not in read(Dress(finish_field=""))
+    native = read(Dress(finish_field="native_finish_reason"))
+    assert '"finish_reason":null,"native_finish_reason":"stop"' in native
     assert "[DONE]" not in read(Dress(end_marker=False))
     assert read(Dress()).endswith("data: [DONE]\n\n")
 

@@ -43,7 +43,7 @@ profiles = st.fixed_dictionaries(
     {
         "system_role": st.sampled_from(["system", "developer"]),
         "max_tokens_field": st.sampled_from(["max_tokens", "max_completion_tokens"]),
-        "parallel_calls": st.sampled_from(["", "forbid"]),
+        "parallel_calls": st.sampled_from(["", "allow", "forbid"]),
     }
 )
 
@@ -82,3 +82,5 @@ async def test_an_answer_or_the_words_of_the_server(dress: Dress, profile: Any) 
             assert not {*SET_BY_THE_USER} & {*dress.refuses}
         for entry in server.requests:
             assert has_what_the_user_set(entry.body)
+            if profile["parallel_calls"] == "forbid":
+                assert entry.body["parallel_tool_calls"] is False

@@ -39,7 +39,7 @@ async def test_the_profile_that_is_found_works(dress: str) -> None:
         "openai-reasoning": {"max_tokens_field": "max_completion_tokens"},
         "databricks": {"stream_usage": False},
         "snowflake": {"max_tokens_field": "max_completion_tokens"},
-        "lmstudio": {"forces_tools": False},
+        "lmstudio": {"forces_tools": "required"},
         "mistral": {"stream_usage": False},
     }
     assert changed == expected[dress]

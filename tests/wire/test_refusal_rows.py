@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from tests.wire.refusal_table import REFUSALS, RefusalRow
 
 from holdfast import Agent, ModelAt, ModelSettings, RetryOptions, tool
+from holdfast.core.messages import ToolCall
 from holdfast.errors import HoldfastError
 from holdfast.testing import Emulator
-from holdfast.testing.emulator import EmulatedRequest, HttpStatus
+from holdfast.testing.emulator import EmulatedRequest, HttpStatus, call
 
-LEARNT = [row for row in REFUSALS if row.changed]
+LEARNT = [row for row in REFUSALS if row.changed and row.changed != "output_mode"]
+MOVED = [row for row in REFUSALS if row.changed == "output_mode"]
 TOLD = [row for row in REFUSALS if not row.changed]
 PROFILES: dict[str, dict[str, Any]] = {
     "system_role": {"system_role": "developer"},
-    "parallel_calls": {"parallel_calls": "forbid"},
+    "parallel_calls": {"parallel_calls": "allow"},
 }
 
 
@@ -69,6 +72,44 @@ async def test_the_next_form_of_what_was_refused_is_sent(row: RefusalRow) -> Non
         assert (await agent.run("And now?")).output == "Yes."
         # The first turn learns, and the second one knows.
         assert [entry.status for entry in server.requests] == [row.status, 200, 200]
+
+
+@dataclass
+class Trip:
+    city: str
+
+
+@pytest.mark.parametrize("row", MOVED, ids=lambda row: f"{row.endpoint}-{row.status}")
+async def test_an_output_whose_schema_is_refused_is_asked_for_in_the_next_mode(
+    row: RefusalRow,
+) -> None:
+    def refuse(request: EmulatedRequest) -> HttpStatus | None:
+        has_schema = "json_schema" in str(request.body.get("response_format"))
+        return HttpStatus(row.status, body=row.body) if has_schema else None
+
+    def reply(_: EmulatedRequest) -> ToolCall:
+        return call("final_answer", {"city": "Porto"})
+
+    model = f"{PRESET[row.endpoint]}:m"
+    async with Emulator(reply, faults=refuse, strict=False) as server:
+        agent = Agent(
+            ModelAt(model, base_url=server.base_url, profile={"output_mode": "native"}),
+            output=Trip,
+            retry=RetryOptions(max_retries=0),
+        )
+        for text in ("Where?", "And now?"):
+            assert (await agent.run(text)).output == Trip("Porto")
+        # The first turn learns, and the second one knows.
+        assert [entry.status for entry in server.requests] == [row.status, 200, 200]
+
+
+PRESET = {
+    "Cerebras": "cerebras",
+    "Groq": "groq",
+    "vLLM": "vllm",
+    "SGLang": "sglang",
+    "llama.cpp": "llamacpp",
+}
 
 
 @pytest.mark.parametrize("row", TOLD, ids=name_row)

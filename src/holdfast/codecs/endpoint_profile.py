@@ -45,7 +45,8 @@ class EndpointProfile(Struct, frozen=True, kw_only=True, omit_defaults=True):
             message, for servers and chat templates without a role for them.
         stream_usage: ask for usage in the stream by `stream_options`.
         parallel_calls: what is sent in `parallel_tool_calls` beside tools if the user sets nothing:
-            true ("allow"), false ("forbid"), or no such field ("").
+            true ("allow"), false ("forbid"), or no such field (""). A server that refuses the field
+            gets none instead of "allow", and "forbid" is never left out.
         images: the pictures that a request may have: "any"; only those with their bytes, not by an
             address ("inline"); or none at all ("none").
         videos: a request may have videos.
@@ -78,7 +79,9 @@ class EndpointProfile(Struct, frozen=True, kw_only=True, omit_defaults=True):
         output_mode: how a typed output is requested if the user has no tools: by the wire's own
             field, by a tool, or by an instruction.
         output_mode_with_tools: the same if the user has tools.
-        forces_tools: the model can be forced to call one tool.
+        forces_tools: how the model is forced to call one tool: by its name ("named"); by "required"
+            beside this tool alone, for servers of Chat Completions that refuse or ignore a name
+            ("required"); or not at all ("").
         prefill: how a reply that broke off is continued: its beginning is sent as the last assistant
             message ("last_message"), marked by `prefix: true` ("prefix", or "prefix_echo" if the
             provider repeats the beginning) or by `continue_final_message` on the request
@@ -124,7 +127,7 @@ class EndpointProfile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     audio_by_id: bool = False
     output_mode: Literal["native", "tool", "prompt"] = "native"
     output_mode_with_tools: Literal["native", "tool", "prompt"] = "native"
-    forces_tools: bool = True
+    forces_tools: Literal["named", "required", ""] = "named"
     prefill: Literal["", "last_message", "prefix", "prefix_echo", "final_message"] = ""
     output_dialect: str = ""
     tool_dialect: str = ""
@@ -221,7 +224,7 @@ class ProfileChanges(TypedDict, total=False):
     audio_by_id: bool
     output_mode: Literal["native", "tool", "prompt"]
     output_mode_with_tools: Literal["native", "tool", "prompt"]
-    forces_tools: bool
+    forces_tools: Literal["named", "required", ""]
     prefill: Literal["", "last_message", "prefix", "prefix_echo", "final_message"]
     output_dialect: str
     tool_dialect: str

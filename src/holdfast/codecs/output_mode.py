@@ -103,7 +103,7 @@ def choose_output_method(
         request: the request, with the user's tools only.
     """
     output = request.output
-    can_force = profile.forces_tools and not _is_thinking(wire, request.settings)
+    can_force = bool(profile.forces_tools) and not _is_thinking(wire, request.settings)
     if output is None:
         return OutputMethod("prompt", can_force)
     if output.mode != "auto":

@@ -154,6 +154,7 @@ _OPEN_WEIGHTS: tuple[ThinkingTag, ...] = ("<think>", "[THINK]")
 _OPENAI_ELSEWHERE = EndpointProfile(cache="key")
 
 _OLLAMA = EndpointProfile(
+    forces_tools="",  # its request type has no `tool_choice`
     thinking_tags=_OPEN_WEIGHTS,
     alternating_roles=True,
     ends_without_finish=True,
@@ -355,7 +356,7 @@ _ROWS = (
         profile=EndpointProfile(
             state_fields=(),
             output_mode_with_tools="tool",
-            forces_tools=False,
+            forces_tools="",
             max_tokens_field="max_completion_tokens",
             reasoning_field="reasoning",
             output_dialect="cerebras",
@@ -387,8 +388,12 @@ _ROWS = (
         name="lmstudio",
         wire="openai_chat",
         base_url="http://localhost:1234/v1",
+        # "Invalid tool_choice type: 'object'. Supported string values: none, auto, required".
         profile=EndpointProfile(
-            output_mode_with_tools="tool", alternating_roles=True, thinking_tags=_OPEN_WEIGHTS
+            output_mode_with_tools="tool",
+            alternating_roles=True,
+            thinking_tags=_OPEN_WEIGHTS,
+            forces_tools="required",
         ),
         timeouts=_LOCAL,
         streams=False,
@@ -398,7 +403,9 @@ _ROWS = (
         name="llamacpp",
         wire="openai_chat",
         base_url="http://localhost:8080/v1",
+        # A tool choice that names a tool is read as "auto", in silence: llama.cpp#26535.
         profile=EndpointProfile(
+            forces_tools="required",
             output_mode_with_tools="tool",
             alternating_roles=True,
             thinking_tags=_OPEN_WEIGHTS,

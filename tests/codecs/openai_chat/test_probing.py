@@ -27,6 +27,7 @@ from holdfast.testing.emulator.script import as_reply
 from holdfast.testing.emulator.wires import openai_chat
 from holdfast.testing.emulator.wires.emulator_wire import Rendering
 from holdfast.testing.emulator.wires.request_checks import CHECKS
+from holdfast.testing.emulator.wires.request_rules import choice
 
 Server = Callable[[EndpointQuestion], EndpointAnswer]
 
@@ -92,6 +93,13 @@ def answers_of(result: ProbeResult) -> dict[str, str]:
     return {one.trait: one.answer for one in result.findings}
 
 
+ONLY_WORDS = choice("none auto required")
+
+
+def takes_names(dress: Dress) -> bool:
+    return dress.named_choice and dress.own.get("tool_choice") != ONLY_WORDS
+
+
 def check_truth(result: ProbeResult, dress: Dress, base: EndpointProfile) -> None:
     """Each answer of a probe is true of the dress, and an unknown one changes nothing."""
     profile = result.profile
@@ -107,7 +115,11 @@ def check_truth(result: ProbeResult, dress: Dress, base: EndpointProfile) -> Non
         ),
         "stream_usage": ("stream_options" not in refuses, "stream_options" in refuses),
         "tools": ("tools" not in refuses, "tools" in refuses),
-        "tool_choice": ("tool_choice" not in gone, "tool_choice" in gone),
+        "tool_choice": (
+            "tool_choice" not in gone
+            and (profile.forces_tools == "required" or takes_names(dress)),
+            "tool_choice" in gone,
+        ),
         "parallel_tool_calls": (
             "parallel_tool_calls" not in refuses,
             "parallel_tool_calls" in refuses,
@@ -138,8 +150,6 @@ def test_the_answer_in_a_dress_is_the_dress(name: str) -> None:
     if dress.fields is not None:
         known = {"max_tokens", "max_completion_tokens", "stream_options", "parallel_tool_calls"}
         dress = msgspec.structs.replace(dress, refuses=(*dress.refuses, *(known - dress.fields)))
-    if name == "lmstudio":
-        dress = msgspec.structs.replace(dress, refuses=(*dress.refuses, "tool_choice"))
     check_truth(result, dress, EndpointProfile())
     unknown = {trait for trait, answer in answers_of(result).items() if answer == "unknown"}
     # Without tools there is nothing to force, or to call at once.
@@ -170,7 +180,9 @@ def mixtures(draw: st.DrawFn) -> Dress:
         alternates=draw(st.booleans()),
         words=draw(st.sampled_from(WORDS)),
         usage=draw(st.sampled_from(["asked", "always", "never"])),
-        finish_reason=draw(st.booleans()),
+        finish_field=draw(st.sampled_from(["finish_reason", "native_finish_reason", ""])),
+        named_choice=draw(st.booleans()),
+        own=draw(st.sampled_from([{}, {"tool_choice": ONLY_WORDS}])),
         end_marker=draw(st.booleans()),
         reasoning_field=draw(st.sampled_from(["reasoning_content", "<think>", "[THINK]"])),
     )
@@ -219,6 +231,16 @@ def test_after_no_first_answer_all_is_unknown(first: EndpointAnswer) -> None:
     assert result.changes == {}
 
 
+def test_the_word_required_is_tried_where_a_name_has_no_effect() -> None:
+    for dress in (DRESSES["llamacpp"], DRESSES["lmstudio"]):
+        result = probe(play(dress))
+        assert result.profile.forces_tools == "required"
+        assert result.find("tool_choice").words == 'a call came that was forced by "required"'
+    neither = Dress(ignores=("tool_choice",))
+    assert probe(play(neither)).profile.forces_tools == ""
+    assert probe(play(Dress())).profile.forces_tools == "named"
+
+
 def test_a_limit_of_calls_later_is_unknown_and_ends_the_probe() -> None:
     plain = play(Dress())
     asked: list[EndpointQuestion] = []
@@ -254,9 +276,9 @@ def test_an_endpoint_that_refuses_everything_has_no_profile() -> None:
 
 
 def test_a_stream_that_ends_early_is_not_called_complete() -> None:
-    cut = Dress(finish_reason=False, end_marker=False)
+    cut = Dress(finish_field="", end_marker=False)
     assert probe(play(cut)).profile.ends_without_finish is False
-    marked = Dress(finish_reason=False)
+    marked = Dress(finish_field="")
     assert probe(play(marked)).profile.ends_without_finish is True
 
 

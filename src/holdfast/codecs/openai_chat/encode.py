@@ -237,10 +237,17 @@ def _encode_tools(
             raise ConfigurationError("settings.tool_choice", f"{choice!r} needs tools")
         # The server rejects both settings if there are no tools.
         return {}
-    body: _Object = {"tools": list(map(_encode_tool, tools, schemas))}
-    if choice is not None:
-        one_tool = {"type": "function", "function": {"name": choice}}
-        body["tool_choice"] = choice if choice in _TOOL_CHOICES else one_tool
+    encoded = list(map(_encode_tool, tools, schemas))
+    body: _Object = {"tools": encoded}
+    if choice in _TOOL_CHOICES:
+        body["tool_choice"] = choice
+    elif choice is not None and profile.forces_tools == "required":
+        body["tools"] = [
+            one for tool, one in zip(tools, encoded, strict=True) if tool.name == choice
+        ]
+        body["tool_choice"] = "required"
+    elif choice is not None:
+        body["tool_choice"] = {"type": "function", "function": {"name": choice}}
     if (parallel := choose_parallel_calls(request.settings, profile)) is not None:
         body["parallel_tool_calls"] = parallel
     return body

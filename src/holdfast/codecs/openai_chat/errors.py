@@ -59,7 +59,8 @@ RULES: tuple[ErrorRule, ...] = (
     error_rule(
         Category.CLIENT_ERROR,
         statuses=(500,),
-        text=r"is not supported|unsupported|failed to parse|invalid (?:json|grammar|schema)",
+        text=r"is not supported|unsupported|failed to parse|invalid (?:json|grammar|schema)"
+        r"|json schema conversion failed",
         providers="llamacpp llama.cpp llama-cpp lmstudio ollama",
     ),
     *SHARED,

@@ -306,7 +306,11 @@ class _Probe:
         """Ask for a call of a tool: forced, and one at a time."""
         form = self._make_form(
             "What is the weather in Lisbon?",
-            replace(self._profile, parallel_calls="forbid"),
+            replace(
+                self._profile,
+                parallel_calls="forbid",
+                forces_tools=self._profile.forces_tools or "named",
+            ),
             tools=(_TOOL,),
             choice=_TOOL.name,
         )
@@ -318,19 +322,30 @@ class _Probe:
         self._note("tools", "yes", f"a tool is taken, and {called}")
         if {"parallel_tool_calls"}.isdisjoint({*settled.refused, *settled.open}):
             self._note("parallel_tool_calls", "yes", "the field is taken")
-        if "tool_choice" in settled.refused:
-            self._profile = replace(self._profile, forces_tools=False)
-        elif (
-            "tool_choice" not in settled.open
-            and not settled.reading.calls
-            and was_cut(settled.reading)
-        ):
+        if "tool_choice" not in settled.open:
+            yield from self._check_forcing(settled.form, settled.reading)
+
+    def _check_forcing(self, form: _Form, reading: AnswerReading) -> _Steps[None]:
+        """Find out whether the choice of a tool that was taken has an effect: by its name, or by "required"."""
+        if form.request.settings.tool_choice is None:
+            self._profile = replace(self._profile, forces_tools="")
+            return
+        if not reading.calls and not was_cut(reading) and form.profile.forces_tools == "named":
+            form = replace(form, profile=replace(form.profile, forces_tools="required"))
+            second = yield from self._ask("a forced call by the word required", form)
+            if second is None or second.verdict == "unknown":
+                self._note("tool_choice", "unknown", "the name of a tool had no effect")
+                return
+            reading = second
+        by = "a name" if form.profile.forces_tools == "named" else '"required"'
+        if reading.calls:
+            self._profile = replace(self._profile, forces_tools=form.profile.forces_tools)
+            self._note("tool_choice", "yes", f"a call came that was forced by {by}")
+        elif was_cut(reading):
             self._note("tool_choice", "unknown", "the reply was cut before a call")
-        elif "tool_choice" not in settled.open:
-            forces = settled.reading.calls > 0
-            words = "a forced call came" if forces else "it has no effect: no forced call came"
-            self._profile = replace(self._profile, forces_tools=forces)
-            self._note("tool_choice", "yes" if forces else "no", words)
+        else:
+            self._profile = replace(self._profile, forces_tools="")
+            self._note("tool_choice", "no", "it has no effect: no forced call came")
 
     def ask_output(self) -> _Steps[None]:
         """Ask for a typed output by `response_format`."""
@@ -559,7 +574,10 @@ def _list_other_forms(form: _Form) -> Iterator[tuple[Trait, _Form]]:
         free = replace(settings, tool_choice=None)
         if profile.parallel_calls:
             yield "parallel_tool_calls", replace(form, profile=replace(profile, parallel_calls=""))
-        if settings.tool_choice is not None:
+        if settings.tool_choice is not None and profile.forces_tools == "named":
+            worded = replace(profile, forces_tools="required")
+            yield "tool_choice", replace(form, profile=worded)
+        elif settings.tool_choice is not None:
             yield "tool_choice", replace(form, request=replace(request, settings=free))
         yield "tools", replace(form, request=replace(request, tools=(), settings=free))
     if request.output is not None:

@@ -41,7 +41,8 @@ from holdfast.testing.emulator.script import (
 )
 from holdfast.testing.emulator.server import Emulator, Listen, serve
 from holdfast.testing.emulator.serving import LoggedRequest
-from holdfast.testing.emulator.wires.dresses import DRESSES, Dress, ErrorForm
+from holdfast.testing.emulator.wires.dress_words import ErrorForm, SchemaForm, SchemaProblem
+from holdfast.testing.emulator.wires.dresses import DRESSES, Dress
 from holdfast.testing.emulator.wires.request_rules import FieldFault, FieldRule, RefusalWording
 
 __all__ = [  # noqa: RUF022  # REASON: sorted as every list of public names
@@ -77,6 +78,8 @@ __all__ = [  # noqa: RUF022  # REASON: sorted as every list of public names
     "ResetAfterHeaders",
     "ResetBeforeHeaders",
     "ReusedToolIds",
+    "SchemaForm",
+    "SchemaProblem",
     "SplitEveryByte",
     "Stall",
     "TruncatedJson",

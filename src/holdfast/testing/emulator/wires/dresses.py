@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import ConfigurationError
-from holdfast.testing.emulator.emulated_request import (
-    EmulatedRequest,
-    MalformedRequest,
-    find_limit,
+from holdfast.testing.emulator.emulated_request import EmulatedRequest, find_limit
+from holdfast.testing.emulator.wires.dress_words import (
+    ErrorForm,
+    SchemaForm,
+    word_cerebras,
+    word_groq,
+    word_mistral,
+    word_reasoning,
 )
 from holdfast.testing.emulator.wires.openai_fields import (
     CHAT,
@@ -34,13 +37,10 @@ from holdfast.testing.emulator.wires.request_rules import (
     OBJECT,
     REFUSED,
     TEXT,
-    FieldFault,
-    FieldPlace,
     FieldRule,
     RefusalWording,
     by_tag,
     choice,
-    format_brackets,
     list_of,
     object_of,
     word_openai,
@@ -48,7 +48,9 @@ from holdfast.testing.emulator.wires.request_rules import (
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _SPOKEN_ROLES = frozenset({"developer", "user", "tool"})
-_SHOWN = frozenset({"refuses", "ignores", "formats", "reasoning_field", "usage"})
+_SHOWN = frozenset(
+    {"refuses", "ignores", "finish_field", "formats", "named_choice", "reasoning_field", "usage"}
+)
 CHAT_LIMITS: Final = ("max_completion_tokens", "max_tokens")
 """The fields with the limit of a reply, in order of precedence."""
 
@@ -64,6 +66,7 @@ class Dress(Struct, frozen=True, kw_only=True, eq=False):
         fields: the names of the fields that it takes; None for all, since it passes over unknown ones.
         refuses: fields that it refuses all the same; "strict" is that of a tool.
         ignores: fields that it takes and that have no effect.
+        named_choice: whether it follows a `tool_choice` that names a tool; else it reads none, in silence.
         own: the rules of its own fields, and of those that differ from OpenAI's.
         message: the fields of a message; None if it passes over unknown ones.
         closed: whether it refuses unknown parts of a content, and unknown fields of parts and calls.
@@ -76,6 +79,7 @@ class Dress(Struct, frozen=True, kw_only=True, eq=False):
         call_id: the pattern of the ids of calls; "" for any.
         needs_reasoning: whether the assistant's messages must have `reasoning_content` while the model thinks.
         words: how it words a refusal.
+        schema_words: how it words the refusal of a schema.
         tools: the dialect of schemas of tools; "" if it takes all.
         strict_tools: the dialect of those that are strict.
         outputs: the dialect of schemas of outputs.
@@ -83,7 +87,8 @@ class Dress(Struct, frozen=True, kw_only=True, eq=False):
         reasoning_field: the field of a message in which it sends reasoning; a tag such as "<think>"
             sends it at the beginning of the content.
         usage: whether a stream reports its tokens "asked" by `stream_options`, "always" or "never".
-        finish_reason: whether a stream has a finish reason.
+        finish_field: the field of a choice with the reason why the reply ended: "finish_reason"; only
+            the vendor's word, in "native_finish_reason"; or none ("").
         end_marker: whether a stream ends with `[DONE]`.
 
     >>> request = EmulatedRequest(body={"max_tokens": 5}, max_tokens=5)
@@ -94,6 +99,7 @@ class Dress(Struct, frozen=True, kw_only=True, eq=False):
     fields: frozenset[str] | None = None
     refuses: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
+    named_choice: bool = True
     own: Fields = {}
     message: tuple[str, ...] | None = None
     closed: bool = False
@@ -106,13 +112,14 @@ class Dress(Struct, frozen=True, kw_only=True, eq=False):
     call_id: str = ""
     needs_reasoning: bool = False
     words: RefusalWording = word_openai
+    schema_words: SchemaForm = SchemaForm()
     tools: str = ""
     strict_tools: str = ""
     outputs: str = ""
     strict_outputs: str = ""
     reasoning_field: str = "reasoning_content"
     usage: Literal["asked", "always", "never"] = "asked"
-    finish_reason: bool = True
+    finish_field: Literal["finish_reason", "native_finish_reason", ""] = "finish_reason"
     end_marker: bool = True
 
     def __repr__(self) -> str:
@@ -138,9 +145,11 @@ class Dress(Struct, frozen=True, kw_only=True, eq=False):
 
     def read_request(self, request: EmulatedRequest) -> EmulatedRequest:
         """Return the request as the endpoint understands it, without what it ignores."""
-        if not self.ignores and self.usage == "asked":
+        if not self.ignores and self.usage == "asked" and self.named_choice:
             return request
         body = {name: value for name, value in request.body.items() if name not in self.ignores}
+        if not self.named_choice and isinstance(body.get("tool_choice"), dict):
+            del body["tool_choice"]
         options: Any = body.get("stream_options") or {}
         asked = isinstance(options, dict) and options.get("include_usage") is True
         return replace(
@@ -193,162 +202,6 @@ _NO_STRICT_TOOLS = list_of(
         default="function",
     )
 )
-
-
-class ErrorForm(Struct, frozen=True, kw_only=True):
-    """How an endpoint words its refusals: texts with placeholders, and a body with a placeholder for the text.
-
-    The placeholders of a text are `{field}`, `{value}`, `{index}` (of the message), `{location}` (a Python tuple),
-    `{input}` and `{json}` (the value as Python and as JSON). A text that is empty is that of OpenAI.
-
-    Args:
-        unknown: for a field that it does not take.
-        role: for a role of a message.
-        format: for a type of `response_format`.
-        part: for a part of a content.
-        order: for roles that do not alternate.
-        tool_choice: for a `tool_choice`.
-        body: the body, with `{text}`, `{status}` and `{kind}`; a text that begins with `json:` is JSON
-            inside of a text. None for that of OpenAI.
-        status: the status.
-        template_status: that for a role and for the order of roles, which chat templates judge; the same if 0.
-
-    >>> form = ErrorForm(unknown="no {field}", body={"error": "{text}"})
-    >>> form(FieldFault("unknown", ("top_k",), ANY)).body
-    {'error': 'no top_k'}
-    """
-
-    unknown: str = ""
-    role: str = ""
-    format: str = ""
-    part: str = ""
-    order: str = ""
-    tool_choice: str = ""
-    body: Mapping[str, object] | None = None
-    status: int = 400
-    template_status: int = 0
-
-    def __call__(self, fault: FieldFault) -> MalformedRequest:
-        """Return the refusal of a fault in the words of the endpoint."""
-        usual = word_openai(fault)
-        subject = _find_subject(fault)
-        template: str = getattr(self, subject) if subject else ""
-        text = template.format(**_find_values(fault)) if template else str(usual)
-        judged_by_template = subject in ("role", "order")
-        status = (self.template_status if judged_by_template else 0) or self.status
-        if self.body is None:
-            return MalformedRequest(text, status=status, param=usual.param, code=usual.code)
-        body: Any = _fill_body(self.body, text, status)
-        return MalformedRequest(text, status=status, body=body)
-
-
-def _find_subject(fault: FieldFault) -> str:
-    """Return the field of `ErrorForm` for a fault; "" for any other value."""
-    if fault.kind in ("unknown", "order"):
-        return fault.kind
-    match fault.place:
-        case ("response_format" | "tool_choice" as field, *_):
-            return {"response_format": "format"}.get(field, field)
-        case ("messages", _):
-            return "role" if fault.kind == "tag" else ""
-        case ("messages", _, _, "content", *_):
-            return "part" if fault.kind == "tag" else ""
-        case _:
-            return ""
-
-
-def _find_values(fault: FieldFault) -> dict[str, object]:
-    """Return the values of the placeholders of a text."""
-    return {
-        "field": fault.place[-1],
-        "value": fault.value,
-        "index": next((step for step in fault.place if isinstance(step, int)), 0),
-        "location": ("body", *_to_plain_steps(fault.place)),
-        "input": repr(fault.value),
-        "json": msgspec.json.encode(fault.value).decode(),
-    }
-
-
-def _to_plain_steps(place: FieldPlace) -> tuple[str | int, ...]:
-    return tuple(step if isinstance(step, int) else str(step) for step in place)
-
-
-def _fill_body(template: object, text: str, status: int) -> object:
-    """Fill the message and the status into a template of a body; a text that begins with JSON holds JSON."""
-    match template:
-        case "{text}":
-            return text
-        case "{status}":
-            return status
-        case "{kind}":
-            return "server_error" if status >= 500 else "invalid_request_error"
-        case str() if template.startswith("json:"):
-            inner = msgspec.json.decode(template.removeprefix("json:"))
-            return msgspec.json.encode(_fill_body(inner, text, status)).decode()
-        case str():
-            return template.replace("{text}", text)
-        case Mapping():
-            return {name: _fill_body(value, text, status) for name, value in template.items()}
-        case list():
-            return [_fill_body(value, text, status) for value in template]
-        case _:
-            return template
-
-
-def _word_mistral(fault: FieldFault) -> MalformedRequest:
-    """Return the refusal of Mistral's server; its body was recorded."""
-    if fault.kind != "unknown":
-        return word_openai(fault)
-    text = "Extra inputs are not permitted"
-    place = ["body", *fault.place]
-    detail = {"type": "extra_forbidden", "loc": place, "msg": text, "input": fault.value}
-    body = {
-        "object": "error",
-        "message": {"detail": [detail]},
-        "type": "invalid_request_error",
-        "param": None,
-        "code": None,
-        "raw_status_code": 422,
-    }
-    return MalformedRequest(f"{format_brackets(fault.place)}: {text}", status=422, body=body)
-
-
-def _word_groq(fault: FieldFault) -> MalformedRequest:
-    """Return the refusal of Groq's server: "property 'stream_options' is unsupported"."""
-    if fault.kind != "unknown":
-        return word_openai(fault)
-    text = f"property '{fault.place[-1]}' is unsupported"
-    if fault.place[0] == "messages":
-        place = ".".join(map(str, fault.place[:2]))
-        text = f"'{place}' : for 'role:assistant' the following must be satisfied[('{place}' : {text})]"
-    body = {"error": {"message": text, "type": "invalid_request_error"}}
-    return MalformedRequest(text, body=body)
-
-
-def _word_cerebras(fault: FieldFault) -> MalformedRequest:
-    """Return the refusal of Cerebras's server: "body.store: property 'body.store' is unsupported"."""
-    if fault.kind != "unknown":
-        return word_openai(fault)
-    path = ".".join(map(str, ("body", *fault.place)))
-    text = f"{path}: property '{path}' is unsupported"
-    body = {
-        "message": text,
-        "type": "invalid_request_error",
-        "param": "validation_error",
-        "code": "wrong_api_format",
-    }
-    return MalformedRequest(text, status=422, body=body)
-
-
-def _word_reasoning(fault: FieldFault) -> MalformedRequest:
-    """Return OpenAI's refusal of a field that a reasoning model does not take: recorded, and fast-agent#279."""
-    if fault.kind != "unknown":
-        return word_openai(fault)
-    field = str(fault.place[-1])
-    text = f"Unsupported parameter: '{field}' is not supported with this model."
-    if field == "max_tokens":
-        text += " Use 'max_completion_tokens' instead."
-    return MalformedRequest(text, param=field, code="unsupported_parameter")
 
 
 _WITHOUT_DEVELOPER = tuple(role for role in _ROLES if role != "developer")
@@ -405,9 +258,15 @@ _LLAMACPP_WORDS = ErrorForm(
     body={"error": {"code": "{status}", "message": "{text}", "type": "{kind}"}},
     template_status=500,
 )
+# BrowserOS#255; it answered 500 before llama.cpp#17572.
+_LLAMACPP_SCHEMAS = SchemaForm(
+    output="JSON schema conversion failed:\n{problem}", body=_LLAMACPP_WORDS.body
+)
 _LLAMACPP = Dress(
     roles=_WITHOUT_DEVELOPER,
+    named_choice=False,  # llama.cpp#26535
     words=_LLAMACPP_WORDS,
+    schema_words=_LLAMACPP_SCHEMAS,
     outputs="llama_cpp",
     strict_outputs="llama_cpp",
 )
@@ -417,6 +276,8 @@ _OLLAMA = Dress(
     strict_outputs="llama_cpp",
     reasoning_field="reasoning",
     words=ErrorForm(body=_NO_CODE),
+    # Of its words only the beginning is on record.
+    schema_words=SchemaForm(output="invalid JSON schema in format: {at}{problem}", body=_NO_CODE),
 )
 _OLLAMA_WITHOUT_TOOLS = ErrorForm(
     unknown="registry.ollama.ai/library/gemma3:4b does not support {field}",
@@ -540,7 +401,18 @@ DRESSES: Final[Mapping[str, Dress]] = {
         },
         own=_LOOSE,
         message=(*_SPOKEN, "reasoning"),
-        words=_word_cerebras,
+        words=word_cerebras,
+        # agno#6013, claude-code-router#708.
+        schema_words=SchemaForm(
+            output="{problem}",
+            body={
+                "message": "{text}",
+                "type": "invalid_request_error",
+                "param": "response_format",
+                "code": "wrong_api_format",
+            },
+            statuses={"closes_objects": 422},
+        ),
         strict_tools="cerebras",
         strict_outputs="cerebras",
     ),
@@ -565,7 +437,15 @@ DRESSES: Final[Mapping[str, Dress]] = {
         },
         own=_LOOSE,
         message=(*_SPOKEN, "reasoning"),
-        words=_word_groq,
+        words=word_groq,
+        # eigent#1786, meridian#811.
+        schema_words=SchemaForm(
+            output="invalid JSON schema for response_format: '{name}': {at}{problem}",
+            tool="invalid JSON schema for tool {name}, {field}: {at}{problem}",
+            body=_error(param="response_format"),
+            tool_body=_error(),
+        ),
+        strict_tools="groq_strict",
         strict_outputs="groq_strict",
     ),
     # Its API reference, and "Extra inputs are not permitted" for max_completion_tokens, store, chat_template_kwargs and
@@ -585,7 +465,7 @@ DRESSES: Final[Mapping[str, Dress]] = {
         },
         own=_LOOSE,
         message=(*_SPOKEN, "prefix"),
-        words=_word_mistral,
+        words=word_mistral,
         # "Unexpected role 'user' after role 'tool'" (litellm#17761; small models took it, as recorded), "Expected last role
         # User or Tool (or Assistant with prefix True) for serving but got assistant" (rig#1130), "Tool call id was call_x but
         # must be a-z, A-Z, 0-9, with a length of 9."
@@ -593,9 +473,21 @@ DRESSES: Final[Mapping[str, Dress]] = {
         marked_end=True,
         call_id="[a-zA-Z0-9]{9}",
     ),
-    # These servers take any field: their request types allow or drop unknown ones. Of those of Fireworks, of xAI, and of
-    # Gemini on this wire, no refusal is known.
-    **dict.fromkeys(("bedrock-openai", "fireworks", "gemini-openai", "openrouter", "xai"), Dress()),
+    # These servers take any field: their request types allow or drop unknown ones. Of those of Fireworks, and of Gemini on
+    # this wire, no refusal is known.
+    **dict.fromkeys(("bedrock-openai", "fireworks", "gemini-openai", "openrouter"), Dress()),
+    # Its schemas are always enforced. CLIProxyAPI#4343, and the form of its other errors.
+    "xai": Dress(
+        schema_words=SchemaForm(
+            output="{at}{problem}",
+            tool="{name}: {problem}",
+            body={"code": "invalid-argument", "error": "{text}"},
+        ),
+        tools="xai",
+        strict_tools="xai",
+        outputs="xai",
+        strict_outputs="xai",
+    ),
     # Before 2024-10-21. openai-python#1724, Azure/azure-sdk-for-net#45719, pydantic-ai#169.
     "azure-2024": Dress(
         fields=frozenset(CHAT) - {"max_completion_tokens", "parallel_tool_calls", "stream_options"},
@@ -607,7 +499,7 @@ DRESSES: Final[Mapping[str, Dress]] = {
         fields=frozenset(CHAT),
         refuses=("max_tokens", "parallel_tool_calls"),
         closed=True,
-        words=_word_reasoning,
+        words=word_reasoning,
         strict_outputs="openai_strict",
     ),
     # Mistral's models at Azure AI Foundry: litellm#11696, pydantic-ai#6593.
@@ -637,6 +529,8 @@ DRESSES: Final[Mapping[str, Dress]] = {
     "vllm": Dress(
         roles=_WITHOUT_DEVELOPER,
         words=_VLLM,
+        # What xgrammar does not take goes to llguidance: paroquant#31, club-3090#45.
+        schema_words=SchemaForm(output="Grammar error: {problem}", body=_VLLM.body),
         outputs="llguidance",
         strict_outputs="llguidance",
     ),
@@ -646,8 +540,18 @@ DRESSES: Final[Mapping[str, Dress]] = {
         roles=_WITHOUT_DEVELOPER,
         words=_VLLM,
     ),
-    # Before 0.5.7: sglang#14304.
-    "sglang": Dress(roles=_WITHOUT_DEVELOPER, words=_SGLANG),
+    # Before 0.5.7: sglang#14304. A tool's schema is a grammar only if the tool is strict.
+    "sglang": Dress(
+        roles=_WITHOUT_DEVELOPER,
+        words=_SGLANG,
+        # python/sglang/srt/constrained/grammar_manager.py
+        schema_words=SchemaForm(
+            output="Failed to compile json grammar: {problem}", body=_VLLM.body
+        ),
+        strict_tools="xgrammar",
+        outputs="xgrammar",
+        strict_outputs="xgrammar",
+    ),
     # Before a server of Ollama, without `drop_params`.
     "litellm": Dress(refuses=("parallel_tool_calls",), words=_LITELLM),
     # It decodes the request strictly: continue#12936, opencode#31156.

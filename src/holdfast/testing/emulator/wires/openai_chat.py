@@ -120,7 +120,7 @@ def render_whole(reply: Reply, rendering: Rendering) -> bytes:
         "index": 0,
         "message": message,
         "logprobs": None,
-        "finish_reason": _encode_finish(reply),
+        **_write_finish(reply, rendering.dress.finish_field or "finish_reason"),
     }
     return _encode(
         {
@@ -143,11 +143,11 @@ def render_chunks(reply: Reply, rendering: Rendering) -> list[bytes]:
     if not rendering.choices:
         chunks = [_encode_event({**envelope, "choices": []}) for _ in deltas]
     else:
-        chunks = [_encode_chunk(envelope, delta, None) for delta in deltas]
+        chunks = [_encode_chunk(envelope, delta, {"finish_reason": None}) for delta in deltas]
     if not rendering.terminate:
         return chunks
-    if rendering.choices and rendering.dress.finish_reason:
-        chunks.append(_encode_chunk(envelope, {}, _encode_finish(reply)))
+    if rendering.choices and (field := rendering.dress.finish_field):
+        chunks.append(_encode_chunk(envelope, {}, _write_finish(reply, field)))
     if rendering.include_usage:
         chunks.append(
             _encode_event({**envelope, "choices": [], "usage": _encode_usage(rendering.usage)})
@@ -252,8 +252,9 @@ def _join_text(reply: Reply, kind: type[Text | Reasoning | Refusal]) -> str:
     return "".join(part.text for part in reply.parts if isinstance(part, kind))
 
 
-def _encode_finish(reply: Reply) -> str:
-    return reply.raw_finish or _FINISH.get(reply.finish, "stop")
+def _write_finish(reply: Reply, field: str) -> dict[str, object]:
+    """Return the fields of a choice that say why the reply ended."""
+    return {"finish_reason": None, field: reply.raw_finish or _FINISH.get(reply.finish, "stop")}
 
 
 def _build_response(reply: Reply, rendering: Rendering, kind: str) -> dict[str, object]:
@@ -268,9 +269,9 @@ def _build_response(reply: Reply, rendering: Rendering, kind: str) -> dict[str, 
 
 
 def _encode_chunk(
-    envelope: dict[str, object], delta: dict[str, object], finish: str | None
+    envelope: dict[str, object], delta: dict[str, object], finish: dict[str, object]
 ) -> bytes:
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    choice = {"index": 0, "delta": delta, "logprobs": None, **finish}
     return _encode_event({**envelope, "choices": [choice]})
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from holdfast.codecs.schemas.dialects import DIALECTS
 from holdfast.codecs.schemas.judge import SchemaFault, find_faults, find_request_faults
 from holdfast.testing.emulator.emulated_request import EmulatedRequest, MalformedRequest
+from holdfast.testing.emulator.wires.dress_words import SchemaProblem
 from holdfast.testing.emulator.wires.dresses import Dress
 from holdfast.testing.emulator.wires.gemini_history import check_gemini_name, get_field
 from holdfast.testing.emulator.wires.openai_chat_history import check_order
@@ -48,7 +49,7 @@ def check_chat(request: EmulatedRequest, dress: Dress) -> None:
         raise dress.words(fault)
     check_order(body, dress)
     if not dress.closed:
-        _refuse_other_schemas(_list_chat_schemas(body, dress))
+        _refuse_other_schemas(_list_chat_schemas(body, dress), dress)
         return
     if body.get("stream_options") is not None and body.get("stream") is not True:
         raise MalformedRequest(
@@ -255,6 +256,7 @@ class JudgedSchema(Struct, frozen=True):
         place: the path of the schema in the request.
         subject: the words of OpenAI's server for it, such as "function 'weather'".
         code: the code of OpenAI's error.
+        name: the name of the tool or the output.
     """
 
     schema: object
@@ -262,6 +264,7 @@ class JudgedSchema(Struct, frozen=True):
     place: str
     subject: str = ""
     code: str | None = None
+    name: str = ""
 
 
 _OPENAI_ENFORCED = frozenset(
@@ -295,9 +298,11 @@ _ENFORCED: Final[Mapping[str, frozenset[str]]] = {
     ),
     "gemini": frozenset({"beside_reference", "recursion"}),
     "cerebras": _STRICT_ENFORCED | {"most_branches", "recursion", "takes_type_lists"},
-    "groq_strict": frozenset({"closes_objects", "needs_object", "requires_all"}),
-    "llama_cpp": frozenset({"patterns", "reference"}),
+    "groq_strict": frozenset({"closes_objects", "keywords", "needs_object", "requires_all"}),
+    "llama_cpp": frozenset({"patterns", "reference", "takes_empty"}),
     "llguidance": frozenset({"formats", "keywords", "patterns", "reference"}),
+    "xai": frozenset({"form", "keywords", "needs_object", "recursion", "refused_at_top"}),
+    "xgrammar": frozenset({"patterns", "reference", "whole_bounds"}),
 }
 """The rules of each dialect that a server enforces by a refusal on record. It passes over the others, or makes of them
 as it likes: a dialect has all that the provider guarantees, and a request that it takes must pass."""
@@ -374,6 +379,10 @@ _REFUSED_KEYWORDS: Final[Mapping[str, frozenset[str]]] = {
             "uniqueItems",
         ]
     ),
+    # "minItems is not supported" (beeai-framework#1215).
+    "groq_strict": frozenset(["minItems", "maxItems"]),
+    # docs.x.ai: these two are refused, and others are not enforced.
+    "xai": frozenset(["minContains", "maxContains"]),
     # "Unimplemented keys", tried with 1.9.1.
     "llguidance": frozenset(
         [
@@ -398,7 +407,17 @@ def find_refused(judged: JudgedSchema) -> list[SchemaFault]:
     if not judged.dialect:
         return []
     faults = _judge_encoded(msgspec.json.encode(judged.schema), judged.dialect)
-    return [fault for fault in faults if _is_enforced(fault, judged.dialect)]
+    is_output = judged.place == "response_format"
+    return [
+        fault
+        for fault in faults
+        if _is_enforced(fault, judged.dialect)
+        # "tool parameter root must be an object type" says nothing of outputs.
+        and not (is_output and judged.dialect == "xai" and fault.rule in _OF_THE_TOP)
+    ]
+
+
+_OF_THE_TOP: Final = ("needs_object", "refused_at_top")
 
 
 @lru_cache(maxsize=512)
@@ -412,6 +431,9 @@ def _is_enforced(fault: SchemaFault, dialect: str) -> bool:
         return False
     if fault.rule == "keywords":
         return fault.keyword in _REFUSED_KEYWORDS[dialect]
+    if fault.rule == "takes_empty":
+        # "Unrecognized schema" is said of a part without a type, and not of {}.
+        return bool(fault.keyword)
     if fault.rule == "patterns" and dialect != "llama_cpp":
         return "lookaround" in fault.problem
     if fault.rule == "beside_reference" and dialect == "gemini":
@@ -435,17 +457,14 @@ def _refuse_openai_schemas(schemas: Iterable[JudgedSchema]) -> None:
             raise MalformedRequest(text, param=judged.place, code=judged.code)
 
 
-def _refuse_other_schemas(schemas: Iterable[JudgedSchema]) -> None:
-    """Raise a refusal for a server of OpenAI's protocol; of its words only the beginning of llama.cpp's is on record."""
+def _refuse_other_schemas(schemas: Iterable[JudgedSchema], dress: Dress) -> None:
+    """Raise the refusal of the first schema that another server of OpenAI's protocol refuses, in its words."""
     for judged in schemas:
         for fault in find_refused(judged):
-            place = fault.place or "/"
-            start = (
-                "invalid JSON schema in format"
-                if judged.dialect == "llama_cpp"
-                else "Invalid schema"
+            problem = SchemaProblem(
+                fault.problem, fault.rule, fault.place, judged.name, judged.place
             )
-            raise MalformedRequest(f"{start}: {judged.place}: {place}: {fault.problem}")
+            raise dress.schema_words.refuse(problem)
 
 
 def _steps_of(pointer: str) -> list[str]:
@@ -468,6 +487,7 @@ def _list_chat_schemas(body: _Body, dress: Dress) -> Iterator[JudgedSchema]:
                 f"tools[{at}].function.parameters",
                 f"function '{function.get('name')}'",
                 "invalid_function_parameters",
+                str(function.get("name")),
             )
     described = (body.get("response_format") or {}).get("json_schema") or {}
     if "schema" in described:
@@ -476,6 +496,7 @@ def _list_chat_schemas(body: _Body, dress: Dress) -> Iterator[JudgedSchema]:
             dress.strict_outputs if described.get("strict") else dress.outputs,
             "response_format",
             f"response_format '{described.get('name')}'",
+            name=str(described.get("name")),
         )
 
 
