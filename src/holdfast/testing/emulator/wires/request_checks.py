@@ -486,8 +486,8 @@ def _list_chat_schemas(body: _Body, dress: Dress) -> Iterator[JudgedSchema]:
                 dress.strict_tools if function.get("strict") else dress.tools,
                 f"tools[{at}].function.parameters",
                 f"function '{function.get('name')}'",
-                "invalid_function_parameters",
-                str(function.get("name")),
+                code="invalid_function_parameters",
+                name=str(function.get("name")),
             )
     described = (body.get("response_format") or {}).get("json_schema") or {}
     if "schema" in described:
