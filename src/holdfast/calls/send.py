@@ -31,8 +31,8 @@ from holdfast.core.json_schema import JsonSchema
 from holdfast.output.structured_output import StructuredOutput, Validator
 
 if TYPE_CHECKING:
-    from holdfast.calls.answer_attempts import AnswerPreview
     from holdfast.calls.guarded_functions import GuardedCall
+    from holdfast.calls.typed_answers import AnswerPreview
     from holdfast.resilience.pipeline import Outcome
 
 logger = logging.getLogger(__name__)
