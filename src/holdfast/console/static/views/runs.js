@@ -46,7 +46,9 @@ function Filters({ wanted, field }) {
   const known = useSignal(agents);
   const waiting = useSignal(questions).length;
   const priced = useSignal(hasCosts);
+  // What is typed is kept here: the list is drawn again while somebody types.
   const [text, setText] = useState(wanted.q);
+  const [cost, setCost] = useState(wanted.cost);
   const timer = useRef(0);
   const change = (value) => {
     setText(value);
@@ -59,7 +61,7 @@ function Filters({ wanted, field }) {
     <select aria-label="Agent" value=${wanted.agent} onChange=${(event) => setFilter({ agent: event.target.value })}>
       <option value="">all agents</option>${known.map((one) => html`<option key=${one.name} value=${one.name}>${visible(one.name)}</option>`)}
     </select>
-    ${priced || wanted.cost ? html`<input type="number" class="cost" min="0" step="any" value=${wanted.cost} placeholder="cost from" aria-label="Cost of the last turn, at least" onChange=${(event) => setFilter({ cost: event.target.value })} />` : null}
+    ${priced || wanted.cost ? html`<input type="number" class="cost" min="0" step="any" value=${cost} placeholder="cost from" aria-label="Cost of the last turn, at least" onInput=${(event) => setCost(event.target.value)} onChange=${(event) => setFilter({ cost: event.target.value })} />` : null}
     <div class="states" role="group" aria-label="State">${CHOICES.map((name) => html`<button key=${name} type="button" class=${classes("chip", name && `tone-${STATES[name].tone}`)} aria-pressed=${wanted.state === name} onClick=${() => setFilter({ state: wanted.state === name ? "" : name })}>
       ${name ? BRIEF[name] ?? STATES[name].name : "All"}${name === "waiting" && waiting ? html` <b>${waiting}</b>` : null}</button>`)}</div>
   </div>`;
