@@ -160,6 +160,9 @@ class GatedJournal(GatedLog):
     async def find_request(self, request: str) -> tuple[str, str] | None:
         raise NotImplementedError
 
+    async def find_requests(self, first: str, last: str) -> Sequence[str]:
+        raise NotImplementedError
+
     async def restore(
         self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None
     ) -> None:

@@ -11,6 +11,7 @@ from tests.postgres_server import PostgresServer
 from holdfast import PostgresJournal
 from holdfast.event_log.live.process_exchange import LiveExchange
 from holdfast.journal.live_link import DriverAct, LinkedJournal, LiveLink
+from holdfast.journal.postgres import postgres_live
 from holdfast.journal.postgres.postgres_live import PostgresLink
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +105,27 @@ async def test_an_act_is_found_by_its_driver_until_it_has_a_result(
     await asker.add_act("team", act)
     await asker.forget_act("a1")
     assert await driver.find_acts("team", ["ada"]) == []
+
+
+async def test_it_is_known_at_once_that_a_process_has_ended(
+    two: tuple[Hearing, Hearing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_live, "_SECONDS_TO_RETURN", 0.0)
+    first, second = two
+    processes = [first.link.process, second.link.process, "0" * 32]
+    assert await first.link.find_ended(processes) == ["0" * 32]
+    assert await first.link.find_ended([]) == []
+    await asyncio.to_thread(second.journal.close)
+    assert await second.next_state() is False
+    assert await first.link.find_ended(processes) == [second.link.process, "0" * 32]
+
+
+async def test_a_process_that_makes_a_new_connection_has_not_ended(
+    two: tuple[Hearing, Hearing], postgres: PostgresServer, url: str
+) -> None:
+    first, second = two
+    postgres.rows(url, LISTENING)
+    assert await first.link.find_ended([second.link.process]) == []
 
 
 async def test_closing_the_journal_ends_the_link(url: str) -> None:

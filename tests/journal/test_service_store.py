@@ -25,6 +25,7 @@ from holdfast.journal.service_store.service_store import (
     RequestName,
     ServiceStore,
     SignIn,
+    TurnClaim,
     Upload,
 )
 from holdfast.journal.service_store.service_store_opening import open_service_store
@@ -131,6 +132,43 @@ async def test_sign_ins_are_ended_and_old_ones_deleted(store: ServiceStore) -> N
     await store.delete_sign_in(b"b")
     await store.delete_sign_in(b"b")
     assert await store.find_sign_in(b"b") is None
+
+
+def claim(name: str, holder: str, state: Any = "open", at: float = 5.0) -> TurnClaim:
+    return TurnClaim(name=name, body="b", holder=holder, state=state, at=at)
+
+
+async def test_of_two_that_claim_a_turn_one_holds_it(reopen: Open) -> None:
+    store, other = reopen(), reopen()
+    assert await store.claim_turn(claim("t", "one"), "first")  # no row: its first holder has it
+    assert await store.claim_turn(claim("t", "one"), "first")  # the statement was repeated
+    assert not await other.claim_turn(claim("t", "two"), "first")
+    assert await other.claim_turn(claim("t", "two"), "one")
+    assert await store.find_claims("b", 5.0) == [claim("t", "two")]
+    assert await store.find_claims("b", 5.5) == []
+    assert await store.find_claims("c", 0.0) == []
+
+
+async def test_only_the_holder_of_a_turn_says_that_it_left_or_got_the_answer(
+    reopen: Open,
+) -> None:
+    store, other = reopen(), reopen()
+    await store.save_claims([claim("t", "one", "left"), claim("u", "one", "got")], 0.0)
+    assert await other.claim_turn(claim("t", "two"), "one")
+    assert not await other.claim_turn(claim("u", "two"), "one")
+    await store.save_claims([claim("t", "one", "got"), claim("u", "one", "left")], 0.0)
+    found = {one.name: one for one in await other.find_claims("b", 0.0)}
+    assert found == {"t": claim("t", "two"), "u": claim("u", "one", "got")}
+
+
+async def test_many_claims_are_saved_at_once_and_old_ones_deleted(store: ServiceStore) -> None:
+    await store.save_claims([claim("old", "one", at=1.0)], 0.0)
+    await store.save_claims([], 0.0)
+    many = [claim(f"t{number}", "one", "got") for number in range(250)]
+    await store.save_claims(many, 2.0)
+    await store.save_claims(many, 2.0)
+    found = await store.find_claims("b", 0.0)
+    assert sorted(one.name for one in found) == sorted(one.name for one in many)
 
 
 NAME = RequestName("acme", "POST /turns", "order-7")

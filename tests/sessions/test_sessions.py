@@ -230,6 +230,7 @@ class Overtaken:
         self._journal, self._event = journal, event
         self.read, self.runs, self.delete = journal.read, journal.runs, journal.delete
         self.restore, self.find_request = journal.restore, journal.find_request
+        self.find_requests = journal.find_requests
         self.tenant, self.for_tenant = journal.tenant, journal.for_tenant
         self.save_act, self.find_act = journal.save_act, journal.find_act
         self.list_acts = journal.list_acts

@@ -139,6 +139,14 @@ async def test_while_nats_is_down_messages_go_by_notify_and_readers_are_told(
         assert second.messages.empty()
 
 
+async def test_the_journal_knows_whether_a_process_has_ended(
+    nats_server: NatsServer, url: str
+) -> None:
+    async with hearing(url, nats_server) as first, hearing(url, nats_server) as second:
+        await until(lambda: second.link._journal_link.is_up)  # type: ignore[attr-defined]
+        assert list(await first.link.find_ended([second.link.process])) == []
+
+
 async def test_acts_stay_in_the_journal(nats_server: NatsServer, url: str) -> None:
     async with hearing(url, nats_server) as first, hearing(url, nats_server) as second:
         act = DriverAct("a1", "ada", "cancel")

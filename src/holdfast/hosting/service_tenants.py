@@ -13,6 +13,7 @@ from holdfast.event_log.live.process_exchange import LiveExchange, NoteLink
 from holdfast.hosting.bound_agents import AnyAgent, journal_of, name_agents
 from holdfast.hosting.shared_limits import SharedLimits
 from holdfast.hosting.tenant_service import ServiceOptions, TenantService
+from holdfast.hosting.turn_claims import TurnClaims
 from holdfast.hosting.turns.turn_runner import Observe
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.journal_names import DEFAULT_TENANT
@@ -71,6 +72,9 @@ class ServiceTenants:
         self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
         self.store = open_service_store(self.journal)
         """Stores everything besides runs: keys, answered requests, acts."""
+        is_shared, window = isinstance(self.journal, SharedJournal), self._options.retry_window
+        self.claims = TurnClaims(self.store, window, is_shared=is_shared)
+        """The turns that were begun without an idempotency key."""
         self._tenants: dict[str, TenantService] = {}
 
     def _check_holding(self) -> None:
@@ -148,6 +152,7 @@ class ServiceTenants:
             self.note_link(False)  # until it is up: the server may be silent from the beginning
             self._exchange = LiveExchange(open_link, self.note_link)
             self._limits = SharedLimits(self._exchange)
+            self.claims.link = self._exchange.link
             for tenant in self.tenants:
                 tenant.connect(self._exchange)
 

@@ -6,9 +6,10 @@ must never decide who may do something.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 from uuid import uuid4
 
 import msgspec
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_value
+from holdfast.core.constraints import between
 from holdfast.core.effects import TITLES
 from holdfast.core.errors import ConfigurationError, SessionBusyError, WaitingError
 from holdfast.core.events import QuestionAnswered
@@ -305,6 +307,16 @@ class TenantService:
         """Return the turn that was started with an idempotency key; None if none was."""
         return await find_accepted(self.journal, request)
 
+    async def find_requests(self, first: str, last: str) -> Collection[str]:
+        """Return the requests from one to another of turns that were begun or queued."""
+        if self.queue is None:
+            return await self.journal.find_requests(first, last)
+        begun, queued = await asyncio.gather(
+            self.journal.find_requests(first, last),
+            self.queue.inbox.find_requests(self.tenant, first, last),
+        )
+        return {*begun, *queued}
+
     async def answer(self, session: str, answer: AnyAnswer) -> Receipt:
         """Answer a question. If the answer is accepted, the turn goes on.
 
@@ -521,6 +533,8 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
             These protocols cannot withdraw text that was sent.
         prices: the prices of a million tokens by the name of a model, as replies have it; "*" is every
             other model. With prices, turns and totals of usage have a cost.
+        retry_window: seconds in which a request of OpenAI's protocols that is sent again gets the turn
+            of the first try, if nobody got its answer; 0 for never.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -531,7 +545,9 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
 
     hold_text: Collection[str] = ()
     prices: Mapping[str, TokenPrices] = {}
+    retry_window: Annotated[float, between(0, 86_400)] = 600.0
 
     def __post_init__(self) -> None:
         check_value("hold_text", self.hold_text, Collection[str])
         check_value("prices", self.prices, Mapping[str, TokenPrices])
+        check_value("retry_window", self.retry_window, Annotated[float, between(0, 86_400)])

@@ -6,7 +6,7 @@ for the driver of a run is saved until it was performed. This module must never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
@@ -61,6 +61,15 @@ class LiveLink(Protocol):
 
     async def forget_act(self, act_id: str) -> None:
         """Forget an act that nobody has to perform any more. Raises JournalError."""
+        ...
+
+    @property
+    def process(self) -> str:
+        """The name of this process, by which others ask whether it has ended."""
+        ...
+
+    async def find_ended(self, processes: Collection[str]) -> Collection[str]:
+        """Return those of some processes that have ended or have lost the journal. Raises JournalError."""
         ...
 
     def close(self) -> None:

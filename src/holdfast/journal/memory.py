@@ -6,6 +6,7 @@ It neither copies nor encodes events, so it costs almost nothing.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
@@ -26,7 +27,7 @@ from holdfast.journal.open_questions import (
     find_title,
     pick_questions,
 )
-from holdfast.journal.port import Record, RunEntry
+from holdfast.journal.port import MOST_REQUESTS, Record, RunEntry
 from holdfast.journal.run_summary import select_recent
 from holdfast.journal.session_rows import SessionQuery, SessionRow, make_row, select_sessions
 
@@ -103,6 +104,7 @@ class MemoryJournal:
         "_requests",
         "_runs",
         "_sizes",
+        "_sorted_requests",
         "_tenants",
         "tenant",
     )
@@ -115,6 +117,7 @@ class MemoryJournal:
         self._runs: dict[str, dict[str, _Saved]] = {}
         self._folds: dict[str, _Fold] = {}
         self._requests: dict[str, tuple[str, str]] = {}
+        self._sorted_requests: list[str] = []
         self._acts: dict[str, Act] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
         self._tenants = tenants
@@ -149,6 +152,7 @@ class MemoryJournal:
             turn = (run, event.key)
             if self._requests.setdefault(event.request, turn) != turn:
                 raise RequestExistsError(event.request)
+            insort(self._sorted_requests, event.request)
         if act is not None:
             self._add_act(act)
         if not saved:
@@ -238,6 +242,12 @@ class MemoryJournal:
         """Return run and key of the turn that was opened with this request."""
         return self._requests.get(request)
 
+    async def find_requests(self, first: str, last: str) -> Sequence[str]:
+        """Return the requests from one to another that turns were opened with, sorted."""
+        found = self._sorted_requests
+        begin, end = bisect_left(found, first), bisect_right(found, last)
+        return found[begin : min(end, begin + MOST_REQUESTS)]
+
     async def count_bytes(self, run: str = "") -> int:
         """Return the bytes that the events of all runs, or of one, would have as JSON.
 
@@ -276,6 +286,7 @@ class MemoryJournal:
             for event in (one.event for one in records):
                 if isinstance(event, TurnOpened) and event.request:
                     self._requests.setdefault(event.request, (run, event.key))
+        self._sorted_requests = sorted(self._requests)
 
     async def delete(self, *runs: str, act: Act | None = None) -> int:
         """Delete runs permanently; return the number of their records."""
@@ -287,6 +298,7 @@ class MemoryJournal:
         for request, (run, _) in list(self._requests.items()):
             if run in runs:
                 del self._requests[request]
+        self._sorted_requests = sorted(self._requests)
         count = sum(len(self._runs.pop(run, {})) for run in runs)
         for run in runs:
             self._folds.pop(run, None)

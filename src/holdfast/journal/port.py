@@ -18,6 +18,9 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
 
+MOST_REQUESTS = 1_000
+"""The number of requests that `Journal.find_requests` returns at most."""
+
 
 class Record(Struct, frozen=True):
     """One record: an event, and the digest of the effect that it ends ("" if it ends none)."""
@@ -119,6 +122,13 @@ class Journal(RunLog, Protocol):
 
     async def find_request(self, request: str) -> tuple[str, str] | None:
         """Return run and key of the turn that was opened with this request; None if none was."""
+        ...
+
+    async def find_requests(self, first: str, last: str) -> Sequence[str]:
+        """Return the requests from one to another that turns were opened with, at most `MOST_REQUESTS`.
+
+        They are compared by their code points, and sorted.
+        """
         ...
 
     async def restore(

@@ -44,6 +44,19 @@ _TABLES: tuple[LiteralString, ...] = (
         ")"
     ),
     "CREATE INDEX holdfast_answered_by_time ON holdfast_answered (created_at)",
+    # Who holds the turns that were begun without an idempotency key. A turn without a row is held by
+    # the connection that began it.
+    (
+        "CREATE TABLE holdfast_turn_claims ("
+        " name text PRIMARY KEY,"
+        " body text NOT NULL,"
+        " holder text NOT NULL,"
+        " state text NOT NULL,"
+        " at {time} NOT NULL"
+        ")"
+    ),
+    "CREATE INDEX holdfast_turn_claims_by_body ON holdfast_turn_claims (body, at)",
+    "CREATE INDEX holdfast_turn_claims_by_time ON holdfast_turn_claims (at)",
     # The uploads for messages; a message that begins a turn is saved with a copy in the journal.
     (
         "CREATE TABLE holdfast_uploads ("
@@ -129,6 +142,37 @@ EXPIRE_CLAIMS = "UPDATE holdfast_answered SET claimed_until = :now WHERE status 
 RELEASE_REQUEST = """
 DELETE FROM holdfast_answered WHERE name = :name AND status IS NULL AND owner = :owner
 """
+
+FIND_CLAIMS = """
+SELECT name, body, holder, state, at FROM holdfast_turn_claims WHERE body = :body AND at >= :since
+"""
+CLAIM_TURN = """
+INSERT INTO holdfast_turn_claims AS saved (name, body, holder, state, at)
+VALUES (:name, :body, :holder, :state, :at)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, state = excluded.state
+WHERE saved.holder IN (:before, excluded.holder) AND saved.state <> 'got' RETURNING name
+"""
+DELETE_OLD_CLAIMS = "DELETE FROM holdfast_turn_claims WHERE at < :since"
+
+CLAIMS_AT_ONCE = 100
+"""How many claims one statement saves at most."""
+
+_SAVE_CLAIMS = """
+INSERT INTO holdfast_turn_claims AS saved (name, body, holder, state, at) VALUES {}
+ON CONFLICT (name) DO UPDATE SET state = excluded.state
+WHERE saved.holder = excluded.holder AND saved.state <> 'got'
+"""
+
+
+def save_claims(count: int) -> str:
+    """Return the statement that saves some claims, whose parameters have the number of the claim at the end.
+
+    >>> save_claims(1).split("VALUES ")[1].splitlines()[0]
+    '(:name0, :body0, :holder0, :state0, :at0)'
+    """
+    rows = (f"(:name{n}, :body{n}, :holder{n}, :state{n}, :at{n})" for n in range(count))
+    return _SAVE_CLAIMS.format(", ".join(rows))
+
 
 DELETE_OLD_UPLOADS = "DELETE FROM holdfast_uploads WHERE created_at <= :oldest"
 ADD_UPLOAD = """

@@ -93,6 +93,7 @@ def create_app(
         async with AsyncExitStack() as stack:
             stack.enter_context(watch.watching())
             stack.push_async_callback(control.keys.close)
+            stack.push_async_callback(service.claims.close)
             await stack.enter_async_context(serving)
             yield
 

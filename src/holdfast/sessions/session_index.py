@@ -101,6 +101,7 @@ class ScanningIndex:
         self.append, self.read = journal.append, journal.read
         self.runs, self.delete = journal.runs, journal.delete
         self.restore, self.find_request = journal.restore, journal.find_request
+        self.find_requests = journal.find_requests
         self.save_act, self.find_act = journal.save_act, journal.find_act
         self.list_acts = journal.list_acts
         self.tenant = journal.tenant

@@ -92,6 +92,10 @@ class CrashAt:
         """Return the turn with this request."""
         return await self._journal.find_request(request)
 
+    async def find_requests(self, first: str, last: str) -> Sequence[str]:
+        """Return the requests from one to another."""
+        return await self._journal.find_requests(first, last)
+
     @property
     def tenant(self) -> str:
         """The tenant of the journal."""

@@ -89,6 +89,19 @@ class StoreConformance:
         assert await journal.find_request("s") == ("ada", "t2")
         assert await read_keys(journal, "ada") == ["t1", "t2", "t2.i0.begun"]
 
+    async def test_requests_are_found_from_one_to_another(self, journal: Journal) -> None:
+        """Sorted by code points, those of one tenant; a deleted run has none."""
+        requests = ["b-1-f", "b-2", "b-10", "B-1", "b", "c", "b-é"]
+        for number, request in enumerate(requests):
+            await journal.append(f"run {number}", _ask(1, request))
+        await journal.for_tenant("acme").append("run", _ask(1, "b-3"))
+        assert list(await journal.find_requests("b-", "b-~")) == ["b-1-f", "b-10", "b-2"]
+        assert list(await journal.find_requests("b-2", "b-2")) == ["b-2"]
+        assert list(await journal.find_requests("d", "b")) == []
+        await journal.delete("run 2")
+        await journal.restore({"again": [Record(_ask(1, "b-11"))]})
+        assert list(await journal.find_requests("b-", "b-~")) == ["b-1-f", "b-11", "b-2"]
+
     async def test_of_many_turns_with_one_request_one_is_opened(self, journal: Journal) -> None:
         """At once, each in a run of its own."""
         outcomes = await asyncio.gather(

@@ -31,6 +31,13 @@ async def test_a_turn_is_ready_and_has_what_was_submitted(box: InboxUnderTest) -
     await box.check()
 
 
+async def test_requests_are_found_from_one_to_another(box: InboxUnderTest) -> None:
+    for number, request in enumerate(("b-1", "b-20", "b-3", "c-1")):
+        await box.inbox.submit(make_submission(f"s{number}", request))
+    assert sorted(await box.inbox.find_requests("acme", "b-1", "b-2z")) == ["b-1", "b-20"]
+    assert await box.inbox.find_requests("other", "b-1", "b-3") == []
+
+
 async def test_the_same_request_is_the_same_turn_in_every_state(box: InboxUnderTest) -> None:
     first = await box.inbox.submit(make_submission("s", "r"))
     assert await box.inbox.submit(make_submission("s", "r")) == first

@@ -55,6 +55,7 @@ from holdfast.journal.inbox.sweeping import (
 from holdfast.journal.inbox.token_room import TokenUse, add_tokens, count_again
 from holdfast.journal.inbox.worker_entries import WorkerEntry, WorkerInfo
 from holdfast.journal.journal_names import digest_name
+from holdfast.journal.port import MOST_REQUESTS
 
 T = TypeVar("T")
 
@@ -232,6 +233,11 @@ class Inbox:
         values = {"tenant": tenant, "request": request}
         rows = await self._select(sql.FIND_BY_REQUEST, values)
         return to_entry(rows[0]) if rows else None
+
+    async def find_requests(self, tenant: str, first: str, last: str) -> Sequence[str]:
+        """Return the requests of a tenant from one to another, in the order of the database."""
+        values = {"tenant": tenant, "first": first, "last": last, "most": MOST_REQUESTS}
+        return [str(row[0]) for row in await self._select(sql.FIND_REQUESTS, values)]
 
     async def find_active(self, tenant: str, session: str) -> InboxEntry | None:
         """Return the entry of a session that is ready, admitted or waiting."""

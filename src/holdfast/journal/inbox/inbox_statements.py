@@ -34,6 +34,11 @@ SELECT: Final = f"SELECT {COLUMNS}, body FROM holdfast_inbox WHERE "  # noqa: S6
 
 FIND_BY_REQUEST: Final = f"{SELECT}tenant = :tenant AND request = :request"
 
+FIND_REQUESTS: Final = """
+SELECT request FROM holdfast_inbox
+WHERE tenant = :tenant AND request BETWEEN :first AND :last ORDER BY request LIMIT :most
+"""
+
 FIND_ACTIVE: Final = (
     f"{SELECT}tenant = :tenant AND session_name = :name"
     " AND state IN ('ready', 'admitted', 'waiting', 'postponed')"

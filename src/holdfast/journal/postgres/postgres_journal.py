@@ -35,7 +35,7 @@ from holdfast.journal.journal_names import (
     digest_name,
 )
 from holdfast.journal.open_questions import ListedQuestion, QuestionQuery
-from holdfast.journal.port import Record, RunEntry
+from holdfast.journal.port import MOST_REQUESTS, Record, RunEntry
 from holdfast.journal.postgres import postgres_statements as sql
 from holdfast.journal.postgres.postgres_renewal import LeaseState
 from holdfast.journal.rows import SEQ, Row, RowReader
@@ -363,6 +363,12 @@ class PostgresJournal:
         values = {"tenant": self.tenant, "request": check_name("request", request)}
         rows = await self._fetch_rows(sql.REQUEST, values)
         return (str(rows[0][0]), str(rows[0][1])) if rows else None
+
+    async def find_requests(self, first: str, last: str) -> Sequence[str]:
+        """Return the requests from one to another that turns were opened with, sorted."""
+        names = {"first": check_name("first", first), "last": check_name("last", last)}
+        values = {"tenant": self.tenant, **names, "most": MOST_REQUESTS}
+        return [str(row[0]) for row in await self._fetch_rows(sql.REQUESTS, values)]
 
     async def restore(
         self, runs: Mapping[str, Sequence[Record]], *, act: Act | None = None

@@ -1,13 +1,14 @@
 """The live link of a PostgreSQL journal: NOTIFY for messages, and a table for acts.
 
 One connection of the process listens, in the thread of the journal. A connection that hears nothing,
-not even the process itself, is replaced.
+not even the process itself, is replaced. The connection holds a lock with the number of the process,
+so the server knows at once when the process has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -22,6 +23,7 @@ from holdfast.journal.postgres.loop_thread import WithdrawnError
 from holdfast.journal.postgres.postgres_pool import Connection
 from holdfast.journal.postgres.postgres_server import PostgresServer
 from holdfast.journal.rows import Row
+from holdfast.resilience.system_clock import new_run_id
 
 SECONDS_BETWEEN_BEATS = 5.0
 """Seconds after which the process sends a message to itself."""
@@ -57,6 +59,17 @@ _TAKE_RESULT: Final = """
 DELETE FROM holdfast_driver_acts WHERE id = %(id)s AND result IS NOT NULL RETURNING result
 """
 
+_HOLD_LOCK: Final = "SELECT pg_advisory_lock_shared(%(number)s)"
+
+_FIND_LOCKS: Final = """
+SELECT DISTINCT (classid::bigint << 32) | objid::bigint FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+_SECONDS_TO_RETURN = 0.5
+"""How long a process whose lock is missing may be making a new connection."""
+
 _FORGET_ACT: Final = "DELETE FROM holdfast_driver_acts WHERE id = %(id)s"
 
 
@@ -81,6 +94,8 @@ class PostgresLink:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
+        self.process = new_run_id()
+        """The name of this process, by which others ask whether it has ended."""
         self.is_up = False
         """Whether messages of other processes arrive."""
         server.thread.start(self._listen, _withdraw)
@@ -111,6 +126,21 @@ class PostgresLink:
     async def forget_act(self, act_id: str) -> None:
         """Forget an act that nobody has to perform any more."""
         await self._execute(_FORGET_ACT, {"id": act_id})
+
+    async def find_ended(self, processes: Collection[str]) -> Collection[str]:
+        """Return those of some processes that have ended or have lost the journal.
+
+        The lock of a process that makes a new connection is missing for a moment, so it is looked twice.
+        """
+        missing = await self._find_without_lock(processes)
+        if missing:
+            await asyncio.sleep(_SECONDS_TO_RETURN)
+            missing = await self._find_without_lock(missing)
+        return missing
+
+    async def _find_without_lock(self, processes: Collection[str]) -> Collection[str]:
+        held = {row[0] for row in await self._fetch(_FIND_LOCKS, {})}
+        return [one for one in processes if _number_process(one) not in held]
 
     def close(self) -> None:
         """Receive no more messages."""
@@ -155,6 +185,7 @@ class PostgresLink:
 
     async def _receive_all(self, connection: psycopg.AsyncConnection[Any]) -> None:
         async with asyncio.timeout(_SECONDS_TO_LISTEN):
+            await connection.execute(_HOLD_LOCK, {"number": _number_process(self.process)})
             row = await (await connection.execute(CHANNEL)).fetchone()
             name = sql.Identifier(str(row[0]) if row else "")
             await connection.execute(sql.SQL("LISTEN {}").format(name))
@@ -189,6 +220,11 @@ class PostgresLink:
         if is_up is not self.is_up:
             self.is_up = is_up
             self._changed(is_up)
+
+
+def _number_process(process: str) -> int:
+    """Return the number of the lock of a process."""
+    return int.from_bytes(bytes.fromhex(process)[:8], signed=True)
 
 
 def _withdraw() -> None:

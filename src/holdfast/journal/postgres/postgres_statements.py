@@ -358,6 +358,12 @@ SELECT run, key FROM holdfast_requests AS r JOIN holdfast_runs ON run_id = id
 WHERE r.tenant = %(tenant)s AND request = %(request)s
 """
 
+REQUESTS: Final = """
+SELECT request FROM holdfast_requests
+WHERE tenant = %(tenant)s AND request BETWEEN %(first)s AND %(last)s
+ORDER BY request LIMIT %(most)s
+"""
+
 HISTORY: Final = """
 SELECT key, type, CASE WHEN type = ANY(%(types)s) THEN event END
 FROM holdfast_records WHERE run_id = (

@@ -1,4 +1,4 @@
-"""The store of a service besides runs and acts: keys, sign-ins, answered requests and uploads.
+"""The store of a service besides runs and acts: keys, sign-ins, answered requests, claims and uploads.
 
 The store lies beside the journal, and several processes may use it at once. It must never contain a
 key or the id of a sign-in, only their SHA-256 digests. All times are seconds since the epoch.
@@ -7,7 +7,7 @@ key or the id of a sign-in, only their SHA-256 digests. All times are seconds si
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -97,6 +97,28 @@ class SavedRequest(Struct, frozen=True, kw_only=True):
     body: bytes
     created_at: float
     claimed_until: float
+
+
+ClaimState: TypeAlias = Literal["open", "left", "got"]
+"""Whether the holder of a turn waits for its answer, has left without it, or has got it."""
+
+
+class TurnClaim(Struct, frozen=True, kw_only=True):
+    """Whose request gets the answer of a turn that was begun without an idempotency key.
+
+    Args:
+        name: the request of the turn, which the service made.
+        body: the digest of the body and of its sender; the turns of equal requests have it in common.
+        holder: the connection that holds the turn.
+        state: whether the holder waits, has left or has got the answer.
+        at: when the turn was wanted first.
+    """
+
+    name: str
+    body: str
+    holder: str
+    state: ClaimState
+    at: float
 
 
 class Upload(Struct, frozen=True, kw_only=True):
@@ -200,6 +222,22 @@ class ServiceStore(Protocol):
 
     async def release_request(self, name: RequestName, owner: str) -> None:
         """Forget a request that was not performed, so that it can be repeated at once."""
+        ...
+
+    async def find_claims(self, body: str, since: float) -> Sequence[TurnClaim]:
+        """Return the claims of turns with equal bodies that were wanted at a time or later."""
+        ...
+
+    async def claim_turn(self, claim: TurnClaim, holder: str) -> bool:
+        """Save a claim if the turn has no other one, or one of this holder who has not got the answer.
+
+        Returns:
+            Whether it was saved.
+        """
+        ...
+
+    async def save_claims(self, claims: Sequence[TurnClaim], since: float) -> None:
+        """Save claims, but those of turns that another holder has claimed; delete those before a time."""
         ...
 
     async def add_upload(self, upload: Upload) -> None:

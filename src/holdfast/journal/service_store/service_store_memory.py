@@ -14,6 +14,7 @@ from holdfast.journal.service_store.service_store import (
     RequestName,
     SavedRequest,
     SignIn,
+    TurnClaim,
     Upload,
 )
 
@@ -30,6 +31,7 @@ class MemoryServiceStore:
         self._keys: dict[str, ApiKey] = {}
         self._sign_ins: dict[bytes, SignIn] = {}
         self._requests: OrderedDict[RequestName, SavedRequest] = OrderedDict()
+        self._claims: dict[str, TurnClaim] = {}
         self._uploads: dict[tuple[str, str], Upload] = {}
 
     async def add_key(self, key: ApiKey) -> None:
@@ -139,6 +141,29 @@ class MemoryServiceStore:
         saved = self._requests.get(name)
         if saved is not None and saved.status is None and saved.owner == owner:
             del self._requests[name]
+
+    async def find_claims(self, body: str, since: float) -> Sequence[TurnClaim]:
+        """Return the claims of turns with equal bodies."""
+        return [one for one in self._claims.values() if one.body == body and one.at >= since]
+
+    async def claim_turn(self, claim: TurnClaim, holder: str) -> bool:
+        """Save a claim if the turn has no other one."""
+        saved = self._claims.get(claim.name)
+        holders = (holder, claim.holder)
+        if saved is not None and (saved.holder not in holders or saved.state == "got"):
+            return False
+        self._claims[claim.name] = claim
+        return True
+
+    async def save_claims(self, claims: Sequence[TurnClaim], since: float) -> None:
+        """Save claims, and delete old ones."""
+        for name, old in list(self._claims.items()):
+            if old.at < since:
+                del self._claims[name]
+        for claim in claims:
+            saved = self._claims.get(claim.name)
+            if saved is None or (saved.holder == claim.holder and saved.state != "got"):
+                self._claims[claim.name] = claim
 
     async def add_upload(self, upload: Upload) -> None:
         """Save bytes, and delete old ones."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from typing import TypeAlias, cast
 
+from msgspec import convert
 from msgspec.structs import asdict
 
 from holdfast.journal import service_statements as sql
@@ -18,6 +20,7 @@ from holdfast.journal.service_store.service_store import (
     RequestName,
     SavedRequest,
     SignIn,
+    TurnClaim,
     Upload,
 )
 
@@ -132,6 +135,26 @@ class SqlServiceStore(ABC):
     async def release_request(self, name: RequestName, owner: str) -> None:
         """Forget a request that was not performed."""
         await self.perform((sql.RELEASE_REQUEST, {"name": _digest_name(name), "owner": owner}))
+
+    async def find_claims(self, body: str, since: float) -> Sequence[TurnClaim]:
+        """Return the claims of turns with equal bodies."""
+        rows = await self.perform((sql.FIND_CLAIMS, {"body": body, "since": since}))
+        fields = TurnClaim.__struct_fields__
+        return [convert(dict(zip(fields, row, strict=True)), TurnClaim) for row in rows]
+
+    async def claim_turn(self, claim: TurnClaim, holder: str) -> bool:
+        """Save a claim if the turn has no other one."""
+        return bool(await self.perform((sql.CLAIM_TURN, {**asdict(claim), "before": holder})))
+
+    async def save_claims(self, claims: Sequence[TurnClaim], since: float) -> None:
+        """Save claims, and delete old ones."""
+        steps: list[Step] = [(sql.DELETE_OLD_CLAIMS, {"since": since})]
+        ordered = sorted(claims, key=attrgetter("name"))  # as others lock the rows
+        for first in range(0, len(ordered), sql.CLAIMS_AT_ONCE):
+            some = ordered[first : first + sql.CLAIMS_AT_ONCE]
+            values = {f"{k}{n}": v for n, one in enumerate(some) for k, v in asdict(one).items()}
+            steps.append((sql.save_claims(len(some)), values))
+        await self.perform(*steps)
 
     async def add_upload(self, upload: Upload) -> None:
         """Save bytes, and delete old ones."""

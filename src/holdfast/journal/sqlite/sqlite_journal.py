@@ -357,6 +357,11 @@ class SqliteJournal:
         check_name("request", request)
         return await self._read(partial(sqlite_queries.select_request, self.tenant, request))
 
+    async def find_requests(self, first: str, last: str) -> Sequence[str]:
+        """Return the requests from one to another that turns were opened with, sorted."""
+        names = check_name("first", first), check_name("last", last)
+        return await self._read(partial(sqlite_queries.select_requests, self.tenant, *names))
+
     async def save_act(self, act: Act) -> None:
         """Save an act. Raises RequestExistsError if its id is taken."""
         insert = partial(sqlite_acts.insert_new_act, self.tenant, act)

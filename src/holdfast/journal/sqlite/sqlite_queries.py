@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from holdfast.journal.journal_names import DELETED, UNFINISHED
 from holdfast.journal.media_store import has_media, put_media_back
 from holdfast.journal.pieces import PIECE, fetch_piece
+from holdfast.journal.port import MOST_REQUESTS
 from holdfast.journal.rows import SAID, Row
 
 T = TypeVar("T")
@@ -73,6 +74,10 @@ _LIKE_OR_ESCAPED = " AND (event LIKE ? ESCAPE '!' OR INSTR(event, '\\u'))"
 _REQUEST = (
     "SELECT name, key FROM requests JOIN runs ON runs.id = run"
     " WHERE requests.tenant = ? AND request = ?"
+)
+_REQUESTS = (
+    "SELECT request FROM requests WHERE tenant = ? AND request BETWEEN ? AND ?"
+    " ORDER BY request LIMIT ?"
 )
 
 
@@ -283,6 +288,14 @@ def select_request(
     """Select run and key of the turn that has this request; None if there is none."""
     found: tuple[str, str] | None = connection.execute(_REQUEST, (tenant, request)).fetchone()
     return found
+
+
+def select_requests(
+    tenant: str, first: str, last: str, connection: sqlite3.Connection
+) -> list[str]:
+    """Select the requests from one to another, sorted."""
+    values = (tenant, first, last, MOST_REQUESTS)
+    return [str(row[0]) for row in connection.execute(_REQUESTS, values)]
 
 
 def select_snapshot(tenant: str, run: str, connection: sqlite3.Connection) -> bytes | None:

@@ -6,16 +6,34 @@ never refuse anything itself. A reader that leaves a stream changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.core.errors import HoldfastError
+from holdfast.hosting.turn_claims import HeldTurn
+from holdfast.hosting.turns.turn_runner import SECONDS_TO_RESTART
 from holdfast.journal.encoding import to_json
 from holdfast.server.api.event_stream import HEADERS, keep_alive
+from holdfast.server.api.idempotency import REPLAYED, read_key
+from holdfast.server.api.operations import AnyCall
+from holdfast.server.problem_responses import (
+    ProblemError,
+    make_problem,
+    make_wait_problem,
+    to_problem,
+)
+from holdfast.server.protocols.openai_shapes import SegmentName
 
 PREFIX = "/v1"
 _PROBLEM = "application/problem+json"
@@ -91,6 +109,132 @@ class _Rewriter:
             headers["x-should-retry"] = "false"
         await self._send({**start, "status": status, "headers": headers.raw})
         await self._send({"type": "http.response.body", "body": body})
+
+
+RETRY_COUNT = "x-stainless-retry-count"
+"""The header by which the SDKs of OpenAI and Anthropic say how often they have sent a request before."""
+
+_COUNT = re.compile(r"[1-9]\d{0,3}")
+
+
+def count_tries(request: Request) -> int:
+    """Return how often a client says that it has sent a request before. A wrong count is 0."""
+    counts = request.headers.getlist(RETRY_COUNT)
+    return int(counts[0]) if len(counts) == 1 and _COUNT.fullmatch(counts[0]) else 0
+
+
+async def hold_turn(call: AnyCall) -> HeldTurn | None:
+    """Return the turn that a request without an idempotency key gets: one of an earlier try, or a new one.
+
+    None is returned if it has a key, or if the service joins no tries.
+
+    Raises:
+        ProblemError: its idempotency key cannot be one.
+        JournalError: it cannot be known which turns there are.
+    """
+    claims, request, principal = call.service.claims, call.request, call.principal
+    if read_key(request) is not None or not claims.is_on:
+        return None
+    sender = (request.scope["path"], principal.tenant, principal.key_id or principal.name)
+    body = blake2b(await request.body(), digest_size=16)
+    body.update("\0".join(sender).encode("utf-8", "surrogateescape"))
+    find = call.tenant.find_requests
+    is_open = partial(is_line_open, request.receive)
+    return await claims.claim(body.hexdigest(), find, is_open, count_tries(request))
+
+
+def is_line_open(receive: Receive) -> bool:
+    """Return whether the connection of a request whose body was read is open, without waiting.
+
+    Starlette's `Request.is_disconnected` gives the loop time in which the connection may end.
+    """
+    step = receive().__await__()
+    try:
+        next(step)
+    except StopIteration as told:
+        return bool(told.value["type"] != "http.disconnect")
+    finally:
+        step.close()
+    return True
+
+
+@contextmanager
+def releasing(held: HeldTurn | None) -> Iterator[None]:
+    """Give a turn back if the block, which answers its request, fails."""
+    try:
+        yield
+    except (ProblemError, HoldfastError) as error:
+        problem = error.problem if isinstance(error, ProblemError) else to_problem(error)
+        if held is not None and problem.status < 500:
+            held.drop()  # nothing has begun
+        elif held is not None:
+            held.leave()
+        raise
+    except BaseException:
+        if held is not None:
+            held.leave()
+        raise
+
+
+class HeldResponse(Response):
+    """The response to a request that holds a turn: it notes whether the client got all of it.
+
+    Args:
+        response: the response.
+        held: the turn.
+        is_whole: whether the response was the answer, and not only a part of it, once it is sent.
+    """
+
+    def __init__(
+        self, response: Response, held: HeldTurn, is_whole: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._response = response
+        self._held = held
+        self._is_whole = is_whole
+        self.status_code = response.status_code
+        self.raw_headers = response.raw_headers
+        if held.is_joined:
+            self.headers[REPLAYED] = "true"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        is_sent = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal is_sent
+            is_last = message["type"] == "http.response.body" and not message.get("more_body")
+            if is_last:
+                await asyncio.sleep(0)  # a connection whose end was just received is closed then
+            is_there = is_last and self._held.close_line()
+            await send(message)
+            is_sent = is_there
+
+        try:
+            await self._response(scope, receive, send_noted)
+        finally:
+            if is_sent and self._is_whole():
+                self._held.finish()
+            else:
+                self._held.leave()
+
+
+class SilentEndError(Exception):
+    """A stream has no more events, and the last one was not an end. It breaks the connection."""
+
+    def __init__(self, name: SegmentName) -> None:
+        super().__init__(f"the stream of session {name.session!r}, turn {name.turn} has no end")
+
+
+def refuse_cut(detail: str, *, may_repeat: bool) -> ProblemError:
+    """Return the error of a request whose answer is cut off, since the service stops.
+
+    Args:
+        detail: what happened.
+        may_repeat: whether the request gets the same turn if it is sent again.
+    """
+    if not may_repeat:
+        return ProblemError(make_problem(503, "shutting_down", detail))
+    return ProblemError(make_wait_problem(503, "shutting_down", detail, SECONDS_TO_RESTART))
 
 
 DONE = b"data: [DONE]\n\n"

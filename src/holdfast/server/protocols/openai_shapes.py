@@ -115,7 +115,8 @@ def describe_cut(reason: str, name: SegmentName) -> str:
     if reason == DELETED:
         return f"The run was deleted: session {name.session}, turn {name.turn}."
     return (
-        f"This stream ends, and the run goes on. Read it: session {name.session}, turn {name.turn}."
+        "This stream ends, and the run goes on. Send the request again to get its answer, or read it: "
+        f"session {name.session}, turn {name.turn}."
     )
 
 

@@ -20,6 +20,7 @@ from holdfast.event_log.stream_items import EndItem
 from holdfast.event_log.text_fold import turn_of_key
 from holdfast.hosting.bound_agents import plan_of
 from holdfast.hosting.tenant_service import TenantService
+from holdfast.hosting.turn_claims import HeldTurn
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.api.idempotency import check_digest
 from holdfast.server.problem_responses import ProblemError, make_problem
@@ -27,6 +28,7 @@ from holdfast.server.protocols.openai_shapes import REQUEST_KEY, SegmentName
 from holdfast.server.protocols.segments import (
     Hold,
     SegmentedTurn,
+    SegmentEnded,
     SegmentEvent,
     SegmentFold,
     split_turn,
@@ -56,10 +58,18 @@ class TurnReading:
 
     Args:
         tenant: the tenant.
+        held: the turn that the request holds, if it has no idempotency key.
+        may_repeat: whether the request gets the same turn if it is sent again.
     """
 
-    def __init__(self, tenant: TenantService) -> None:
+    def __init__(
+        self, tenant: TenantService, held: HeldTurn | None = None, *, may_repeat: bool = False
+    ) -> None:
         self._tenant = tenant
+        self.held = held
+        self.may_repeat = may_repeat or held is not None
+        self.has_ended = False
+        """Whether `follow` has yielded the end of its segment."""
 
     async def start(
         self,
@@ -147,6 +157,7 @@ class TurnReading:
         async with aclosing(entries):
             async for entry in entries:
                 for told in fold.feed(entry.item):
+                    self.has_ended = self.has_ended or type(told) is SegmentEnded
                     yield told
                 if fold.is_over:
                     return

@@ -13,7 +13,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -324,6 +324,15 @@ class NatsLink:
     async def forget_act(self, act_id: str) -> None:
         """Forget an act that nobody has to perform any more."""
         await self._journal_link.forget_act(act_id)
+
+    @property
+    def process(self) -> str:
+        """The name of this process, by which others ask whether it has ended."""
+        return self._journal_link.process
+
+    async def find_ended(self, processes: Collection[str]) -> Collection[str]:
+        """Return those of some processes that have ended or have lost the journal."""
+        return await self._journal_link.find_ended(processes)
 
     def close(self) -> None:
         """Receive no more messages."""

@@ -25,7 +25,7 @@ from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.problem_body import ProblemBody
-from holdfast.server.problem_responses import ProblemError, make_problem
+from holdfast.server.problem_responses import ProblemError
 from holdfast.server.protocols.chat.chat_bodies import ChatRequest, ToolMessage
 from holdfast.server.protocols.chat.chat_input import (
     NOT_TAKEN,
@@ -40,7 +40,12 @@ from holdfast.server.protocols.content_parts import refuse
 from holdfast.server.protocols.continuation import find_segment, note_history, was_sent
 from holdfast.server.protocols.openai_http import (
     DONE,
+    HeldResponse,
+    SilentEndError,
     encode_event,
+    hold_turn,
+    refuse_cut,
+    releasing,
     stream_events,
     to_openai_error,
 )
@@ -51,6 +56,7 @@ from holdfast.server.protocols.request_arguments import (
     digest_body,
     named_as,
 )
+from holdfast.server.protocols.segments import SegmentCut
 from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
 
 _FIELDS = {
@@ -79,12 +85,20 @@ async def complete_chat(call: ChatCall) -> Response:
     check_supported(request, NOT_TAKEN)
     messages = to_messages(request.messages)
     take_stream(call.request)
-    reading = TurnReading(call.tenant)
-    with named_as(_FIELDS):
-        if isinstance(request.messages[-1], ToolMessage):
-            target = await _continue_run(call, reading, messages)
-        else:
-            target = await _start_run(call, reading, messages)
+    has_results = isinstance(request.messages[-1], ToolMessage)
+    held = None if has_results else await hold_turn(call)
+    may_repeat = has_results or read_key(call.request) is not None
+    reading = TurnReading(call.tenant, held, may_repeat=may_repeat)
+    with releasing(held):
+        with named_as(_FIELDS):
+            act = _continue_run if has_results else _start_run
+            target = await act(call, reading, messages)
+        response = await _respond(call, reading, target)
+    return response if held is None else HeldResponse(response, held, lambda: reading.has_ended)
+
+
+async def _respond(call: ChatCall, reading: TurnReading, target: ChatTarget) -> Response:
+    request = call.body
     options = request.stream_options
     projection = ChatProjection(
         target.name, has_usage=bool(options is not None and options.include_usage)
@@ -97,7 +111,7 @@ async def complete_chat(call: ChatCall) -> Response:
 
 
 async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> ChatTarget:
-    request, tenant = call.body, call.tenant
+    request, tenant, held = call.body, call.tenant, reading.held
     agent = require_agent(tenant, request.model)
     if messages[-1].role != "user":
         raise refuse("messages", "must end with a message of the user, or with results of tools")
@@ -106,16 +120,18 @@ async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Messag
     body = digest_body(await call.request.body())
     noted = {"history": msgspec.to_builtins(note_history(messages)), "body": body}
     key = read_key(call.request)
+    request_name = f"chat:{key}" if key else None
     keywords: RunKeywords[Any] = {
         "session": new_run_id(),
         "history": messages[:-1],
         "settings": make_settings(request),
         "tools": make_client_tools(request.tools),
         "metadata": {**(request.metadata or {}), REQUEST_KEY: noted},
-        "request": key and f"chat:{key}",
+        "request": request_name if held is None else held.name,
         "by": call.principal.name,
     }
-    take_turn(call.request)
+    if held is None or not held.is_joined:
+        take_turn(call.request)
     return ChatTarget(*await reading.start(request.model, messages[-1], output, **keywords))
 
 
@@ -168,8 +184,9 @@ async def _stream(
                 yield encode_event(told.to_json())
                 return
             yield encode_event(told)
-    if projection.finish:
-        yield DONE
+    if not projection.finish:
+        raise SilentEndError(target.name)
+    yield DONE
 
 
 def _make_last_event(problem: ProblemBody) -> bytes:
@@ -181,12 +198,14 @@ async def _complete(
 ) -> Response:
     async for event in reading.follow(target.name, target.saved, is_streamed=False):
         failure = find_failure(projection.feed(event))
+        if failure is not None and type(event) is SegmentCut and failure.code != DELETED:
+            break
         if failure is not None:
             status = _STATUSES.get(failure.code, 500)
             return respond(failure.to_json(), status, {"x-should-retry": "false"})
     if not projection.finish:
         detail = "The service stops. The run goes on, and can be read."
-        raise ProblemError(make_problem(503, "shutting_down", detail, retryable=False))
+        raise refuse_cut(detail, may_repeat=reading.may_repeat)
     return respond(projection.build_completion())
 
 

@@ -2,7 +2,8 @@
 
 A sequence number is a step times 2^20. An event takes one step; text takes one for each character, and
 then the 20 bits below are a digest of the message so far. So numbers grow, a reader may come back
-with any of them to any process, and a reader whose text does not count any more learns so.
+with any of them to any process, and a reader whose text does not count any more learns so. Every stream
+ends with an event that says so: one that ends before the response does, with an `error`.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ class ResponseProjection:
         "_head",
         "_key",
         "_name",
+        "_sent",
         "_step",
         "_text",
+        "is_cut",
         "is_over",
         "output",
         "response",
@@ -69,7 +72,7 @@ class ResponseProjection:
 
     def __init__(self, name: SegmentName, after: int | None = None) -> None:
         self._name = name
-        self._after = -1 if after is None else after
+        self._after = self._sent = -1 if after is None else after
         self._head: ResponseHead | None = None
         self._step = -1  # of the last event
         self._key = ""  # of the message in progress
@@ -81,6 +84,8 @@ class ResponseProjection:
         """The response as it stands; None before it has begun."""
         self.is_over = False
         """Whether the last event was made."""
+        self.is_cut = False
+        """Whether that says that the stream ends, and the response goes on."""
 
     def feed(self, event: SegmentEvent) -> Iterator[Json]:
         """Yield the events of the protocol for an event of the segment."""
@@ -105,11 +110,14 @@ class ResponseProjection:
             yield from self._end(event)
 
     def make_error(self, code: str, message: str) -> Json:
-        """Return the event of a stream that ends here, though the response does not."""
-        # No event of the response itself has such a number, so nobody can go on after it.
-        number = (self._step + 1) * STEP + 1
+        """Return the event of a stream that ends here, though the response does not.
+
+        It repeats the number of the last event, so that the reader can go on after it.
+        """
         names: Json = {"code": code, "message": message, "param": None}
-        return {"type": "error", **names, "sequence_number": number}
+        # The SDKs of OpenAI raise what the field `error` has.
+        error: Json = {"type": "server_error", **names}
+        return {"type": "error", **names, "error": error, "sequence_number": max(0, self._sent)}
 
     def _add(self, kind: str, **fields: object) -> Iterator[Json]:
         """Yield an event that takes one step, unless the reader has it."""
@@ -120,6 +128,7 @@ class ResponseProjection:
         if self._after // STEP == self._step and self._after != number:
             yield from self._fail_changed()
         elif number > self._after:
+            self._sent = number
             yield {"type": kind, "sequence_number": number, **fields}
 
     def _begin_message(self, key: str) -> Iterator[Json]:
@@ -154,6 +163,7 @@ class ResponseProjection:
         self._step += len(text)
         number = self._number_text()
         if text and number > self._after:
+            self._sent = number
             yield {
                 "type": "response.output_text.delta",
                 "sequence_number": number,
@@ -223,8 +233,11 @@ class ResponseProjection:
     def _end_early(self, event: SegmentTextWithdrawn | SegmentCut) -> Iterator[Json]:
         if isinstance(event, SegmentTextWithdrawn):
             yield from self._fail("text_withdrawn", describe_withdrawal(event.reason, self._name))
-        elif event.reason == DELETED:  # after any other, the reader comes back
+        elif event.reason == DELETED:
             yield from self._fail(DELETED, describe_cut(DELETED, self._name))
+        elif not self.is_over:
+            self.is_over = self.is_cut = True
+            yield self.make_error(event.reason, describe_cut(event.reason, self._name))
 
     def _fail_changed(self) -> Iterator[Json]:
         yield from self._fail("text_withdrawn", describe_withdrawal(_CHANGED, self._name))

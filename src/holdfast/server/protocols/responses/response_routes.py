@@ -12,12 +12,22 @@ from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.server.access.budgets import READS, STARTS
 from holdfast.server.access.callers import set_last_event, take_stream, waiting
+from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.content_parts import refuse
-from holdfast.server.protocols.openai_http import INVALID_KEY, encode_event, stream_events
+from holdfast.server.protocols.openai_http import (
+    INVALID_KEY,
+    HeldResponse,
+    SilentEndError,
+    encode_event,
+    hold_turn,
+    refuse_cut,
+    releasing,
+    stream_events,
+)
 from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name
 from holdfast.server.protocols.request_arguments import check_supported, named_as
 from holdfast.server.protocols.responses.projection import ResponseProjection
@@ -55,10 +65,23 @@ async def create_response(call: ResponseCall) -> Response:
     request = call.body
     check_supported(request, NOT_TAKEN)
     take_stream(call.request)
-    reading = TurnReading(call.tenant)
     given = read_input(request.input)
-    with named_as(_FIELDS):
-        target = await choose_target(call, reading, given)
+    held = None if given.has_answers else await hold_turn(call)
+    may_repeat = given.has_answers or read_key(call.request) is not None
+    reading = TurnReading(call.tenant, held, may_repeat=may_repeat)
+    with releasing(held):
+        with named_as(_FIELDS):
+            target = await choose_target(call, reading, given)
+        response = await _respond(call, reading, target)
+    if held is None:
+        return response
+    # In the background the response as it stands is the whole answer.
+    is_at_once = bool(request.background) and not request.stream
+    return HeldResponse(response, held, lambda: is_at_once or reading.has_ended)
+
+
+async def _respond(call: ResponseCall, reading: TurnReading, target: ResponseTarget) -> Response:
+    request = call.body
     if request.stream:
         return _respond_stream(call.request, reading, target, None)
     if request.background:
@@ -68,9 +91,9 @@ async def create_response(call: ResponseCall) -> Response:
         async for event in reading.follow(target.name, target.saved, is_streamed=False):
             for _ in projection.feed(event):
                 pass
-    if not projection.is_over:
+    if projection.is_cut or not projection.is_over:
         detail = f"The service stops. The run goes on: read {target.name.to_id(RESPONSE)}."
-        raise ProblemError(make_problem(503, "shutting_down", detail))
+        raise refuse_cut(detail, may_repeat=reading.may_repeat)
     return respond(projection.response)
 
 
@@ -169,6 +192,7 @@ async def _stream(
             yield encode_event(told, is_named=True)
         if projection.is_over:
             return
+    raise SilentEndError(target.name)
 
 
 OPERATIONS: tuple[AnyOperation, ...] = (

@@ -92,7 +92,7 @@ async def choose_target(
     request = call.body
     if request.previous_response_id is not None and request.conversation is not None:
         raise refuse("conversation", "cannot be given together with previous_response_id")
-    if (key := _read_key(call)) is not None:
+    if (key := _name_turn(call, reading)) is not None:
         known = await call.tenant.find_request(key)
         if known is not None:
             name = SegmentName(known.session, known.number)
@@ -108,7 +108,10 @@ async def choose_target(
     return await _start(call, reading, given, Beginning(new_run_id()))
 
 
-def _read_key(call: ResponseCall) -> str | None:
+def _name_turn(call: ResponseCall, reading: TurnReading) -> str | None:
+    """Return the request of the turn that a request begins."""
+    if reading.held is not None:
+        return reading.held.name
     key = read_key(call.request)
     return f"responses:{key}" if key else None
 
@@ -129,7 +132,7 @@ async def _continue_previous(
         raise refuse(field, "its turn went on with another response; continue that one")
     session = name.session
     if saved.latest != name.turn:
-        session = await _fork_once(call, session, name.turn)
+        session = await _fork_once(call, session, name.turn, _name_turn(call, reading))
     agent = saved.segmented.opened.agent
     target = await _start(call, reading, given, Beginning(session, agent, previous))
     if session not in (name.session, target.name.session):  # the same request was sent before
@@ -138,10 +141,10 @@ async def _continue_previous(
     return target
 
 
-async def _fork_once(call: ResponseCall, session: str, turn: int) -> str:
-    """Fork a session; with an idempotency key once, also if the process dies before it goes on."""
+async def _fork_once(call: ResponseCall, session: str, turn: int, key: str | None) -> str:
+    """Fork a session; for a request with a name once, also if the process dies before it goes on."""
     await take_bytes(call.request, await call.tenant.count_bytes(session))
-    key, to = _read_key(call), new_run_id()
+    to = new_run_id()
     act_id = "" if key is None else f"fork:{key}"
     act = new_act("fork", session, by=call.principal.name, act_id=act_id, to=to)
     try:
@@ -296,7 +299,7 @@ async def _start(
                 **_note_request(request, beginning),
             },
         },
-        "request": _read_key(call),
+        "request": _name_turn(call, reading),
         "by": call.principal.name,
     }
     take_turn(call.request)
