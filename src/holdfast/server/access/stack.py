@@ -3,7 +3,11 @@
     forwarded headers -> headers, log and metrics -> CORS -> gate -> body -> the application
 
 The gate knows four kinds of paths: those for machines that watch, those of the sign-in, those of the
-console's own files, which anybody may read, and all others, which need a principal.
+console's own files, which anybody may read, and all others, which need a principal. The sign-in is:
+
+    POST /console/sign-in  {"key": "hf_..."}   200 with who signed in, and the cookies
+    GET  /console/session                      200 with who is signed in, 401 if nobody is
+    POST /console/sign-out                     204; the sign-in is over in every process
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from starlette.responses import Response
+import msgspec
+from msgspec import Struct
+from starlette.responses import JSONResponse, Response
 
 from holdfast.core.errors import HoldfastError
 from holdfast.journal.service_store.service_store import ServiceStore
@@ -28,7 +34,15 @@ from holdfast.server.access.asgi import (
     is_length_ambiguous,
     refuse,
 )
-from holdfast.server.access.authentication import Authenticator, find_address
+from holdfast.server.access.authentication import (
+    Authenticator,
+    Identity,
+    find_address,
+    find_sign_in_secret,
+    make_cookies,
+    make_csrf_token,
+    make_sign_in,
+)
 from holdfast.server.access.bodies import BodyLimits, is_upload
 from holdfast.server.access.budgets import CallerUsage
 from holdfast.server.access.callers import (
@@ -51,16 +65,9 @@ from holdfast.server.access.origin_rules import (
     check_host,
     check_origin,
 )
+from holdfast.server.access.principals import Principal
 from holdfast.server.access.redacted_reading import RedactedAnswer
 from holdfast.server.access.responses import ResponseWatch
-from holdfast.server.access.sign_in_routes import (
-    SESSION,
-    SIGN_IN,
-    SIGN_OUT,
-    show_session,
-    sign_in,
-    sign_out,
-)
 from holdfast.server.health.journal_outage import JournalOutage
 from holdfast.server.health.readiness import (
     Readiness,
@@ -73,6 +80,8 @@ from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem, to_problem
 
 __all__ = ["AccessControl", "protect", "require", "take_stream", "take_turn"]
+
+SIGN_IN, SESSION, SIGN_OUT = "/console/sign-in", "/console/session", "/console/sign-out"
 
 _SIGN_IN_BYTES = 4096  # anybody may send them
 _PUBLIC = ("/console", "/favicon.ico")
@@ -230,10 +239,10 @@ class _Gate:
         if identity.by_cookie:
             _check_page(head, is_media=is_upload(scope))
         if route == ("POST", SIGN_OUT):  # whatever the caller has used up
-            return await sign_out(scope, access.keys)
+            return await _sign_out(scope, access.keys)
         caller.begin_request()
         if route == ("GET", SESSION):
-            return show_session(scope, identity, is_local=is_local)
+            return _show_session(scope, identity, is_local=is_local)
         if route == ("GET", "/metrics"):
             caller.require("admin")
             return await respond_metrics(access.metrics)
@@ -243,7 +252,7 @@ class _Gate:
         read = await self._bodies.read(scope, receive, _SIGN_IN_BYTES)
         if read is None:
             return Response(status_code=400)  # nobody is there to receive it
-        return await sign_in(scope, read, self._access.authenticator, self._access.keys)
+        return await _sign_in(scope, read, self._access.authenticator, self._access.keys)
 
     def _check_head(self, head: RequestHead, scope: Scope, *, is_local: bool) -> None:
         """Apply the rules that hold for every caller."""
@@ -297,3 +306,71 @@ def read_head(scope: Scope) -> RequestHead:
         content_type=find_header(headers, b"content-type"),
         has_body=has_body(headers),
     )
+
+
+class _SignInBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /console/sign-in`."""
+
+    key: str
+
+
+async def _sign_in(
+    scope: Scope, receive: Receive, authenticator: Authenticator, keys: KeyRing
+) -> Response:
+    """Answer `POST /console/sign-in`.
+
+    Raises:
+        ProblemError: 400 for another body, 401 for a wrong key, 429 after too many of them.
+        JournalError: the store cannot be used.
+    """
+    try:
+        body = msgspec.json.decode((await receive()).get("body", b""), type=_SignInBody)
+    except msgspec.DecodeError as error:
+        detail = 'The body must be {"key": "hf_..."}.'
+        raise ProblemError(make_problem(400, "body", detail, field="key")) from error
+    principal = await authenticator.check_key(scope, body.key.strip())
+    secret, saved = make_sign_in(principal.key_id, keys.now())
+    await keys.sign_in(saved)
+    response = JSONResponse(_describe_principal(principal, "cookie", make_csrf_token(secret)))
+    return _set_cookies(response, scope, secret)
+
+
+def _show_session(scope: Scope, identity: Identity, *, is_local: bool) -> Response:
+    """Answer `GET /console/session`."""
+    secret = find_sign_in_secret(scope["headers"]) if identity.by_cookie else ""
+    by = "cookie" if identity.by_cookie else "local" if is_local else "key"
+    token = make_csrf_token(secret) if secret else ""
+    return JSONResponse(_describe_principal(identity.principal, by, token))
+
+
+async def _sign_out(scope: Scope, keys: KeyRing) -> Response:
+    """Answer `POST /console/sign-out`. Raises JournalError."""
+    secret = find_sign_in_secret(scope["headers"])
+    if secret:
+        await keys.sign_out(secret)
+    return _set_cookies(Response(status_code=204), scope, "")
+
+
+def _describe_principal(principal: Principal, by: str, csrf_token: str) -> dict[str, object]:
+    """Return the answer to the console about who signed in.
+
+    Args:
+        principal: who it is.
+        by: "cookie", "key" or "local".
+        csrf_token: the token for requests that change something; "" if none is needed.
+    """
+    return {
+        "name": principal.name,
+        "tenant": principal.tenant,
+        "scopes": sorted(principal.scopes),
+        "by": by,
+        "csrf_token": csrf_token,
+    }
+
+
+def _set_cookies(response: Response, scope: Scope, secret: str) -> Response:
+    path = str(scope.get("root_path", "")).rstrip("/") or "/"
+    is_secure = scope.get("scheme") == "https"
+    for cookie in make_cookies(secret, path, is_secure=is_secure):
+        response.headers.append("Set-Cookie", cookie)
+    return response
