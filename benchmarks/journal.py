@@ -49,7 +49,7 @@ from holdfast import (
     Usage,
     tool,
 )
-from holdfast.core.run_fold import make_change, price_nothing
+from holdfast.core.run_fold import make_change
 from holdfast.journal import Effect, Journal, Record
 from holdfast.journal.encoding import encode, to_line
 from holdfast.journal.rows import encode_append
@@ -88,7 +88,7 @@ def alone(connection: sqlite3.Connection, run: str) -> list[float]:
     took = []
     for number in range(APPENDS):
         start = time.perf_counter()
-        change = make_change(event(number), None, price_nothing)
+        change = make_change(event(number), None)
         rows = [encode_append("", run, event(number), None)]
         append = Append("", event(number), rows, change)
         connection.execute("BEGIN IMMEDIATE")

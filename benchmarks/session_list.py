@@ -26,9 +26,9 @@ import psycopg
 from holdfast import Agent, PostgresJournal, SqliteJournal
 from holdfast.hosting.tenant_service import ServiceOptions, TenantService
 from holdfast.journal.journal_names import digest_name
+from holdfast.models import Prices
 from holdfast.server.api.request_bodies import SessionsQuery
 from holdfast.server.api.session_pages import list_sessions_page
-from holdfast.telemetry.token_prices import TokenPrices
 from holdfast.testing import ScriptedModel
 
 SESSIONS, PAGE, ROUNDS = 100_000, 100, 20
@@ -140,7 +140,7 @@ async def measure(
 async def show(name: str, journal: SqliteJournal | PostgresJournal, url: str | None) -> bool:
     """Measure and print every filter; return whether all reach the goal."""
     agents = {f"agent-{n}": Agent(ScriptedModel(), name=f"agent-{n}") for n in range(5)}
-    options = ServiceOptions(prices={"*": TokenPrices(input=1, output=1)})
+    options = ServiceOptions(prices=Prices({"*": {"input": 1, "output": 1}}))
     tenant = TenantService("", agents, journal, options)
     first = await list_sessions_page(tenant, SessionsQuery(limit=PAGE))
     read_server = read_server_ticks(url) if url else (lambda: 0.0)

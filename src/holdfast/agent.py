@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.journal.retention import Retention
     from holdfast.middleware.chain import AnyMiddleware
     from holdfast.models.http_model import Model
+    from holdfast.models.prices import Prices
     from holdfast.models.resolve import ModelAt
     from holdfast.output.structured_output import OutputKind, StructuredOutput, WantedOutput
     from holdfast.resilience.clock import Clock, Rng
@@ -181,6 +182,8 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
             "postgresql://user@host/database". By default events stay in memory.
         retention: how long sessions stay in the journal. Older ones are deleted beside the turns, at
             most once an hour; see `holdfast.journal.Retention`. By default all stay.
+        prices: what tokens cost, such as `Prices.known()`; with them each attempt of a model has a cost,
+            which is saved with its event. Without them, nothing is computed.
         transport: the HTTP client; by default aiohttp with a shared connection pool.
         clock: the source of time, for tests.
         rng: the source of randomness, for tests.
@@ -223,6 +226,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
         session_cache: int = 64 * 2**20,
         journal: Journal | str | None = None,
         retention: Retention | None = None,
+        prices: Prices | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
         rng: Rng | None = None,
@@ -345,7 +349,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
             options: `name` of the batch in the journal; `key`, a function that returns a text that
                 identifies an item (by default its position and its prompt); `retries` of an item
                 whose failure may pass; `limits` of each turn; `tokens`, after which no other item
-                starts; `price`, which returns the cost of a usage; `progress`, True for a bar or
+                starts; `progress`, True for a bar or
                 a function that is called with a `BatchProgress`.
 
         Raises:

@@ -51,6 +51,7 @@ INNER = {
     "Inquiry": "the state of ToolPermission is its own",
     "Preference": "the state of ToolPermission is its own",
     "RepetitionState": "the state of RepetitionGuard is its own",
+    "ModelPrice": "a row of Prices, which is made of a mapping",
     "TokenEstimate": "the state of HistoryReduction is its own",
     "UsageSpent": "the state of UsageLimits is its own",
     "MaskedStream": "what PIIProtection.live gives is used as a LiveFilter",

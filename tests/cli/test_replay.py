@@ -29,7 +29,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage, user
 from holdfast.journal.port import Record
-from holdfast.telemetry.token_prices import TokenPrices
+from holdfast.models.prices import Prices
 from holdfast.testing import ScriptedModel
 from holdfast.testing.journal_conformance import make_turn_opened
 
@@ -123,10 +123,14 @@ def test_failed_and_open_turns_are_marked(path: str, capsys: pytest.CaptureFixtu
     assert running.startswith("turn 3  2023-11-14 22:16:40Z  running in 0.00 s")
 
 
-def test_prices_give_the_cost(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out = shown(capsys, path, "--turn", "1", "--price", "10,100,1")
-    assert "100 tokens in (50 cached), 20 out, 0.002550 paid" in out
-    assert "used          300 tokens in (50 cached), 25 out, 0.005050 paid" in out
+def test_prices_give_the_cost(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text('["*"]\ninput = 10\noutput = 100\ncached_input = 1.0\n')
+    out = shown(capsys, path, "--turn", "1", "--prices", str(prices))
+    assert "100 tokens in (50 cached), 20 out, 0.00255 USD paid" in out
+    assert "used          300 tokens in (50 cached), 25 out, 0.00505 USD paid" in out
     assert "turn 2" not in out
 
 
@@ -176,8 +180,7 @@ def test_an_export_is_shown_as_the_journal_is(
         (["bob"], "has no run 'bob'"),
         (["ada", "--at", "t9"], "the run has no event 't9'"),
         (["ada", "--turn", "9"], "there is no turn 9; the last is 3"),
-        (["ada", "--price", "much"], "must be two or three prices, got 'much'"),
-        (["ada", "--price", "1,nan"], "must be two or three prices"),
+        (["ada", "--prices", "much"], "--prices: much cannot be read: No such file"),
     ],
 )
 def test_wrong_arguments_are_one_line(
@@ -239,9 +242,10 @@ def test_the_timeline_has_the_usage_of_the_result(
     records = [Record(event) for event in (OPENED, *events, ended)]
     found = state_at(records, ended.key)
     assert found is not None
-    (turn,) = build_timeline(records, TokenPrices(input=1e6, output=1e6))
+    (turn,) = build_timeline(records, Prices({"*": {"input": 1_000_000, "output": 1_000_000}}))
     assert turn.usage == found[0].usage == wanted
-    assert turn.cost == wanted.total
+    assert turn.cost is not None
+    assert turn.cost.amount == wanted.total
 
 
 async def talk(path: Path) -> int:

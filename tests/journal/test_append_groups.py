@@ -14,7 +14,7 @@ from holdfast.core.effects import Effect
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, SessionRewound, TurnClosed, TurnOpened
 from holdfast.core.messages import user
-from holdfast.core.run_fold import make_change, price_nothing
+from holdfast.core.run_fold import make_change
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.journal.rows import encode_append
 from holdfast.journal.sqlite import opening
@@ -42,7 +42,7 @@ def closed(turn: int, at: float = 1.0) -> TurnClosed:
 
 def make(run: str, *events: Event) -> Append:
     rows = [encode_append("", run, event, None) for event in events]
-    change = make_change(events[0], events[1] if len(events) > 1 else None, price_nothing)
+    change = make_change(events[0], events[1] if len(events) > 1 else None)
     return Append("", events[0], rows, change)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import SqliteJournal
 from holdfast.core.errors import ConflictError
-from holdfast.core.run_fold import make_change, price_nothing
+from holdfast.core.run_fold import make_change
 from holdfast.journal.rows import encode_append
 from holdfast.journal.sqlite import hidden_runs, opening, run_heads
 from holdfast.journal.sqlite.run_heads import WriterConnection
@@ -31,7 +31,7 @@ def connection(tmp_path: Path) -> Iterator[WriterConnection]:
 
 def append(connection: sqlite3.Connection, turn: int, run: str = "ada") -> None:
     event = make_turn_opened(turn)
-    change = make_change(event, None, price_nothing)
+    change = make_change(event, None)
     Append("", event, [encode_append("", run, event, None)], change)(connection)
 
 

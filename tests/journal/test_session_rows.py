@@ -6,6 +6,7 @@ import asyncio
 import random
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from tests.postgres_server import PostgresServer
 
 from holdfast import SqliteJournal
+from holdfast.core.cost import Cost
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import (
     Event,
@@ -47,14 +49,14 @@ from holdfast.journal.sqlite import sqlite_sessions
 from holdfast.sessions.session_index import SessionIndex
 
 RUNS = ("ada", "bob", "ada/:title", "eve/:title", "ada/t1.i0.tool.0")
-PRICES = {"small": 0.001, "large": 0.5}
+PRICES = {"small": Decimal("0.001"), "large": Decimal("0.5")}
 
 
-def price(model: str, usage: Usage) -> float | None:
+def price(model: str, usage: Usage) -> Cost | None:
     """Two models have a price, and tokens of subagents have none."""
-    if not usage.total:
-        return 0.0
-    return usage.total * PRICES[model] if model in PRICES else None
+    if model not in PRICES:
+        return Cost(Decimal(0), known=False) if model else None
+    return Cost(usage.total * PRICES[model])
 
 
 class History:
@@ -105,7 +107,8 @@ class History:
                 model = rng.choice(("small", "large", "large", "unknown"))
                 reply = Reply((Text("Hi"),), usage=usage, model=model)
                 marker = ToolsBegun(f"{head}.begun", at) if rng.random() < 0.3 else None
-                return ModelReplied(f"{head}.model", at, reply), marker
+                cost = price(model, usage)
+                return ModelReplied(f"{head}.model", at, reply, cost=cost), marker
 
     def _open(self, at: float) -> TurnOpened:
         self._turn += 1
@@ -148,7 +151,7 @@ FILTERS = (
 async def check_rows(journal: SessionIndex, *filters: SessionQuery) -> None:
     """Compare what a journal has saved with the fold of all its records, for each filter."""
     rows = {
-        entry.run: make_row(entry, fold_run(await journal.read(entry.run), price))
+        entry.run: make_row(entry, fold_run(await journal.read(entry.run)))
         for entry in await journal.runs()
     }
     for wanted in filters:
@@ -205,7 +208,6 @@ async def test_the_rows_of_a_memory_journal_are_the_fold_of_its_records(
     seed: int, steps: int
 ) -> None:
     journal = MemoryJournal()
-    journal.use_prices(price)
     async for _ in play(journal, random.Random(seed), steps):
         pass
     await check_rows(journal, *FILTERS)
@@ -218,7 +220,6 @@ async def test_the_rows_of_a_file_are_the_fold_of_its_records_after_every_change
 ) -> None:
     path = tmp_path / "talk.db"
     with SqliteJournal(path) as journal:
-        journal.use_prices(price)
         async for _ in play(journal, random.Random(seed), 40):
             # In the state that a crash would leave.
             with ReadOnlySqliteJournal(path) as reader:
@@ -233,7 +234,6 @@ async def test_the_rows_of_appends_that_are_committed_together_are_their_fold(
     rng = random.Random(seed)
     history = History(rng)
     with SqliteJournal(tmp_path / "talk.db") as journal:
-        journal.use_prices(price)
         for _ in range(12):
             events = [history.make_append("ada") for _ in range(rng.randrange(1, 9))]
             await asyncio.gather(
@@ -245,7 +245,6 @@ async def test_the_rows_of_appends_that_are_committed_together_are_their_fold(
 @pytest.fixture
 def shared(postgres: PostgresServer) -> Iterator[PostgresJournal]:
     with PostgresJournal(postgres.new_url()) as journal:
-        journal.use_prices(price)
         yield journal
 
 
@@ -268,8 +267,6 @@ async def test_the_rows_of_two_processes_are_the_fold_of_their_records(
     histories = {run: History(rng) for run in RUNS}
     appended: list[tuple[str, Event, Event | None]] = []
     with PostgresJournal(url) as one, PostgresJournal(url) as other:
-        one.use_prices(price)
-        other.use_prices(price)
         for _ in range(12):
             for _ in range(rng.randrange(1, 12)):
                 run = rng.choice((*RUNS, "ada", "ada", "ada"))

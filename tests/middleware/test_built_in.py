@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 
 import pytest
@@ -37,6 +36,7 @@ from holdfast.middleware.iteration_logging import TRACE, IterationLogging
 from holdfast.middleware.pii import clean_text
 from holdfast.middleware.pii_protection import PIIProtection
 from holdfast.middleware.usage_limits import UsageLimits
+from holdfast.models import Prices
 from holdfast.testing import FakeClock, ScriptedModel
 
 
@@ -281,16 +281,10 @@ async def test_usage_ends_the_turn_before_the_next_call() -> None:
     assert result.status is Status.STOPPED
     assert result.output == "The limit of model calls is reached (2 of 2). Stopping execution."
     model = ScriptedModel(call(), "never")
-    priced = UsageLimits(cost=1.5, price=lambda usage: usage.total / 10)
-    result = await Agent(model, tools=[look], middleware=[priced]).run("go")
+    priced = UsageLimits(cost="1.5")
+    prices = Prices({"*": {"input": "100000", "output": "100000"}})
+    result = await Agent(model, tools=[look], middleware=[priced], prices=prices).run("go")
     assert result.stop_reason == "Usage limit: cost"
-
-
-async def test_a_price_that_is_not_a_number_reaches_the_limit() -> None:
-    for price in (math.nan, -math.inf):
-        unknown = UsageLimits(cost=1.5, price=lambda usage, price=price: price)
-        result = await Agent(ScriptedModel("never"), middleware=[unknown]).run("go")
-        assert result.stop_reason == "Usage limit: cost"
 
 
 def test_the_tokens_of_a_failed_call_are_counted() -> None:
@@ -315,7 +309,11 @@ async def test_usage_of_a_session_is_counted_over_its_turns_and_restored_from_it
 
 
 def test_wrong_limits_are_named() -> None:
-    with pytest.raises(ConfigurationError, match="price"):
-        UsageLimits(cost=1.0)
+    with pytest.raises(
+        ConfigurationError, match=r'cost: must be an exact number, got float. .*"1.5"'
+    ):
+        UsageLimits(cost=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="cost: needs prices, and the agent has none"):
+        Agent(ScriptedModel(), middleware=[UsageLimits(cost="1")])
     with pytest.raises(ConfigurationError, match="tokens"):
         UsageLimits(tokens=0)

@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeVar
 from holdfast import SqliteJournal
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.core.run_fold import price_nothing
 from holdfast.journal.journal_errors import JournalStorageError
 from holdfast.journal.sqlite.opening import migrate
 from holdfast.journal.sqlite.run_heads import WriterConnection
@@ -81,7 +80,6 @@ class CrankedWriter:
         self.group: list[WriterJob[Any]] = []
         self.done: set[int] = set()
         self.by_hand = True
-        self.pricing = price_nothing
         self.on_answer: Callable[[], None] | None = None
         self.next_records: list[Handed] = []
         """Those that are submitted next."""

@@ -28,6 +28,7 @@ from holdfast import (
 from holdfast.batches import BatchItem, BatchProgress, BatchResult
 from holdfast.core.errors import ErrorCategory, ErrorInfo
 from holdfast.errors import ConfigurationError, ProviderError
+from holdfast.models import Prices
 from holdfast.testing import FakeClock, ScriptedModel
 
 
@@ -53,6 +54,9 @@ class Answers:
 
     def agent(self, times: int = 1000, **keywords: Any) -> Agent[Any, Any]:
         return Agent(ScriptedModel(*[self] * times), **keywords)
+
+
+PRICES = Prices({"*": {"input": "100000", "output": "100000"}})
 
 
 def refuse(prompt: str, bad: str = "b", category: ErrorCategory = ErrorCategory.AUTH_ERROR) -> Any:
@@ -84,13 +88,13 @@ async def test_items_become_prompts_by_a_function() -> None:
 
 
 async def test_one_item_that_fails_stops_no_other() -> None:
-    result = await Answers(refuse).agent().map(list("abc"), price=lambda usage: usage.total / 10)
+    result = await Answers(refuse).agent(prices=PRICES).map(list("abc"))
     assert result.outputs == ["A", None, "C"]
     (failed,) = result.failures
     assert (failed.index, failed.item) == (1, "b")
     with pytest.raises(ProviderError, match="no"):
         _ = failed.output
-    assert (result.cost, len(result.items)) == (3.0, 3)
+    assert (str(result.cost), len(result.items)) == ("3 USD", 3)
 
 
 async def test_all_items_fail() -> None:
@@ -365,6 +369,7 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from holdfast import Agent
+from holdfast.models import Prices
 from holdfast.testing import ScriptedModel
 
 log = Path(sys.argv[2])

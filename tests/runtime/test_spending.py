@@ -13,6 +13,7 @@ from holdfast.core.messages import Reply, Text, ToolCall, ToolResult, Usage
 from holdfast.core.model_request import ModelRequest
 from holdfast.events import FromAgent
 from holdfast.middleware import UsageLimits
+from holdfast.models import Prices
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
 
@@ -51,16 +52,15 @@ async def test_a_limit_that_the_agent_reached_stops_the_caller_before_its_next_c
 
 
 async def test_usage_limits_count_it_for_a_turn_and_for_a_session() -> None:
-    def cost(usage: Usage) -> float:
-        return usage.total / 10
-
+    prices = Prices({"*": {"input": "100000", "output": "100000"}})
     for limit in (
         UsageLimits(tokens=2 * CALL),
         UsageLimits(tokens=2 * CALL, per="session"),
-        UsageLimits(cost=3.0, price=cost),
+        UsageLimits(cost="3"),
     ):
         model = ScriptedModel(asks(), "never")
-        result = await Agent(model, tools=[scout()], middleware=[limit]).run("Go")
+        boss = Agent(model, tools=[scout()], middleware=[limit], prices=prices)
+        result = await boss.run("Go")
         assert result.stop_reason.startswith("Usage limit")
         assert len(model.requests) == 1
 

@@ -6,7 +6,6 @@ It changes no record. Control characters in texts of models and tools are printe
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,9 @@ from holdfast.core.question_log import ASKED
 
 if TYPE_CHECKING:
     from holdfast.cli.timeline import TimelineEntry, TurnLine
+    from holdfast.core.cost import Cost
     from holdfast.core.messages import Message, Usage
-    from holdfast.telemetry.token_prices import TokenPrices
+    from holdfast.models.prices import Prices
     from holdfast.testing.recording import Recording
 
 
@@ -40,9 +40,10 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         "--at", metavar="KEY", help="print the state after this event instead of the timeline"
     )
     sub.add_argument(
-        "--price",
-        metavar="IN,OUT[,CACHED]",
-        help="prices of a million tokens of input, output and cached input, to show the cost",
+        "--prices",
+        metavar="FILE",
+        help="TOML file with the prices of a million tokens by model, or `known` for published prices; "
+        "default: the costs that were saved",
     )
 
 
@@ -68,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
 def _render_timeline(recording: Recording, args: argparse.Namespace) -> Iterator[str]:
     from holdfast.cli.timeline import build_timeline
 
-    turns = build_timeline(recording.records, _parse_prices(args.price))
+    turns = build_timeline(recording.records, _read_prices(args.prices))
     counted = sum(turn.kind == "turn" and turn.counts for turn in turns)
     if args.turn is not None:
         last = len(turns)
@@ -139,9 +140,9 @@ def _format_error(error: ErrorInfo) -> str:
     return f"{error.safe} [{', '.join(about)}]"
 
 
-def _format_tokens(usage: Usage, cost: float | None) -> str:
+def _format_tokens(usage: Usage, cost: Cost | None) -> str:
     cached = f" ({usage.cached_input} cached)" if usage.cached_input else ""
-    money = f", {cost:.6f} paid" if cost is not None else ""
+    money = f", {cost} paid" if cost is not None else ""
     return f"{usage.input} tokens in{cached}, {usage.output} out{money}"
 
 
@@ -180,23 +181,10 @@ def _render_message(message: Message) -> str:
     return " | ".join([message.text, *results, *calls]).strip(" |")
 
 
-def _parse_prices(text: str | None) -> TokenPrices | None:
-    from holdfast.telemetry.token_prices import TokenPrices
+def _read_prices(path: str | None) -> Prices | None:
+    from holdfast.models.prices import Prices
 
-    if text is None:
-        return None
-    try:
-        numbers = [float(word) for word in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (2, 3) or not all(
-        math.isfinite(price) and price >= 0 for price in numbers
-    ):
-        raise ConfigurationError(
-            "price", f"must be two or three prices, got {text!r}", fix="Write --price 3,15"
-        )
-    cached = numbers[2] if len(numbers) == 3 else None
-    return TokenPrices(input=numbers[0], output=numbers[1], cached_input=cached)
+    return None if path is None else Prices.read_file(path, argument="--prices")
 
 
 def _encode_json(value: object) -> str:

@@ -66,7 +66,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         "--prices",
         type=Path,
         metavar="FILE",
-        help="TOML file with the prices of a million tokens by model, to show and filter by cost",
+        help="TOML file with the prices of a million tokens by model, to show and filter by cost; "
+        "or `known` for published prices",
     )
     sub.add_argument("--open", action="store_true", help="open the console in a browser")
     sub.add_argument(
@@ -127,11 +128,11 @@ def main(args: argparse.Namespace) -> int:
         problem = "is given with --demo" if args.demo else "is missing"
         raise ConfigurationError("TARGET", problem, fix=f"{FIX}, or --demo")
     queue = _read_queue(args)
-    from holdfast.cli.price_file import read_prices
     from holdfast.cli.serve_http import ServeOptions, serve
+    from holdfast.models.prices import Prices
 
     journal = to_address(args.journal) if args.journal else None
-    prices = read_prices(args.prices) if args.prices else {}
+    prices = Prices.read_file(args.prices, argument="--prices") if args.prices else None
     with _find_served(args, journal) as served:
         serve(
             served.agents,

@@ -18,7 +18,7 @@ from holdfast.cli.serving_process import configure_log, listen, make_address, no
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
 from holdfast.hosting.tenant_service import ServiceOptions
-from holdfast.telemetry.token_prices import TokenPrices
+from holdfast.models.prices import Prices
 
 try:
     import uvicorn
@@ -56,7 +56,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         allowed_hosts: the names under which the service is reached; none allows every name.
         grace: how long a process that gets a signal to end waits for writing tools, in seconds.
         queue: the fields of `QueueOptions`; None for the default.
-        prices: the prices of tokens, by model.
+        prices: what tokens cost; None if nobody says it.
         opens_browser: whether the console is opened in a browser.
         logs_requests: whether each request is a line on standard error.
     """
@@ -68,7 +68,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     grace: float = 60.0
     queue: dict[str, Any] | None = None
-    prices: dict[str, TokenPrices] = {}
+    prices: Prices | None = None
     opens_browser: bool = False
     logs_requests: bool = True
 

@@ -28,6 +28,7 @@ WORDS = {
     "list": "list the sessions, the latest change first",
     "show": "show the turns of a session with their numbers, and the messages of the next request",
     "search": "search for a text in all messages and titles",
+    "cost": "add up what turns used and cost, by day, model or agent",
     "fork": "copy the turns up to a number to a new session",
     "rewind": "go back to a number: later turns no longer count, but stay in the journal",
     "rename": "change the title of a session",
@@ -42,6 +43,7 @@ _EXAMPLES = {
     "list": "list talk.db --limit 20",
     "show": "show talk.db ada",
     "search": "search talk.db 'to London'",
+    "cost": "cost talk.db --by model",
     "fork": "fork talk.db ada 1 --to ada-again",
     "rewind": "rewind talk.db ada 1",
     "rename": "rename talk.db ada 'Who is Ada?'",
@@ -56,9 +58,11 @@ _ACCESS: dict[str, Access] = {
     "list": "read",
     "show": "read",
     "search": "read",
+    "cost": "read",
     "export": "read",
     "import": "create",
 }
+_PAGE = 100
 _PATIENCE = 10.0  # seconds to wait for a worker that drives the turn and was asked to cancel it
 _ROLES = {"user": "you", "assistant": "agent"}
 
@@ -93,6 +97,16 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=_parse_positive, default=20, help="maximum number of results; default: 20"
     )
+
+
+def _add_cost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--by",
+        choices=("day", "model", "agent"),
+        default="day",
+        help="the unit; default: day (UTC)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON on one line")
 
 
 def _add_fork(parser: argparse.ArgumentParser) -> None:
@@ -149,6 +163,7 @@ _ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "list": _add_list,
     "show": _add_session,
     "search": _add_search,
+    "cost": _add_cost,
     "fork": _add_fork,
     "rewind": _add_rewind,
     "rename": _add_rename,
@@ -177,6 +192,9 @@ def main(args: argparse.Namespace) -> int:
     if args.word == "abandon":
         with open_journal_at(args.journal, "change") as journal:
             return asyncio.run(_abandon_turn(journal.for_tenant(args.tenant), args.session))
+    if args.word == "cost":
+        with open_journal_at(args.journal, "read") as journal:
+            return asyncio.run(_add_up_costs(journal.for_tenant(args.tenant), args))
     with _open_sessions(args) as sessions:
         return asyncio.run(_DO[args.word](sessions, args))
 
@@ -237,6 +255,32 @@ async def _search_text(sessions: Sessions, args: argparse.Namespace) -> int:
     if not found:
         print("the text was not found", file=sys.stderr)
     return 0 if found else 1
+
+
+async def _add_up_costs(journal: Journal, args: argparse.Namespace) -> int:
+    """Print the totals of all sessions. A cost that is not known has the known part beside it."""
+    from holdfast.event_log.turn_fold import SpendingTotals
+    from holdfast.sessions.sessions import Sessions
+
+    sessions, totals, before = Sessions(journal), SpendingTotals(args.by), None
+    while page := await sessions.list(limit=_PAGE, before=before):
+        for before in page:
+            records = await journal.read(before.session)
+            totals.add_session(before.session, (record.event for record in records))
+    found = totals.list_totals()
+    if args.json:
+        from holdfast.journal.encoding import escape_json, to_json
+
+        rows = [{**one._asdict(), "known": bool(one.cost and one.cost.known)} for one in found]
+        write_lines(iter([escape_json(to_json({"by": args.by, "totals": rows}))]))
+        return 0
+    for one in found:
+        cost = "no prices" if one.cost is None else str(one.cost)
+        print(
+            f"{shorten(one.name or '(agents in tools)', 40):40}  {format_count(one.turns, 'turn'):>10}"
+            f"  {one.usage.input:>12,} in  {one.usage.output:>10,} out  {cost}"
+        )
+    return 0
 
 
 async def _fork_session(sessions: Sessions, args: argparse.Namespace) -> int:

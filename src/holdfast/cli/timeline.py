@@ -11,14 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core import events as ev
+from holdfast.core.cost import ZERO, Cost, CostSum
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.messages import Usage
 from holdfast.core.question_log import ASKED
 from holdfast.core.run_fold import list_usage
 from holdfast.core.session_state import SessionState
 from holdfast.journal.port import Record
+from holdfast.models.prices import PricedModel, Prices
 from holdfast.sessions.session_history import Kind, Replay, list_surviving_turns
-from holdfast.telemetry.token_prices import TokenPrices
 from holdfast.testing.event_text import describe_event
 
 
@@ -41,7 +42,7 @@ class TimelineEntry(Struct, frozen=True, omit_defaults=True):
         attempts: the number of attempts.
         error: the error, if it failed.
         usage: tokens of a model call with all its attempts, or of an agent that ran as a tool.
-        cost: the cost of these tokens, if prices are known.
+        cost: what they cost, as far as it is known; None if nobody knew prices.
         tried: the models that failed before.
     """
 
@@ -52,7 +53,7 @@ class TimelineEntry(Struct, frozen=True, omit_defaults=True):
     attempts: int = 1
     error: ErrorInfo | None = None
     usage: Usage | None = None
-    cost: float | None = None
+    cost: Cost | None = None
     tried: tuple[Attempt, ...] = ()
 
 
@@ -69,7 +70,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
         answer: the text of the answer.
         error: the error, if it failed.
         usage: tokens of all model calls in it, as its result counts them.
-        cost: the cost of these tokens, if prices are known.
+        cost: what they cost, as far as it is known; None if nobody knew prices.
         entries: its effects and questions, in the order in which they ended.
         kind: a turn, or the kind of change.
         counts: False for a turn or change that was rewound, and for a rewind itself.
@@ -84,18 +85,18 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
     answer: str = ""
     error: ErrorInfo | None = None
     usage: Usage = Usage()
-    cost: float | None = None
+    cost: Cost | None = None
     entries: tuple[TimelineEntry, ...] = ()
     kind: Kind = "turn"
     counts: bool = True
 
 
-def build_timeline(records: Sequence[Record], prices: TokenPrices | None = None) -> list[TurnLine]:
+def build_timeline(records: Sequence[Record], prices: Prices | None = None) -> list[TurnLine]:
     """Build the turns of a run and the changes of its history, in order.
 
     Args:
         records: all records of the run.
-        prices: the prices of tokens, if known.
+        prices: computes the costs again; None shows those that were saved.
 
     Raises:
         IllegalEventError: the records do not form a run.
@@ -159,7 +160,7 @@ def _add_event(
     event: ev.Event,
     took: float | None,
     replay: _TimedReplay,
-    prices: TokenPrices | None,
+    prices: Prices | None,
 ) -> TurnLine:
     """Return the turn with one more event."""
     turn = replace(turn, seconds=max(turn.seconds, event.at - turn.at))
@@ -171,7 +172,9 @@ def _add_event(
     if isinstance(event, ev.ToolsBegun):
         return turn
     usage = _get_usage(event)
-    cost = prices.cost_of(usage) if prices is not None and usage is not None else None
+    cost = getattr(event, "cost", None)
+    if prices is not None and usage is not None:
+        cost = _price_again(event, prices)
     entry = TimelineEntry(
         key=event.key,
         after=event.at - turn.at,
@@ -191,10 +194,29 @@ def _add_event(
         turn,
         waited=turn.waited + (waited or 0.0),
         usage=turn.usage + (usage or Usage()),
-        cost=turn.cost if cost is None else (turn.cost or 0.0) + cost,
+        cost=_add_cost(turn, cost, usage),
         answer=event.text if isinstance(event, ev.TurnStopped) else turn.answer,
         entries=(*turn.entries, entry),
     )
+
+
+def _add_cost(turn: TurnLine, cost: Cost | None, usage: Usage | None) -> Cost | None:
+    total = CostSum()
+    total.add(turn.cost, has_used=turn.usage.total > 0)
+    total.add(cost, has_used=usage is not None and usage.total > 0)
+    return total.cost
+
+
+def _price_again(event: ev.Event, prices: Prices) -> Cost:
+    """Return what the tokens of an event cost at other prices than those of the time."""
+    total, tier = Cost(ZERO, prices.currency), ""
+    if isinstance(event, ev.ModelReplied):
+        tier = event.reply.tier
+    for model, usage in list_usage(event):
+        provider, colon, name = model.partition(":")
+        priced = PricedModel(name, "", provider) if colon else PricedModel(model)
+        total += prices.cost_of(priced, usage, tier, event.at)
+    return total
 
 
 def _get_usage(event: ev.Event) -> Usage | None:

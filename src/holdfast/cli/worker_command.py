@@ -56,7 +56,8 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         "--prices",
         type=Path,
         metavar="FILE",
-        help="TOML file with the prices of a million tokens by model, to save what turns cost",
+        help="TOML file with the prices of a million tokens by model, to save what turns cost; "
+        "or `known` for published prices",
     )
     add_grace(sub)
     for name, about in _DEATHS.items():
@@ -78,8 +79,8 @@ def main(args: argparse.Namespace) -> int:
     agents = load_targets(args.targets)
     if len({id(agent) for agent in agents}) != len(agents):
         raise ConfigurationError("TARGET", "names an agent twice", fix=FIX)
-    from holdfast.cli.price_file import read_prices
     from holdfast.cli.worker_process import WorkerOptions, run_worker
+    from holdfast.models.prices import Prices
     from holdfast.worker.quarantine import QuarantineOptions
 
     names = {f"quarantine.{option[2:].replace('-', '_')}": option for option in _DEATHS}
@@ -95,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
         grace=args.grace,
         health=args.health,
         quarantine=quarantine,
-        prices=read_prices(args.prices) if args.prices else {},
+        prices=Prices.read_file(args.prices, argument="--prices") if args.prices else None,
     )
     run_worker(agents, options)
     return 0

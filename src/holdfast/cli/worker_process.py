@@ -27,7 +27,7 @@ from holdfast.hosting.bound_agents import AnyAgent
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import ServiceOptions
-from holdfast.telemetry.token_prices import TokenPrices
+from holdfast.models.prices import Prices
 from holdfast.worker.quarantine import QuarantineOptions
 from holdfast.worker.worker import EntryWorker
 
@@ -47,7 +47,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
         grace: how long its end waits for writing tools, in seconds.
         health: where it answers whether it is well, as HOST:PORT; None for nowhere.
         quarantine: when a turn is driven alone, and when it is parked.
-        prices: the prices of tokens, by model.
+        prices: what tokens cost; None if nobody says it.
     """
 
     journal: str
@@ -57,7 +57,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     grace: float
     health: str | None
     quarantine: QuarantineOptions = QuarantineOptions()
-    prices: dict[str, TokenPrices] = {}
+    prices: Prices | None = None
 
 
 def run_worker(agents: list[AnyAgent], options: WorkerOptions) -> None:

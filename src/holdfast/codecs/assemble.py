@@ -147,6 +147,7 @@ class Assembler:
         "_text_at",
         "_texts",
         "_thoughts",
+        "_tier",
         "_usage",
         "_wire",
         "has_dropped",
@@ -170,6 +171,7 @@ class Assembler:
         self._calls: dict[int, _CallParts] = {}
         self._start = _NO_START
         self._usage = _NO_USAGE
+        self._tier = ""
         self._evidence = Evidence()
         self._content_since_finish = False
         self._hosted_calls = 0
@@ -255,6 +257,7 @@ class Assembler:
             model=self._start.model,
             id=self._start.id,
             raw_finish=self._evidence.raw_finish,
+            tier=self._tier,
         )
         if (partial := self._partial) is not None:
             has_continued = self.has_visible_parts or self.ended
@@ -346,6 +349,7 @@ class Assembler:
 
     def _take_usage(self, delta: UsageReceived) -> None:
         self._usage = delta.usage
+        self._tier = delta.tier or self._tier
 
     def _take_part(self, delta: PartReceived) -> None:
         part, open_text = delta.part, self._texts.get(delta.index)

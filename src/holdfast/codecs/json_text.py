@@ -125,6 +125,31 @@ def read_count(values: Mapping[str, object], *names: str) -> int:
     return 0
 
 
+_TIERS = {
+    "batch": "batch",
+    "fast": "fast",
+    "flex": "flex",
+    "on_demand_flex": "flex",
+    "on_demand_priority": "priority",
+    "priority": "priority",
+    "provisioned": "provisioned",
+    "provisioned_throughput": "provisioned",
+    "scale": "provisioned",
+}
+
+
+def read_tier(*words: object) -> str:
+    """Return the first service tier that a provider names and charges in its own way; "" for the standard one.
+
+    >>> read_tier(None, "PROVISIONED_THROUGHPUT"), read_tier("default"), read_tier("flex")
+    ('provisioned', '', 'flex')
+    """
+    for word in words:
+        if isinstance(word, str) and (tier := _TIERS.get(word.lower())):
+            return tier
+    return ""
+
+
 def json_kind(value: object) -> str:
     """Return the JSON name of a value's type, for errors that must not show the value.
 

@@ -115,6 +115,8 @@ class WireCodec:
     settings_read: ClassVar[frozenset[str]]
     settings_ignored: ClassVar[frozenset[str]] = frozenset()
     limit_headers: LimitHeaders = LIMITS
+    default_max_tokens: ClassVar[int | None] = None
+    """The limit of a reply that is sent if the user sets none; None if none is sent."""
 
     def __init__(self, profile: EndpointProfile | None = None) -> None:
         self.profile = profile or EndpointProfile()

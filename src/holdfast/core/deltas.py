@@ -116,9 +116,10 @@ class ReplyFinished(Struct, frozen=True, gc=False):
 
 
 class UsageReceived(Struct, frozen=True):
-    """The tokens so far; a later delta replaces an earlier one."""
+    """The tokens so far; a later delta replaces an earlier one. `tier` is as in `Reply`."""
 
     usage: Usage
+    tier: str = ""
 
 
 class ErrorReceived(Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.core.cost import Cost
 from holdfast.core.errors import ErrorInfo, UnansweredReason
 from holdfast.core.limits import Limits
 from holdfast.core.messages import NO_USAGE, Message, Reply, ToolCall, ToolResult, Usage
@@ -37,12 +38,17 @@ def _refuse_private(error: ErrorInfo | None) -> None:
         raise ValueError("an event takes error.to_public(): the private half stays in the log")
 
 
-class FailedTarget(Struct, frozen=True):
-    """A target that was tried without success, and its last error."""
+class FailedTarget(Struct, frozen=True, omit_defaults=True):
+    """A target that was tried without success, and its last error.
+
+    `usage` and `cost` are those of its attempts, as far as they are known.
+    """
 
     target: str
     attempts: int
     error: ErrorInfo
+    usage: Usage = NO_USAGE
+    cost: Cost | None = None
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -95,7 +101,8 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     this event that are no time of the turn: no process drove it, or the wall clock stepped (a step back
     is negative). Most events have none. `offered` are the names of the tools that the model was
     offered, if functions of the user decided about them. `by` is the middleware whose code made the
-    calls of the reply, as `CallTools`; empty for a reply of the model.
+    calls of the reply, as `CallTools`; empty for a reply of the model. `cost` is the cost of all
+    attempts, also of those that failed, each at the prices of its model; None without prices.
     """
 
     key: str
@@ -107,12 +114,13 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     downtime: float = 0.0
     offered: tuple[str, ...] | None = None
     by: str = ""
+    cost: Cost | None = None
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
     """No attempt gave a usable reply; `partial` is the part that the last one received.
 
-    `lost` are the tokens of the attempts before the last.
+    `lost` are the tokens of the attempts before the last. `cost` is as in `ModelReplied`.
     """
 
     key: str
@@ -122,6 +130,7 @@ class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
     attempts: int = 1
     tried: tuple[FailedTarget, ...] = ()
     lost: Usage | None = None
+    cost: Cost | None = None
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -133,7 +142,8 @@ class ResultsWithheld(Struct, frozen=True, tag="results_withheld", omit_defaults
     Key: `t{turn}.i{iteration}.withheld`. In the history, a line takes the place of each result that was
     not in a request that a model answered; their `ToolFinished` keep the results. `tools` are the names
     of these tools. The model is asked again. `error` says why the request was refused, `lost` are the
-    tokens of the refused attempts, and `tried` are the models that failed before.
+    tokens of the refused attempts, and `tried` are the models that failed before. `cost` is as in
+    `ModelReplied`.
     """
 
     key: str
@@ -143,6 +153,7 @@ class ResultsWithheld(Struct, frozen=True, tag="results_withheld", omit_defaults
     attempts: int = 1
     tried: tuple[FailedTarget, ...] = ()
     lost: Usage | None = None
+    cost: Cost | None = None
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -164,7 +175,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
 
     `usage` counts the tokens of agents and models that ran inside the call. `downtime` is as in
     `ModelReplied`. `same_as` is set if the reply has this call twice: the tool did not run for it, and
-    the result is that of the call with this key.
+    the result is that of the call with this key. `cost` is that of `usage`; None without prices.
     """
 
     key: str
@@ -175,6 +186,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
     usage: Usage = NO_USAGE
     downtime: float = 0.0
     same_as: str = ""
+    cost: Cost | None = None
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -276,7 +288,8 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     """The turn was stopped from outside before it ended. Key: `t{turn}.interrupted`.
 
     `started` are the keys of tools that had begun and have no result: their outcome is unknown.
-    `usage` counts the tokens of agents inside them. `waited_for` says which server was silent, and
+    `usage` counts the tokens of agents inside them, and `cost` is that of them and of the model call
+    that was cut off. `waited_for` says which server was silent, and
     `by` who cancelled the turn. "imported" means that it was open in a session that was imported. A queue
     that has parked the turn says why, and how often it was begun (`deliveries`).
     """
@@ -291,6 +304,7 @@ class TurnInterrupted(Struct, frozen=True, tag="turn_interrupted", omit_defaults
     by: str = ""
     why: str = ""
     deliveries: int = 0
+    cost: Cost | None = None
 
 
 class TurnStopped(Struct, frozen=True, tag="turn_stopped", omit_defaults=True):

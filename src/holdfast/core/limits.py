@@ -6,10 +6,16 @@ machine compares the limits of a turn with the times and counts of events.
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import cast
+
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from holdfast.core.argument_checks import check_fields
 from holdfast.core.constraints import NonNegativeInt, PositiveFloat, PositiveInt
+from holdfast.core.cost import Amount, read_amount
+from holdfast.core.errors import ConfigurationError
 
 ITERATION_LIMIT_TEXT = (
     "Maximum iteration limit reached ({max_iterations} iterations). The agent was unable to "
@@ -33,6 +39,9 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
             wanted type.
         output_repair_tokens: the most tokens that these corrections may take together.
         output_repair_seconds: the most seconds that these corrections may take together.
+        cost: the cost of all model calls, such as "0.50", in the currency of `Agent(prices=...)`. A
+            call is sent only if the rest pays for its input and for a short reply, and its reply is
+            limited to what the rest pays for.
         extendable: whether a person is asked at the limit of iterations if the turn may continue.
             It ends there unless the answer is yes.
 
@@ -50,9 +59,20 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extendable: bool = False
     output_repair_tokens: PositiveInt | None = None
     output_repair_seconds: PositiveFloat | None = None
+    cost: Amount | None = None
 
     def __post_init__(self) -> None:
+        if self.cost is not None:
+            amount = read_amount("limits.cost", self.cost)
+            if not amount:
+                raise ConfigurationError("limits.cost", "must be above 0")
+            force_setattr(self, "cost", amount)
         check_fields(self, "limits.")
+
+
+def cost_limit(limits: Limits) -> Decimal | None:
+    """Return the limit of the cost as a number; None without one."""
+    return cast("Decimal | None", limits.cost)
 
 
 def limit_text(limits: Limits, name: str) -> str:
@@ -65,6 +85,8 @@ def limit_text(limits: Limits, name: str) -> str:
         return ITERATION_LIMIT_TEXT.format(max_iterations=limits.iterations)
     if name == "seconds":
         return f"The time limit of {limits.seconds or 0:g} seconds is reached."
+    if name == "cost":
+        return f"The limit of the cost ({cost_limit(limits):f}) is reached."
     unit = name.replace("_", " ")
     return f"The limit of {getattr(limits, name)} {unit} is reached."
 

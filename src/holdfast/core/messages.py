@@ -180,7 +180,10 @@ class FinishReason(StrEnum):
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
     """The tokens of one or more replies. `input` counts everything that was sent, cached or not.
 
-    `hosted_calls` counts the calls of tools that the provider ran, such as web searches.
+    The other counts of tokens are parts of a field that is there: `cached_input`, `cache_write` and
+    `audio_input` of `input`, `cache_write_1h` (kept for an hour) of `cache_write`, `reasoning` and
+    `audio_output` of `output`. `audio_input` has no sound that was cached. `hosted_calls` counts the calls of tools that the provider ran, such as
+    web searches.
     """
 
     input: int = 0
@@ -189,6 +192,9 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
     cache_write: int = 0
     reasoning: int = 0
     hosted_calls: int = 0
+    cache_write_1h: int = 0
+    audio_input: int = 0
+    audio_output: int = 0
 
     @property
     def total(self) -> int:
@@ -203,6 +209,18 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
             cache_write=self.cache_write + other.cache_write,
             reasoning=self.reasoning + other.reasoning,
             hosted_calls=self.hosted_calls + other.hosted_calls,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            audio_input=self.audio_input + other.audio_input,
+            audio_output=self.audio_output + other.audio_output,
+        )
+
+    def __sub__(self, earlier: Usage) -> Usage:
+        """Return the tokens that came after an earlier count of the same replies."""
+        return Usage(
+            *[
+                max(0, getattr(self, name) - getattr(earlier, name))
+                for name in self.__struct_fields__
+            ]
         )
 
 
@@ -229,7 +247,9 @@ class ReplyKind(StrEnum):
 class Reply(Struct, frozen=True, omit_defaults=True):
     """One model response, complete or partial; `kind` says which, and only `assemble` sets it.
 
-    `continued` counts how often its text broke off and another attempt continued it.
+    `continued` counts how often its text broke off and another attempt continued it. `tier` is the
+    service tier that the provider charges: "flex", "priority", "batch", "fast" or "provisioned"; ""
+    for its standard one.
     """
 
     parts: tuple[Part, ...]
@@ -240,6 +260,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     id: str = ""
     raw_finish: str = ""
     continued: int = 0
+    tier: str = ""
 
     @property
     def text(self) -> str:

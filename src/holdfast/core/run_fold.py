@@ -7,12 +7,13 @@ all records. This module is pure. It must never read a journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.core.cost import EXACT, ZERO, Cost, shorten_amount
 from holdfast.core.events import (
     Event,
     ModelFailed,
@@ -31,9 +32,6 @@ from holdfast.core.events import (
 from holdfast.core.messages import Message, Usage
 from holdfast.core.question_log import ASKED
 
-Pricing: TypeAlias = Callable[[str, Usage], float | None]
-"""Returns the cost of tokens of a model; None if its price is not known."""
-
 COUNTS = ("input", "cached_input", "output")
 """The numbers of a `RunChange` that its turn adds up; a new turn begins with 0.
 
@@ -48,10 +46,10 @@ _MOST_TOKENS = 2**40
 _MOST_TURNS = 2**31 - 1
 _MESSAGES = (".model", ".begun")
 
-
-def price_nothing(model: str, usage: Usage) -> float | None:  # noqa: ARG001  # REASON: a Pricing
-    """Return None: without prices no cost is known."""
-    return None
+EventWithCost: TypeAlias = (
+    ModelReplied | ModelFailed | ResultsWithheld | ToolFinished | TurnInterrupted
+)
+"""An event that may have tokens, and their cost."""
 
 
 class RunChange(Struct, frozen=True):
@@ -69,7 +67,7 @@ class RunChange(Struct, frozen=True):
         input: the tokens that were sent.
         cached_input: those of them that were cached.
         output: the tokens that a model wrote.
-        cost: the cost of these tokens; None if a price is not known.
+        cost: about what these tokens cost, for lists; None if it is not known.
         is_rewind: whether it takes back turns, so that title, turns and messages are counted again.
         agent: the agent of the turn that it opens; None if it opens none.
     """
@@ -100,16 +98,15 @@ _ONE_MESSAGE = RunChange(messages=1)
 _NOTHING = Usage()
 
 
-def make_change(event: Event, marker: Event | None, pricing: Pricing) -> RunChange:
+def make_change(event: Event, marker: Event | None) -> RunChange:
     """Return the change of an append in the row of its run.
 
     Args:
         event: the event.
         marker: the event that is saved with it, if there is one.
-        pricing: what tokens cost.
     """
-    change = _change_of(event, pricing)
-    return change if marker is None else join_changes(change, _change_of(marker, pricing))
+    change = _change_of(event)
+    return change if marker is None else join_changes(change, _change_of(marker))
 
 
 def join_changes(one: RunChange, other: RunChange) -> RunChange:
@@ -146,17 +143,16 @@ def join_changes(one: RunChange, other: RunChange) -> RunChange:
     )
 
 
-def _change_of(event: Event, pricing: Pricing) -> RunChange:
+def _change_of(event: Event) -> RunChange:
     match event:
         case (
             ModelReplied() | ModelFailed() | ToolFinished() | TurnInterrupted() | ResultsWithheld()
         ):
-            return _count_effects(event, pricing)
+            return _count_effects(event)
         case TurnOpened():
             title = "" if event.message is None else make_title(event.message)
-            cost = pricing("", _NOTHING)
             turn = parse_turn(event.key)
-            return RunChange(turn, True, "open", title, 1, cost=cost, agent=event.agent)
+            return RunChange(turn, True, "open", title, 1, agent=event.agent)
         case TurnClosed():
             return RunChange(is_open=False, status=event.status.value)
         case QuestionAsked():
@@ -171,15 +167,17 @@ def _change_of(event: Event, pricing: Pricing) -> RunChange:
             return _ONE_MESSAGE if event.key.endswith(_MESSAGES) else _UNCHANGED
 
 
-def _count_effects(event: Event, pricing: Pricing) -> RunChange:
+def _count_effects(event: EventWithCost) -> RunChange:
     messages = int(event.key.endswith(_MESSAGES))
     sent = cached = written = 0
-    cost: float | None = 0.0
-    for model, usage in list_usage(event):
+    for _, usage in list_usage(event):
         sent += _limit_tokens(usage.input)
         cached += _limit_tokens(usage.cached_input)
         written += _limit_tokens(usage.output)
-        cost = add_costs(cost, pricing(model, usage))
+    if event.cost is None:
+        cost = None if sent or written else 0.0
+    else:
+        cost = float(event.cost.amount) if event.cost.known else None
     return RunChange(
         messages=messages,
         in_doubt=_is_in_doubt(event),
@@ -248,6 +246,33 @@ def list_usage(event: Event) -> Iterator[tuple[str, Usage]]:
         yield "", event.usage
 
 
+def list_costs(event: Event) -> Iterator[tuple[str, Usage, Cost | None]]:
+    """Yield the models of an event, with what their attempts used and cost.
+
+    The models that failed before another replied have the names of their targets; "" stands for
+    tokens whose model is not known. The costs add up to the cost of the event.
+    """
+    if not isinstance(event, _WITH_COST):
+        return
+    used = sum([usage for _, usage in list_usage(event)], _NOTHING)
+    if event.cost is None and not (used.total or used.hosted_calls):
+        return
+    model = next((name for name, _ in list_usage(event)), "")
+    if isinstance(event, ModelReplied):
+        model = event.reply.model
+    rest, cost = used, event.cost
+    for failed in getattr(event, "tried", ()):
+        if failed.cost is not None and cost is not None:
+            rest -= failed.usage
+            amount = max(ZERO, EXACT.subtract(cost.amount, failed.cost.amount))
+            cost = Cost(shorten_amount(amount), cost.currency, cost.known or not failed.cost.known)
+            yield failed.target, failed.usage, failed.cost
+    yield model, rest, cost
+
+
+_WITH_COST = get_args(EventWithCost)
+
+
 def make_title(message: Message) -> str:
     r"""Return the title of a session that begins with a message: one line of at most 80 characters.
 
@@ -285,7 +310,7 @@ class RunState(Struct):
         input: the tokens that were sent in the last turn.
         cached_input: those of them that were cached.
         output: the tokens that models wrote in it.
-        cost: their cost, at the prices of the time; None if a price was not known.
+        cost: about what they cost, for lists; None if it is not known.
     """
 
     title: str = ""
@@ -368,20 +393,15 @@ class CountedTurns:
 
 
 class RunFold:
-    """Folds the events of a run into its row.
+    """Folds the events of a run into its row."""
 
-    Args:
-        pricing: what tokens cost.
-    """
-
-    def __init__(self, pricing: Pricing = price_nothing) -> None:
+    def __init__(self) -> None:
         self.state = RunState()
         self._counted = CountedTurns()
-        self._pricing = pricing
 
     def add(self, event: Event) -> None:
         """Add the next event."""
-        change = _change_of(event, self._pricing)
+        change = _change_of(event)
         to = event.to if isinstance(event, SessionRewound) else None
         title = change.title if isinstance(event, TurnOpened) else None
         self._counted.add(event.key, title, to)

@@ -1,12 +1,16 @@
-"""Computes the view of one turn from its records: text, usage, error, times.
+"""Computes the view of one turn from its records (text, usage, error, times), and totals of many turns.
 
 This module is pure. It must never read a journal or parse an output.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
 
+from holdfast.core.cost import Cost, CostSum
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.events import (
     Event,
@@ -20,7 +24,7 @@ from holdfast.core.events import (
     TurnStopped,
 )
 from holdfast.core.messages import Reply, ToolResult, Usage
-from holdfast.core.run_fold import list_usage
+from holdfast.core.run_fold import list_costs, list_usage, parse_turn
 
 
 class TurnFold:
@@ -37,6 +41,8 @@ class TurnFold:
         """The text of the last reply; the part that arrived, if the turn did not complete."""
         self.used: dict[str, Usage] = {}
         """The tokens of all attempts by model, also of failed ones; "" for those of other agents."""
+        self.costs = CostSum()
+        """What they cost."""
         self.iterations = 0
         self.reply: Reply | None = None
         """The last reply that was accepted."""
@@ -59,9 +65,14 @@ class TurnFold:
         """Why the turn did not complete."""
         return None if self.closed is None else self.closed.error
 
-    def _add(self, event: Event) -> None:
+    def _count_tokens(self, event: Event) -> None:
         for model, usage in list_usage(event):
             self.used[model] = self.used.get(model, Usage()) + usage
+        for _, usage, cost in list_costs(event):
+            self.costs.add(cost, has_used=usage.total > 0)
+
+    def _add(self, event: Event) -> None:
+        self._count_tokens(event)
         match event:
             case TurnOpened():
                 self.opened = event
@@ -100,3 +111,61 @@ class TurnFold:
         self.in_doubt = self.in_doubt or any(".tool." in key for key in event.started)
         if event.partial is not None:
             self.text = event.partial.text
+
+
+class SpendingTotal(NamedTuple):
+    """The turns under one name: how many there are, their tokens, and what these cost."""
+
+    name: str
+    turns: int
+    usage: Usage
+    cost: Cost | None
+
+
+class SpendingTotals:
+    """Adds up what turns used and cost, under names that depend on the unit.
+
+    Args:
+        by: "agent", "model" or "day" (UTC).
+        since: turns that were opened before this time do not count.
+    """
+
+    def __init__(self, by: str, since: float = 0.0) -> None:
+        self._by = by
+        self._since = since
+        self._used: dict[str, Usage] = defaultdict(Usage)
+        self._costs: dict[str, CostSum] = defaultdict(CostSum)
+        self._turns: dict[str, set[tuple[str, int]]] = defaultdict(set)
+
+    def add_session(self, session: str, events: Iterable[Event]) -> None:
+        """Add the turns of a session, also those that were rewound: they were paid for."""
+        opened: TurnOpened | None = None
+        for event in events:
+            if isinstance(event, TurnOpened):
+                opened = event
+            if opened is None or opened.at < self._since:
+                continue
+            for model, usage, cost in list_costs(event):
+                name = self._find_name(opened, model)
+                self._used[name] += usage
+                self._costs[name].add(cost, has_used=usage.total > 0)
+                self._turns[name].add((session, parse_turn(event.key)))
+
+    def _find_name(self, opened: TurnOpened, model: str) -> str:
+        if self._by == "agent":
+            return opened.agent
+        if self._by == "model":
+            return model
+        return datetime.fromtimestamp(opened.at, UTC).date().isoformat()
+
+    def list_totals(self) -> list[SpendingTotal]:
+        """Return the totals, the largest first; of days, the latest first."""
+        totals = [
+            SpendingTotal(name, len(self._turns[name]), used, self._costs[name].cost)
+            for name, used in self._used.items()
+        ]
+        if self._by == "day":
+            totals.sort(key=lambda total: total.name, reverse=True)
+        else:
+            totals.sort(key=lambda total: (-total.usage.total, total.name))
+        return totals

@@ -13,6 +13,7 @@ from holdfast.agent import Agent
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
 from holdfast.journal.port import Journal
+from holdfast.models.prices import Prices
 from holdfast.runtime.engine import Engine, copy_on_journal
 from holdfast.runtime.finalize import Parking
 from holdfast.runtime.plan import AgentPlan
@@ -42,10 +43,17 @@ def name_agents(agents: AnyAgent | Iterable[AnyAgent]) -> dict[str, AnyAgent]:
     return named
 
 
-def bind_agent(agent: AnyAgent, journal: Journal) -> AnyAgent:
-    """Return the agent on another journal. A question that nobody answers suspends its run."""
+def bind_agent(agent: AnyAgent, journal: Journal, prices: Prices | None = None) -> AnyAgent:
+    """Return the agent on another journal. A question that nobody answers suspends its run.
+
+    Args:
+        agent: the agent.
+        journal: the journal.
+        prices: what tokens cost, if the agent has no prices of its own.
+    """
     bound: AnyAgent = object.__new__(Agent)
-    bound._engine = _bind_engine(agent._engine, journal)  # noqa: SLF001  # REASON: the one place
+    engine = agent._engine if prices is None else agent._engine.with_prices(prices)  # noqa: SLF001  # REASON: the one place
+    bound._engine = _bind_engine(engine, journal)  # noqa: SLF001  # REASON: the one place
     return bound
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Unpack
 from uuid import uuid4
 
@@ -42,7 +42,7 @@ from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.port import CountsBytes, Journal, RunEntry, SharedJournal
-from holdfast.journal.session_rows import PricedJournal
+from holdfast.models.prices import Prices
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.runtime.finalize import Parking
@@ -50,7 +50,6 @@ from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
-from holdfast.telemetry.token_prices import PriceList, TokenPrices
 
 _MOST_LOOKED_AT = 100
 
@@ -80,11 +79,10 @@ class TenantService:
         options = options or ServiceOptions()
         self.holding = frozenset(options.hold_text)
         """The agents whose text is sent once its reply is accepted, where it cannot be withdrawn."""
-        self.prices = PriceList(options.prices)
         self.journal = to_index(journal)
-        if self.prices and isinstance(self.journal, PricedJournal):
-            self.journal.use_prices(self.prices.price)
-        self._agents = {name: bind_agent(agent, journal) for name, agent in agents.items()}
+        self._agents = {
+            name: bind_agent(agent, journal, options.prices) for name, agent in agents.items()
+        }
         self.watch = SessionWatch()
         self.driven = DrivenRuns()
         """The runs that this process drives, as their readers see them."""
@@ -107,6 +105,11 @@ class TenantService:
     def sessions(self) -> Sessions:
         """The sessions of the tenant: list, search, fork, rewind, compact, export and delete."""
         return next(iter(self._agents.values())).sessions
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether turns of an agent have a cost."""
+        return any(plan_of(agent).prices is not None for agent in self._agents.values())
 
     @property
     def agents(self) -> tuple[AnyAgent, ...]:
@@ -531,23 +534,23 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
     Args:
         hold_text: the names of agents whose text OpenAI's protocols send once its reply is accepted.
             These protocols cannot withdraw text that was sent.
-        prices: the prices of a million tokens by the name of a model, as replies have it; "*" is every
-            other model. With prices, turns and totals of usage have a cost.
+        prices: what tokens cost, for agents that have no prices of their own. With prices, turns and
+            totals of usage have a cost.
         retry_window: seconds in which a request of OpenAI's protocols that is sent again gets the turn
             of the first try, if nobody got its answer; 0 for never.
 
     Raises:
         ConfigurationError: a setting is wrong.
 
-    >>> ServiceOptions(prices={"gpt-5.2": TokenPrices(input=1.25, output=10)}).hold_text
+    >>> ServiceOptions(prices=Prices({"gpt-5.2": {"input": "1.25", "output": "10"}})).hold_text
     ()
     """
 
     hold_text: Collection[str] = ()
-    prices: Mapping[str, TokenPrices] = {}
+    prices: Prices | None = None
     retry_window: Annotated[float, between(0, 86_400)] = 600.0
 
     def __post_init__(self) -> None:
         check_value("hold_text", self.hold_text, Collection[str])
-        check_value("prices", self.prices, Mapping[str, TokenPrices])
+        check_value("prices", self.prices, Prices | None)
         check_value("retry_window", self.retry_window, Annotated[float, between(0, 86_400)])

@@ -15,7 +15,7 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import Effect, effect_digest
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
-from holdfast.core.run_fold import Pricing, RunFold, price_nothing
+from holdfast.core.run_fold import RunFold
 from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox_schema import WAKING_EVENTS
 from holdfast.journal.journal_errors import RequestExistsError, conflict_error
@@ -40,14 +40,12 @@ class _Tenants:
 
     Attributes:
         journals: the journals.
-        pricing: the prices of tokens.
         note_answer: called with tenant and run of a record that lets a waiting turn go on, and the status
             with which the turn has ended, or ""; as the trigger of a database does.
     """
 
     def __init__(self) -> None:
         self.journals: dict[str, MemoryJournal] = {}
-        self.pricing: Pricing = price_nothing
         self.note_answer: Callable[[str, str, str], None] | None = None
 
 
@@ -56,14 +54,13 @@ class _Fold:
 
     Args:
         saved: the records of the run.
-        pricing: the prices of tokens.
     """
 
     __slots__ = ("_count", "_entry", "_fold", "_lock", "saved")
 
-    def __init__(self, saved: dict[str, _Saved], pricing: Pricing) -> None:
+    def __init__(self, saved: dict[str, _Saved]) -> None:
         self.saved = saved
-        self._fold = RunFold(pricing)
+        self._fold = RunFold()
         self._count = 0
         self._entry = RunEntry("", 0, float("inf"), -float("inf"))
         self._lock = threading.Lock()
@@ -217,12 +214,8 @@ class MemoryJournal:
         """Fold the records since the last list."""
         fold = self._folds.get(run)
         if fold is None or fold.saved is not saved:  # it was deleted and made again meanwhile
-            fold = self._folds[run] = _Fold(saved, self._tenants.pricing)
+            fold = self._folds[run] = _Fold(saved)
         return fold.make_row(run)
-
-    def use_prices(self, pricing: Pricing) -> None:
-        """Count the cost of turns, of all tenants, at these prices from now on."""
-        self._tenants.pricing = pricing
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return the keys of a run, in order of the records."""

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from holdfast.core.cost import Cost
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import (
     Event,
@@ -112,6 +113,8 @@ def _is_plain_reply(event: Any) -> bool:
         and type(reply.kind) is ReplyKind
         and type(reply.finish) is FinishReason
         and type(reply.model) is type(reply.id) is type(reply.raw_finish) is type(event.by) is str
+        and type(reply.tier) is str
+        and (event.cost is None or type(event.cost) is Cost)  # it checks its fields
         and _is_plain_usage(reply.usage)
         and _is_count(event.attempts)
         and _is_count(reply.continued)
@@ -133,6 +136,7 @@ def _is_plain_result(event: Any) -> bool:
         and _is_count(event.attempts)
         and (event.usage is NO_USAGE or _is_plain_usage(event.usage))
         and type(event.same_as) is str
+        and (event.cost is None or type(event.cost) is Cost)
         and type(event.downtime) is float
         and isfinite(event.downtime)
     )
@@ -170,6 +174,7 @@ def _is_plain_usage(usage: Any) -> bool:
         type(usage) is Usage
         and type(usage.input) is type(usage.output) is type(usage.cached_input) is int
         and type(usage.cache_write) is type(usage.reasoning) is type(usage.hosted_calls) is int
+        and type(usage.cache_write_1h) is type(usage.audio_input) is type(usage.audio_output) is int
         and min(counts := astuple(usage)) >= 0
         and max(counts) < _MOST_TOKENS
     )

@@ -12,11 +12,9 @@ from holdfast.core.effects import is_nested_run
 from holdfast.core.events import SessionRewound, TurnOpened
 from holdfast.core.run_fold import (
     CountedTurns,
-    Pricing,
     RunFold,
     RunState,
     make_title,
-    price_nothing,
 )
 from holdfast.journal.encoding import decoder_of
 from holdfast.journal.media_store import drop_media
@@ -38,12 +36,11 @@ class RunSummary(NamedTuple):
     state: RunState
 
 
-def summarize_run(records: Sequence[Record], pricing: Pricing = price_nothing) -> RunSummary:
+def summarize_run(records: Sequence[Record]) -> RunSummary:
     """Summarize a run.
 
     Args:
         records: all records of the run, at least one.
-        pricing: the prices of tokens.
     """
     times = [record.event.at for record in records]
     opened = [record.event for record in records if isinstance(record.event, TurnOpened)]
@@ -52,18 +49,17 @@ def summarize_run(records: Sequence[Record], pricing: Pricing = price_nothing) -
         min(times),
         max(times),
         opened[-1].agent if opened else "",
-        fold_run(records, pricing),
+        fold_run(records),
     )
 
 
-def fold_run(records: Iterable[Record], pricing: Pricing = price_nothing) -> RunState:
+def fold_run(records: Iterable[Record]) -> RunState:
     """Return the turns of a run, as its row has them.
 
     Args:
         records: all records of the run.
-        pricing: the prices of tokens.
     """
-    fold = RunFold(pricing)
+    fold = RunFold()
     for record in records:
         fold.add(record.event)
     return fold.state

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.effects import TITLES, is_nested_run
-from holdfast.core.run_fold import Pricing, RunState, split_questions
+from holdfast.core.run_fold import RunState, split_questions
 from holdfast.journal.port import RunEntry
 
 RowStatus: TypeAlias = Literal[
@@ -81,15 +81,6 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
         if self.status is not None:
             return "agent"
         return "" if self.min_cost is None else "cost"
-
-
-@runtime_checkable
-class PricedJournal(Protocol):
-    """A journal that saves the cost of turns."""
-
-    def use_prices(self, pricing: Pricing) -> None:
-        """Save the cost of turns, of all tenants, at these prices from now on."""
-        ...
 
 
 def format_columns(name: str, leased: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.codecs.wire import Codec as Codec
     from holdfast.codecs.wire import EncodedRequest as EncodedRequest
     from holdfast.codecs.wire import Failure as Failure
+    from holdfast.core.cost import Cost as Cost
     from holdfast.core.deltas import CharactersReplaced as CharactersReplaced
     from holdfast.core.deltas import Decoder as Decoder
     from holdfast.core.deltas import Delta as Delta
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
     from holdfast.models.presets import PRESETS as PRESETS
     from holdfast.models.presets import Preset as Preset
     from holdfast.models.presets import find_preset as find_preset
+    from holdfast.models.prices import PricedModel as PricedModel
+    from holdfast.models.prices import Prices as Prices
     from holdfast.models.probe import probe_endpoint as probe_endpoint
     from holdfast.models.resolve import ModelAt as ModelAt
     from holdfast.models.resolve import provider_names as provider_names
@@ -95,6 +98,7 @@ _HOME: dict[str, str] = {
     "Citation": "holdfast.codecs.citation",
     "CodeExecution": "holdfast.core.hosted_tools",
     "Codec": "holdfast.codecs.wire",
+    "Cost": "holdfast.core.cost",
     "Decoder": "holdfast.core.deltas",
     "Delta": "holdfast.core.deltas",
     "EncodedRequest": "holdfast.codecs.wire",
@@ -129,6 +133,8 @@ _HOME: dict[str, str] = {
     "Part": "holdfast.core.messages",
     "PartReceived": "holdfast.core.deltas",
     "Preset": "holdfast.models.presets",
+    "PricedModel": "holdfast.models.prices",
+    "Prices": "holdfast.models.prices",
     "ProbeCall": "holdfast.codecs.openai_chat.probing",
     "ProbeResult": "holdfast.codecs.openai_chat.probing",
     "ProfileChanges": "holdfast.codecs.endpoint_profile",

@@ -12,7 +12,6 @@ notice.
 
 from __future__ import annotations
 
-import re
 from asyncio import CancelledError, timeout
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
@@ -66,6 +65,7 @@ from holdfast.models.refusals import (
     Learnt,
     Subject,
     describe_learnt,
+    is_loading_model,
     is_stream_refusal,
 )
 from holdfast.models.reply_carry import read_carry, with_continuable_reply
@@ -187,6 +187,11 @@ class Endpoint:
             headers = tuple(dict(self._headers + encoded.headers + self._user_headers).items())
             cached = self._last_request = (key, join_address(self.base_url, path), headers)
         return HttpRequest("POST", cached[1], cached[2], encoded.body)
+
+    @property
+    def priced_as(self) -> tuple[str, bool]:
+        """The preset, and whether its provider is at the address, so that its prices are right."""
+        return self.preset.name, self.preset.is_own_address(self.base_url)
 
     @property
     def account(self) -> str:
@@ -318,6 +323,17 @@ class HttpModel:
     def account(self) -> str:
         """The account: it is the same for the same base URL and API key."""
         return self._account
+
+    @property
+    def priced_as(self) -> tuple[str, bool]:
+        """The preset, and whether its provider is at the address, so that its prices are right."""
+        preset = self._endpoint.preset
+        return preset.name, preset.is_own_address(self._endpoint.base_url)
+
+    @property
+    def default_max_tokens(self) -> int | None:
+        """The limit of a reply that the wire sends if the user sets none; None if it sends none."""
+        return self._codec.default_max_tokens if isinstance(self._codec, WireCodec) else None
 
     @property
     def secrets(self) -> SecretValues:
@@ -676,22 +692,3 @@ def _publish_corrected(reply: Reply, call: CallContext[ModelRequest]) -> None:
         elif isinstance(part, ToolCall):
             publish(ToolCallDelta(calls, part.id, part.name, part.arguments))
             calls += 1
-
-
-_LOADING = re.compile(
-    r"\bloading (?:the )?model|model .{0,200}\bis (?:currently )?loading", re.IGNORECASE
-)
-
-
-def is_loading_model(info: ErrorInfo) -> bool:
-    """Whether a server answers that it still loads its model.
-
-    >>> import msgspec
-    >>> from holdfast.core.errors import ErrorCategory
-    >>> busy = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="", status=503)
-    >>> is_loading_model(msgspec.structs.replace(busy, private='{"error": {"message": "Loading model"}}'))
-    True
-    >>> is_loading_model(msgspec.structs.replace(busy, private="overloaded"))
-    False
-    """
-    return info.status == 503 and _LOADING.search(info.private) is not None

@@ -107,11 +107,24 @@ class Preset(Struct, frozen=True, kw_only=True):
         >>> PRESETS["openai"].profile_at("https://gateway.example/v1").system_role
         'system'
         """
-        if self.profile_elsewhere is None:
+        if self.profile_elsewhere is None or self.is_own_address(base_url):
             return self.profile
-        own, host = urlsplit(self.base_url).hostname, urlsplit(base_url).hostname or ""
-        is_own = host == own or host.endswith(f".{own}")
-        return self.profile if is_own else self.profile_elsewhere
+        return self.profile_elsewhere
+
+    def is_own_address(self, base_url: str) -> bool:
+        """Whether the provider itself is at a base URL, and not another server that speaks its wire.
+
+        >>> PRESETS["azure"].is_own_address("https://mine.openai.azure.com")
+        True
+        >>> PRESETS["openai"].is_own_address("https://gateway.example/v1")
+        False
+        """
+        own = re.escape(urlsplit(self.base_url).hostname or "")
+        # The location "global" of Vertex AI has no prefix.
+        own = re.sub(r"\\\{\w+\\\}\\-", r"(?:[a-z0-9-]+-)?", own)
+        own = re.sub(r"\\\{\w+\\\}", r"[a-z0-9-]+", own)
+        host = urlsplit(base_url).hostname or ""
+        return re.fullmatch(rf"(?:[a-z0-9-]+\.)*{own}", host) is not None
 
     def path_for(self, path: str, model: str) -> str:
         """Return the path below the base URL: the wire's own, or the provider's.

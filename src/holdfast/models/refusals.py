@@ -8,6 +8,7 @@ refusal asks for, and saves nothing.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from threading import Lock
@@ -115,3 +116,22 @@ def is_stream_refusal(info: ErrorInfo, body: bytes = b"") -> bool:
     False
     """
     return info.status in _STATUSES and names_stream(info.private, body)
+
+
+_LOADING = re.compile(
+    r"\bloading (?:the )?model|model .{0,200}\bis (?:currently )?loading", re.IGNORECASE
+)
+
+
+def is_loading_model(info: ErrorInfo) -> bool:
+    """Whether a server answers that it still loads its model.
+
+    >>> import msgspec
+    >>> from holdfast.core.errors import ErrorCategory
+    >>> busy = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="", status=503)
+    >>> is_loading_model(msgspec.structs.replace(busy, private='{"error": {"message": "Loading model"}}'))
+    True
+    >>> is_loading_model(msgspec.structs.replace(busy, private="overloaded"))
+    False
+    """
+    return info.status == 503 and _LOADING.search(info.private) is not None

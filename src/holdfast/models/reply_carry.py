@@ -24,12 +24,14 @@ class ReplyCarry(Struct, frozen=True):
         refused: whether the provider refused to continue a reply; then no reply is continued any more.
         reply_so_far: the part of the reply that earlier attempts received, which the next one continues.
         lost: the tokens of failed attempts whose replies are not continued.
+        meter: what prices the attempts, which the runtime passes on to them; None without prices.
     """
 
     continues: bool = False
     refused: bool = False
     reply_so_far: Reply | None = None
     lost: Usage | None = None
+    meter: object = None
 
     @property
     def may_continue(self) -> bool:
@@ -56,11 +58,13 @@ class ReplyCarry(Struct, frozen=True):
             self.continues,
             self.refused or not self.is_attempt_counted(outcome),
             lost=add_usage(self.lost, _spent_usage(outcome, self.reply_so_far)),
+            meter=self.meter,
         )
 
     def after_target(self, outcome: Failed) -> Carry:
         """Return the carry for another model, which continues no reply: the tokens of this one are lost."""
-        return ReplyCarry(self.continues, lost=add_usage(self.lost, _spent_usage(outcome)))
+        lost = add_usage(self.lost, _spent_usage(outcome))
+        return ReplyCarry(self.continues, lost=lost, meter=self.meter)
 
     def give_up(self, call: CallContext[P], outcome: Failed) -> None:
         """Emit `AttemptAbandoned` if there is text that another attempt was to continue."""

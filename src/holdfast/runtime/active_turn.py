@@ -12,10 +12,12 @@ from weakref import ref
 
 from msgspec import Struct, field
 
+from holdfast.core.cost import Cost, CostSum
 from holdfast.core.effects import accepted_key, turn_key
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Status, TurnOpened, TurnStopped
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, Reply, ToolResult, Usage
+from holdfast.core.messages import NO_USAGE, Message, Reply, ToolResult, Usage
 from holdfast.core.notices import Notice
 from holdfast.core.output import ParseResult
 from holdfast.core.output_retries import turn_flags
@@ -33,13 +35,18 @@ from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Suspended
 from holdfast.runtime.result import Result
 from holdfast.runtime.sessions.session_pool import OpenSession
+from holdfast.runtime.spending import (
+    TurnMoney,
+    UsageMeter,
+    check_cost_limit,
+    count_remaining,
+)
 from holdfast.runtime.turn_state.channel import Channel, NoticeEmitter
 from holdfast.runtime.turn_state.effect_table import EffectTable
 from holdfast.runtime.turn_state.leaving_open import Recovery, TurnRecovery
 from holdfast.runtime.turn_state.turn_hooks import TurnHooks
 from holdfast.runtime.turn_state.turn_input import ParentCall
 from holdfast.runtime.turn_state.turn_log import TurnLog
-from holdfast.runtime.usage_meter import UsageMeter, count_remaining
 from holdfast.telemetry.observers import find_watch, make_emitter, wait_for_nobody
 from holdfast.tools.context import UsageSink
 from holdfast.tools.toolset import NO_RESOURCES, Resources
@@ -130,6 +137,7 @@ class ActiveTurn:
         "log",
         "loop",
         "machine",
+        "money",
         "output_value",
         "partial_reply",
         "plan",
@@ -170,6 +178,8 @@ class ActiveTurn:
         """Emits events and notices; None when there is no reader."""
         self.usage_meters: dict[str, UsageMeter] = {}
         """The usage meters of running tools, by the key of their call."""
+        self.money = self._find_money()
+        """The money of the turn; None without prices."""
         self.log = make_log(run_id, opened, self.emit, self.usage_meters, plan.clock)
         self.shutdown = channel.shutdown if channel is not None else None
         finish = self.shutdown.finish_call if self.shutdown is not None else None
@@ -193,6 +203,27 @@ class ActiveTurn:
         )
         written = plan.instructions.fixed or ""
         self.hooks = TurnHooks(plan.chain, opened.folds, self._collect_facts(), written)
+
+    def _find_money(self) -> TurnMoney | None:
+        """Return the money of the turn, at the prices of this agent or else of its caller."""
+        prices, parent = self.plan.prices, self.context.parent_meter
+        money = parent.money if isinstance(parent, UsageMeter) else None
+        if prices is None:
+            prices = money.prices if money is not None else None
+        elif money is not None and money.prices.currency != prices.currency:
+            problem = (
+                f"are in {prices.currency}, and those of the caller in {money.prices.currency}"
+            )
+            raise ConfigurationError("prices", problem, fix="Give both agents one currency")
+        if prices is None:
+            return None
+        return TurnMoney(prices, self.machine, self.usage_meters, parent, self.plan.clock)
+
+    def _check_cost_limit(self) -> None:
+        """Raise ConfigurationError if the limits of the turn have a cost that cannot be computed."""
+        if self.limits.cost is not None:
+            prices = self.money.prices if self.money is not None else None
+            check_cost_limit(self.limits, prices, self.plan.models, self.plan.clock.now())
 
     def _collect_facts(self) -> RunFacts:
         """Collect the facts about the turn for its hooks."""
@@ -243,6 +274,7 @@ class ActiveTurn:
         """
         if message is None:
             self.limits = self.machine.limits
+        self._check_cost_limit()
         if self.limits.seconds is not None:
             self.deadline = self.plan.clock.monotonic() + self.limits.seconds
         key = turn_key(self.machine.turn + 1)
@@ -270,6 +302,7 @@ class ActiveTurn:
         self.limits = machine.limits
         if machine.phase in (Phase.IDLE, Phase.CLOSING):
             return  # the remaining work takes no time
+        self._check_cost_limit()
         if machine.last_event is not None and not (
             log.open_questions or log.due_askers
         ):  # while a question is open, time does not count anyway
@@ -304,6 +337,28 @@ class ActiveTurn:
         """Return the usage of running tools so far."""
         return sum((notes.usage for notes in self.usage_meters.values()), Usage())
 
+    def sum_open_costs(self) -> Cost | None:
+        """Return what the running tools and the model call under way cost so far; None without prices."""
+        if self.money is None:
+            return None
+        costs = CostSum()
+        for notes in self.usage_meters.values():
+            costs.add(notes.costs.cost, has_used=notes.usage.total > 0)
+        call = self.money.end_call()
+        if call is not None:
+            costs.add(call.cost, has_used=False)
+            if self.context.parent_meter is not None:
+                self.context.parent_meter.add(NO_USAGE, call.cost)
+        return costs.cost
+
+    def meter_call(self, key: str) -> UsageMeter:
+        """Return the meter of a running tool call."""
+        meter = self.usage_meters.get(key)
+        if meter is None:
+            meter = UsageMeter(self.tokens_left, self.context.parent_meter, self.money)
+            self.usage_meters[key] = meter
+        return meter
+
     def tokens_left(self) -> int | None:
         """Return the remaining tokens under the limits of this turn and of its callers."""
         own = count_remaining(
@@ -336,6 +391,7 @@ class ActiveTurn:
             text=text,
             status=status if is_over else Status.WAITING,
             usage=machine.usage,
+            cost=machine.cost,
             iterations=machine.model_calls,
             run_id=self.run_id,
             history=machine.transcript.fork(),

@@ -30,6 +30,7 @@ from typing_extensions import TypeVar
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import NonNegativeInt, PositiveInt
+from holdfast.core.cost import Cost, CostSum
 from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.import_part import install_command
 from holdfast.core.limits import Limits
@@ -59,6 +60,7 @@ class BatchItem(Generic[ItemT, T]):
         error: why it failed; None when it did not.
         attempts: how often it was tried in this process.
         usage: the tokens of all tries; for a result from the journal those of its turn.
+        cost: what they cost, if the agent has prices; None without.
     """
 
     index: int
@@ -67,6 +69,7 @@ class BatchItem(Generic[ItemT, T]):
     error: Exception | None = None
     attempts: int = 1
     usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
 
     @property
     def output(self) -> T:
@@ -105,14 +108,14 @@ class BatchResult(Generic[ItemT, T]):
     Args:
         items: the outcomes.
         usage: the tokens of all items.
-        cost: the cost of the tokens, if `price` was given.
+        cost: what they cost, if the agent has prices; None without.
         seconds: how long the batch ran in this process.
         ended_by: "tokens" when no other item was started because of that limit, otherwise "".
     """
 
     items: tuple[BatchItem[ItemT, T], ...]
     usage: Usage
-    cost: float | None
+    cost: Cost | None
     seconds: float
     ended_by: str = ""
 
@@ -128,7 +131,7 @@ class BatchResult(Generic[ItemT, T]):
 
     def __str__(self) -> str:
         failed = len(self.failures)
-        cost = f", cost {self.cost:g}" if self.cost is not None else ""
+        cost = f", cost {self.cost}" if self.cost is not None else ""
         ended = f", ended by the limit of {self.ended_by}" if self.ended_by else ""
         return (
             f"{len(self.items)} items: {len(self.items) - failed} done, {failed} failed, "
@@ -156,7 +159,6 @@ class BatchOptions(TypedDict, Generic[ItemT], total=False):
     retries: int
     limits: Limits | None
     tokens: int | None
-    price: Callable[[Usage], float]
     progress: bool | ShowProgress
 
 
@@ -262,11 +264,13 @@ class BatchRun(Generic[ItemT, T]):
         async with aclosing(self._iterate()) as outcomes:
             found = [outcome async for outcome in outcomes]
         found.sort(key=lambda outcome: outcome.index)
-        usage, price = self.progress.usage, self._plan.options.get("price")
+        usage, costs = self.progress.usage, CostSum()
+        for outcome in found:
+            costs.add(outcome.cost, has_used=outcome.usage.total > 0)
         return BatchResult(
             items=tuple(found),
             usage=usage,
-            cost=price(usage) if price is not None else None,
+            cost=costs.cost,
             seconds=clock.monotonic() - began,
             ended_by=self._ended_by,
         )
@@ -319,6 +323,7 @@ class BatchRun(Generic[ItemT, T]):
     async def _run_item(self, index: int, item: ItemT) -> BatchItem[ItemT, T]:
         """Run the turn of one item, with its retries."""
         retries, usage, attempts = self._plan.options.get("retries", 0), Usage(), 0
+        costs = CostSum()
         try:
             run_once = self._prepare_item(index, item)
         except Exception as error:  # noqa: BLE001  # REASON: functions of an item are the user's code
@@ -327,10 +332,18 @@ class BatchRun(Generic[ItemT, T]):
             attempts += 1
             result, failure = await _run_once(run_once)
             ended = result if result is not None else getattr(failure, "result", None)
-            usage = usage + (ended.usage if ended is not None else Usage())
+            if ended is not None:
+                usage = usage + ended.usage
+                costs.add(ended.cost, has_used=ended.usage.total > 0)
             if failure is None or attempts > retries or not _may_pass(failure):
                 return BatchItem(
-                    index, item, result=result, error=failure, attempts=attempts, usage=usage
+                    index,
+                    item,
+                    result=result,
+                    error=failure,
+                    attempts=attempts,
+                    usage=usage,
+                    cost=costs.cost,
                 )
             await self._engine.plan.clock.sleep(min(2.0 ** (attempts - 1), _LONGEST_WAIT))
 

@@ -32,7 +32,9 @@ from holdfast.middleware.chain import (
     limits_with,
     tool_settings,
 )
+from holdfast.middleware.usage_limits import UsageLimits
 from holdfast.models.http_model import HttpModel, Model
+from holdfast.models.prices import Prices
 from holdfast.models.reply_carry import ReplyCarry
 from holdfast.models.resolve import ModelAt, resolve_model
 from holdfast.resilience.clock import Clock, Rng
@@ -45,6 +47,7 @@ from holdfast.runtime.instructions import Instructions, compile_instructions
 from holdfast.runtime.plan import AgentPlan, ToolCallOptions
 from holdfast.runtime.questions.question_checks import OnQuestion
 from holdfast.runtime.sessions.session_pool import OnBusy
+from holdfast.runtime.spending import check_cost_limit, meter_attempts
 from holdfast.runtime.tool_attempt import make_tool_operation
 from holdfast.runtime.turn_state.turn_input import check_toolsets
 from holdfast.telemetry.observers import Observer, check_observers
@@ -93,6 +96,7 @@ class AgentKeywords(TypedDict, total=False):
     session_cache: int
     journal: Journal | str | None
     retention: Retention | None
+    prices: Prices | None
     transport: Transport | None
     clock: Clock | None
     rng: Rng | None
@@ -117,7 +121,9 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry, chain.middlewares)
     clock = keywords["clock"] or SystemClock()
-    pipeline, ask_model = compose_call(keywords, models, output, clock)
+    check_cost_limit(limits, keywords["prices"], tuple(models), clock.now())
+    _check_cost_middlewares(chain.middlewares, keywords["prices"])
+    calls = compose_call(keywords, models, output, clock)
     plan = AgentPlan(
         name=keywords["name"],
         models=tuple(models),
@@ -133,8 +139,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         limits=limits if output is None else output.cap_limits(limits),
         tool_calls=tools,
         parallel_tools=keywords["parallel_tools"],
-        pipeline=pipeline,
-        ask_model=ask_model,
+        **calls,
         carry=ReplyCarry((keywords["resilience"] or Resilience()).continue_streams),
         use_tool=tool_pipeline(tools.retry).wrap_operation(
             make_tool_operation(tools.tool_timeout, repeat_in_doubt=tools.retry.repeat_in_doubt)
@@ -143,6 +148,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         observers=check_observers(keywords["observers"]),
         clock=clock,
         rng=keywords["rng"] or system_rng,
+        prices=keywords["prices"],
     )
     is_strict = any(spec.strict for spec in registry.specs)
     is_native = output is not None and output.schema.mode == "native"
@@ -151,16 +157,39 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     return plan
 
 
+class ComposedCall(TypedDict):
+    """The fields of a plan for a call of the first model or a fallback."""
+
+    pipeline: Pipeline
+    ask_model: Operation[ModelRequest, Reply]
+    ask_priced: Callable[[], Operation[ModelRequest, Reply]]
+
+
 def compose_call(
     keywords: AgentKeywords, models: Iterable[Model], output: Output | None, clock: Clock
-) -> tuple[Pipeline, Operation[ModelRequest, Reply]]:
-    """Compose the strategies around a call of the first model or a fallback."""
-    candidates = [
-        Candidate(one.name, one.model, one.name, _build_attempt(one, output), one.account)
-        for one in models
-    ]
+) -> ComposedCall:
+    """Compose the strategies around a call; with a meter around each attempt once a turn has prices."""
     retry, resilience = keywords["retry"] or RetryOptions(), keywords["resilience"] or Resilience()
-    return compose_model_call(candidates, retry, resilience, shared=PROCESS.for_clock(clock))
+    shared, attempts = (
+        PROCESS.for_clock(clock),
+        [(one, _build_attempt(one, output)) for one in models],
+    )
+
+    def compose(
+        attempts: Iterable[tuple[Model, Operation[ModelRequest, Reply]]],
+    ) -> tuple[Pipeline, Operation[ModelRequest, Reply]]:
+        candidates = [
+            Candidate(one.name, one.model, one.name, attempt, one.account)
+            for one, attempt in attempts
+        ]
+        return compose_model_call(candidates, retry, resilience, shared=shared)
+
+    @cache
+    def ask_priced() -> Operation[ModelRequest, Reply]:
+        return compose((one, meter_attempts(one, attempt)) for one, attempt in attempts)[1]
+
+    pipeline, ask_model = compose(attempts)
+    return {"pipeline": pipeline, "ask_model": ask_model, "ask_priced": ask_priced}
 
 
 def add_toolsets(registry: Registry, toolsets: Iterable[Toolset]) -> Registry:
@@ -274,6 +303,7 @@ _RECORDS = (
     ("resilience", Resilience),
     ("timeouts", Timeouts),
     ("retention", Retention),
+    ("prices", Prices),
 )
 
 
@@ -330,6 +360,14 @@ def _check_tool_names(registry: Registry, output: Output | None) -> None:
                 f"{taken.name!r} is the name by which the model gives its answer",
                 fix="Rename yours",
             )
+
+
+def _check_cost_middlewares(middlewares: Sequence[AnyMiddleware], prices: Prices | None) -> None:
+    """Raise ConfigurationError if a middleware limits the cost, and the agent has no prices."""
+    for one in middlewares:
+        if prices is None and isinstance(one, UsageLimits) and one.maximums["cost"] is not None:
+            fix = "Pass Agent(prices=Prices.known()), or prices of your own"
+            raise ConfigurationError("cost", "needs prices, and the agent has none", fix=fix)
 
 
 _NO_ARGUMENTS: Mapping[str, object] = {"type": "object", "properties": {}}

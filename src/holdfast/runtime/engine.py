@@ -7,6 +7,7 @@ run.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
@@ -28,6 +29,7 @@ from holdfast.journal.journal_errors import RequestExistsError, RunChangedError
 from holdfast.journal.memory import MemoryJournal
 from holdfast.journal.port import Journal, RunEntry
 from holdfast.middleware.folds import refold_session
+from holdfast.models.prices import Prices
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.active_turn import ActiveTurn, TurnContext
 from holdfast.runtime.arguments.changed_plans import ChangedPlans, make_turn
@@ -146,6 +148,15 @@ class Engine(Generic[T]):
             from holdfast.runtime.sessions.agent_sessions import make_pruning  # only with retention
 
             self.pruning = make_pruning(self.plan, self.session_pool, retention)
+
+    def with_prices(self, prices: Prices) -> Engine[T]:
+        """Return an engine of the same agent with prices, if it has none of its own."""
+        if self.plan.prices is not None:
+            return self
+        copied = copy(self)
+        copied.plan = dataclasses.replace(self.plan, prices=prices)
+        copied._plans = self._plans.with_plan(copied.plan)  # noqa: SLF001  # REASON: its own copy
+        return copied
 
     def make_turn(self, prompt: Prompt, output: object, keywords: RunKeywords[Any]) -> TurnInput:
         """Build the input of a turn from the arguments of `Agent.run`. Raises ConfigurationError."""
@@ -483,7 +494,8 @@ class Engine(Generic[T]):
             async with sessions.open_session(run_id) as opened:
                 run = ActiveTurn(plan, run_id, opened, context)
                 if context.parent_meter is not None:
-                    context.parent_meter.take_over(run_id, opened.machine.usage)
+                    machine = opened.machine
+                    context.parent_meter.take_over(run_id, machine.usage, machine.cost)
                 # A cancelled run was one attempt of the call; the next attempt has another run id.
                 if opened.machine.status is not Status.CANCELLED:
                     return await self._continue_turn(run, turn.message)

@@ -32,7 +32,6 @@ from holdfast.runtime.sessions.session_pool import SessionPool
 from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.subagent import Subagent, agent_of, make_child_channel
 from holdfast.runtime.tool_attempt import make_event_sink
-from holdfast.runtime.usage_meter import UsageMeter
 
 
 class Parking(Struct, frozen=True):
@@ -105,6 +104,7 @@ async def finalize_turn(
                 started=begun,
                 partial=filter_partial(run, run.partial_reply.reply),
                 usage=run.sum_tool_usage(),
+                cost=run.sum_open_costs(),
                 waited_for=waited_for,
                 by=by or (run.shutdown.cancelled_by if run.shutdown is not None else ""),
                 why="" if parking is None else parking.why,
@@ -189,7 +189,5 @@ def _meter_child(
 ) -> None:
     """Add the usage of a subagent to its caller, unless it has a budget of its own."""
     if agent is None or not agent.own_budget:
-        notes = run.usage_meters.setdefault(
-            effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)
-        )
-        notes.take_over(child.run_id, child.machine.usage)
+        notes = run.meter_call(effect.key)
+        notes.take_over(child.run_id, child.machine.usage, child.machine.cost)

@@ -29,7 +29,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.events import ModelFailed, ModelReplied, ResultsWithheld, TurnStopped
 from holdfast.core.limits import ITERATION_LIMIT_TEXT
-from holdfast.core.messages import Reply, ReplyKind, Usage
+from holdfast.core.messages import NO_USAGE, Reply, ReplyKind, Usage
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.redaction import redact
 from holdfast.core.transcript import TranscriptSnapshot
@@ -55,10 +55,10 @@ from holdfast.runtime.hooks.around_model import (
     wrap_model_call,
 )
 from holdfast.runtime.hooks.between_effects import make_stop_event
+from holdfast.runtime.spending import CallMeter, end_at_cost
 from holdfast.runtime.streams.live_text import filter_partial
 from holdfast.runtime.toolsets import offer_tools, offered_names
 from holdfast.runtime.turn_state.turn_hooks import Iteration
-from holdfast.tools.context import UsageSink
 from holdfast.tools.registry import shorten_name
 from holdfast.tools.results import replace_surrogates
 from holdfast.tools.tool_failures import error_text
@@ -151,12 +151,16 @@ async def _ask_model(
         settings=call.settings,
         stream=run.context.channel is not None and run.context.channel.live,
     )
+    carry = plan.carry
+    meter = run.money.begin_call() if run.money is not None else None
+    if meter is not None:
+        carry = msgspec.structs.replace(carry, meter=meter)
+    ask = plan.ask_model if meter is None else plan.ask_priced()
     try:
-        outcome = await plan.ask_model(
-            CallContext(call.key, request, env, run.deadline, carry=plan.carry)
-        )
+        outcome = await ask(CallContext(call.key, request, env, run.deadline, carry=carry))
     except Exception as error:
         outcome = make_unexpected(error)
+    outcome = end_at_cost(outcome, meter)
     iteration.asked = outcome
     return outcome
 
@@ -165,16 +169,16 @@ def _record_reply(
     run: ActiveTurn, effect: CallModel, outcome: Done[Reply], called_by: str
 ) -> ModelReplied:
     lost = lost_usage(outcome)
-    if run.context.parent_meter is not None:
-        _meter_usage(run.context.parent_meter, outcome.value, lost)
+    meter = _end_metered_call(run, outcome.value, lost)
     offered = offered_names(run)
     return ModelReplied(
         key=effect.key,
         at=run.plan.clock.now(),
         reply=outcome.value,
         attempts=outcome.attempts,
-        tried=outcome.tried,
+        tried=outcome.tried if meter is None else meter.name_costs(outcome.tried),
         lost=lost,
+        cost=None if meter is None else meter.cost,
         offered=offered if offered is None or outcome.value.calls else None,
         by=called_by,
     )
@@ -190,16 +194,16 @@ def _record_failure(run: ActiveTurn, effect: CallModel, outcome: Failed) -> Mode
     if isinstance(outcome.error, HoldfastError):
         outcome.error.partial = arrived
     lost = lost_usage(outcome)
-    if run.context.parent_meter is not None:
-        _meter_usage(run.context.parent_meter, arrived, lost)
+    meter = _end_metered_call(run, arrived, lost)
     return ModelFailed(
         key=effect.key,
         at=run.plan.clock.now(),
         error=outcome.info.to_public(),
         partial=arrived,
         attempts=outcome.attempts,
-        tried=outcome.tried,
+        tried=outcome.tried if meter is None else meter.name_costs(outcome.tried),
         lost=lost,
+        cost=None if meter is None else meter.cost,
     )
 
 
@@ -220,8 +224,7 @@ def _withhold_results(run: ActiveTurn, outcome: Failed) -> ResultsWithheld:
     key = withheld_key(machine.turn, machine.iteration)
     _log.warning("results are withheld at %s of run %s: %s", key, run.run_id, log_detail(outcome))
     arrived, lost = _partial_of(outcome), lost_usage(outcome)
-    if run.context.parent_meter is not None:
-        _meter_usage(run.context.parent_meter, arrived, lost)
+    meter = _end_metered_call(run, arrived, lost)
     if arrived is not None:
         lost = arrived.usage + (lost or Usage())
     run.hooks.iteration = None  # it has not ended, so the hooks after it are not called yet
@@ -231,8 +234,9 @@ def _withhold_results(run: ActiveTurn, outcome: Failed) -> ResultsWithheld:
         error=outcome.info.to_public(),
         tools=tuple(result.name for result in results),
         attempts=outcome.attempts,
-        tried=outcome.tried,
+        tried=outcome.tried if meter is None else meter.name_costs(outcome.tried),
         lost=lost,
+        cost=None if meter is None else meter.cost,
     )
 
 
@@ -240,11 +244,16 @@ def _partial_of(outcome: Failed) -> Reply | None:
     return outcome.error.partial if isinstance(outcome.error, HoldfastError) else None
 
 
-def _meter_usage(parent: UsageSink, reply: Reply | None, lost: Usage | None) -> None:
-    """Add the usage of a subagent to its caller immediately."""
-    for usage in (reply.usage if reply is not None else None, lost):
-        if usage is not None:
-            parent.add(usage)
+def _end_metered_call(run: ActiveTurn, reply: Reply | None, lost: Usage | None) -> CallMeter | None:
+    """End a model call: add what a subagent used and paid to its caller, and return its meter."""
+    meter, parent = (
+        run.money.end_call() if run.money is not None else None,
+        run.context.parent_meter,
+    )
+    if parent is not None:
+        used = reply.usage if reply is not None else NO_USAGE
+        parent.add(used if lost is None else used + lost, None if meter is None else meter.cost)
+    return meter
 
 
 def _end_second_cut(run: ActiveTurn, call: ModelCall, outcome: Done[Reply]) -> Outcome[Reply]:

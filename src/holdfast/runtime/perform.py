@@ -52,7 +52,6 @@ from holdfast.runtime.hooks.before_turn import accept_turn
 from holdfast.runtime.hooks.between_effects import is_repeatable
 from holdfast.runtime.model_call import call_model, clean_failure, log_detail, make_unexpected
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
-from holdfast.runtime.usage_meter import UsageMeter
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 from holdfast.tools.context import ToolContext
 from holdfast.tools.registry import UNKNOWN_TOOL, shorten_name
@@ -124,9 +123,7 @@ async def _use_tool(
 ) -> Outcome[ToolResult]:
     """Run the tool, with all attempts."""
     call = effect.call
-    notes = run.usage_meters.setdefault(
-        effect.key, UsageMeter(run.tokens_left, run.context.parent_meter)
-    )
+    notes = run.meter_call(effect.key)
     if run.shutdown is not None:
         may_repeat = _may_repeat(run, effect)
         await run.shutdown.begin_call(run.run_id, effect.key, writes=not may_repeat)
@@ -202,7 +199,7 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     call = effect.call
     at = run.plan.clock.now()
     notes = run.usage_meters.get(effect.key)
-    usage = notes.usage if notes is not None else NO_USAGE
+    usage, cost = (notes.usage, notes.costs.cost) if notes is not None else (NO_USAGE, None)
     if isinstance(outcome, Done):
         refusal = notes.refusal if notes is not None and outcome.value.is_error else None
         info = refusal.to_public() if refusal is not None else None
@@ -215,11 +212,18 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
             error=info,
             attempts=outcome.attempts,
             usage=usage,
+            cost=cost,
         )
     if isinstance(outcome.error, ToolDeniedError):
         result = ToolResult(call.id, call.name, (Text(str(outcome.error)),), is_error=True)
         return ToolFinished(
-            key=effect.key, at=at, result=result, error=outcome.info, attempts=0, usage=usage
+            key=effect.key,
+            at=at,
+            result=result,
+            error=outcome.info,
+            attempts=0,
+            usage=usage,
+            cost=cost,
         )
     outcome = clean_failure(run, outcome)
     _log.warning(
@@ -238,6 +242,7 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
         error=outcome.info.to_public(),
         attempts=outcome.attempts,
         usage=usage,
+        cost=cost,
     )
 
 

@@ -6,7 +6,7 @@ the state of a run, because one agent can execute any number of runs at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -26,6 +26,7 @@ from holdfast.core.secret_values import SecretValues
 from holdfast.core.turn_options import Fingerprints
 from holdfast.middleware.chain import AnyMiddleware, Chain
 from holdfast.models.http_model import Model, find_model_secrets
+from holdfast.models.prices import Prices
 from holdfast.models.reply_carry import ReplyCarry
 from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.pipeline import Operation, Pipeline
@@ -83,12 +84,15 @@ class AgentPlan:
     parallel_tools: int
     pipeline: Pipeline
     ask_model: Operation[ModelRequest, Reply]
+    ask_priced: Callable[[], Operation[ModelRequest, Reply]]
+    """Returns the same call with a meter around each attempt, for turns that have prices."""
     carry: ReplyCarry
     use_tool: Operation[ToolAttempt, ToolResult]
     chain: Chain
     observers: tuple[CheckedObserver, ...]
     clock: Clock
     rng: Rng
+    prices: Prices | None = None
     fingerprints: Fingerprints = field(default_factory=dict)
     """The values of one turn that cannot be saved; empty for the plan of the agent itself."""
 
@@ -150,6 +154,7 @@ class AgentPlan:
             lines.append(f"  output: {self.output.describe()}")
             lines += self._describe_output_modes(self.output)
         lines.append(f"  limits: {self.limits}")
+        lines += [] if self.prices is None else [f"  prices: {self.prices!r}"]
         lines.append(f"  tools: {', '.join(spec.name for spec in self.registry.specs) or 'none'}")
         for_code = [tool.name for tool in self.registry if not tool.offered]
         if for_code:

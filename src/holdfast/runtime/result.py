@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
+from holdfast.core.cost import Cost
 from holdfast.core.errors import ErrorInfo
 from holdfast.core.events import FailedTarget, Status
 from holdfast.core.messages import Message, Usage
@@ -26,6 +27,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         status: how the turn ended.
         usage: tokens of all replies of this turn, of failed attempts that reported their usage,
             and of subagents.
+        cost: what they cost, if the agent has prices; None without.
         iterations: the number of model calls of this turn.
         run_id: the id of the run in its journal.
         history: the whole conversation; pass it as `history=` to continue.
@@ -52,6 +54,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     questions: tuple[AnyQuestion, ...] = ()
     parsed_by: OutputParsedBy = ""
     metadata: Metadata = {}
+    cost: Cost | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -39,7 +39,7 @@ from holdfast.resilience.pipeline import (
     Outcome,
 )
 from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
-from holdfast.runtime.usage_meter import UsageMeter
+from holdfast.runtime.spending import UsageMeter
 from holdfast.telemetry.observers import wait_for_nobody
 from holdfast.tools.checked_call import CheckedCall, Invocation, call_failed
 from holdfast.tools.connection_failures import find_connection_failure

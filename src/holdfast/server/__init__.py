@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.server.app import create_app as create_app
     from holdfast.server.background_service import Service as Service
     from holdfast.server.queued_turns import QueueOptions as QueueOptions
-    from holdfast.telemetry.token_prices import TokenPrices as TokenPrices
 
 _HOME: dict[str, str] = {
     "AcceptedTurn": "holdfast.hosting.turns.turn_runner",
@@ -34,7 +33,6 @@ _HOME: dict[str, str] = {
     "QueueOptions": "holdfast.server.queued_turns",
     "Service": "holdfast.server.background_service",
     "ServiceOptions": "holdfast.hosting.tenant_service",
-    "TokenPrices": "holdfast.telemetry.token_prices",
     "create_app": "holdfast.server.app",
     "keep_alive": "holdfast.server.api.event_stream",
     "make_server_config": "holdfast.server.access.connections",

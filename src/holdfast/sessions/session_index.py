@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self, runtime_checkable
 
-from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.open_questions import (
     ListedQuestion,
     QuestionQuery,
@@ -97,7 +96,6 @@ class ScanningIndex:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._pricing: Pricing = price_nothing
         self.append, self.read = journal.append, journal.read
         self.runs, self.delete = journal.runs, journal.delete
         self.restore, self.find_request = journal.restore, journal.find_request
@@ -138,13 +136,9 @@ class ScanningIndex:
 
     async def _read_rows(self) -> dict[str, SessionRow]:
         return {
-            entry.run: make_row(entry, fold_run(await self._journal.read(entry.run), self._pricing))
+            entry.run: make_row(entry, fold_run(await self._journal.read(entry.run)))
             for entry in await self._journal.runs()
         }
-
-    def use_prices(self, pricing: Pricing) -> None:
-        """Count the cost of turns at these prices from now on."""
-        self._pricing = pricing
 
     async def keys(self, run: str) -> Sequence[str]:
         """Return all keys, by reading the run."""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.context_objects import OuterCall, share_object, turn_number
+from holdfast.core.cost import Cost
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.messages import Usage
 from holdfast.core.notices import CustomNotice, Notice, add_origin
@@ -37,13 +38,13 @@ Asker: TypeAlias = Callable[[str, int, AnyQuestion, Timeout], Awaitable[object]]
 
 
 class UsageSink(Protocol):
-    """Counts the tokens that a call uses."""
+    """Counts the tokens that a call uses, and what they cost."""
 
-    def add(self, usage: Usage) -> None:
-        """Add the tokens of one model call."""
+    def add(self, usage: Usage, cost: Cost | None = None) -> None:
+        """Add the tokens of one model call, and their cost if it is known."""
         ...
 
-    def take_over(self, run_id: str, usage: Usage) -> None:
+    def take_over(self, run_id: str, usage: Usage, cost: Cost | None = None) -> None:
         """Add the tokens of a run inside this one, unless they are already counted."""
         ...
 
@@ -198,13 +199,14 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         """
         return share_object(self.shared_objects, kind)
 
-    def add_usage(self, usage: Usage) -> None:
-        """Add the tokens of a model call that the tool made itself.
+    def add_usage(self, usage: Usage, cost: Cost | None = None) -> None:
+        """Add the tokens of a model call that the tool made itself, and what they cost.
 
-        They are part of `result.usage`, and count for `Limits(tokens=...)` and `UsageLimits`.
+        They are part of `result.usage` and `result.cost`, and count for `Limits(tokens=...)` and
+        `UsageLimits`. Without `cost`, the cost of the turn is not known.
         """
         if self.usage_sink is not None:
-            self.usage_sink.add(usage)
+            self.usage_sink.add(usage, cost)
 
     def __repr__(self) -> str:
         # `deps` are left out, because they may hold clients and API keys.

@@ -17,6 +17,7 @@ from holdfast.cli.timeline import build_timeline
 from holdfast.event_log.stream_items import EventItem, StreamItem
 from holdfast.journal.encoding import to_json
 from holdfast.journal.port import Record
+from holdfast.models import Prices
 from holdfast.server.protocols.agui.message_list import MessageList, list_messages
 from holdfast.server.protocols.agui.projection import AguiProjection
 from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjection
@@ -24,7 +25,6 @@ from holdfast.server.protocols.openai_shapes import SegmentName
 from holdfast.server.protocols.segments import Hold, split_turn
 from holdfast.server.protocols.vercel.projection import VercelProjection
 from holdfast.server.protocols.vercel.ui_messages import read_history
-from holdfast.telemetry.token_prices import TokenPrices
 
 TEXTS = Path(__file__).parents[2] / "golden" / "turns"
 TURNS = TEXTS / "turns.jsonl"
@@ -50,7 +50,7 @@ def word_turns(turns: Iterable[RecordedTurn]) -> dict[str, str]:
         events = [one.event for one in turn.items if isinstance(one, EventItem)]
         records = [Record(event) for event in events]
         told = [split_turn(events, hold) for hold in ("no", "output")]
-        timeline = build_timeline(records, TokenPrices(input=3, output=15))
+        timeline = build_timeline(records, Prices({"*": {"input": 3, "output": 15}}))
         worded = (
             *(("live", *one) for one in _word_items(turn.items, "no")),
             *(("saved", *one) for one in _word_items(saved_items(events), "accepted")),

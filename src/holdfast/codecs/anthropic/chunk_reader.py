@@ -16,7 +16,13 @@ from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.anthropic.hosted import read_block
 from holdfast.codecs.anthropic.vocabulary import finish_reason, parse_usage
 from holdfast.codecs.call_arguments import arguments_text
-from holdfast.codecs.json_text import UNREADABLE, json_kind, read_json, string_or_empty
+from holdfast.codecs.json_text import (
+    UNREADABLE,
+    json_kind,
+    read_json,
+    read_tier,
+    string_or_empty,
+)
 from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.core.deltas import (
     Delta,
@@ -206,7 +212,8 @@ class AnthropicChunkReader(ReplyReader):
         """Update the totals. A later number replaces an earlier one; null leaves it unchanged."""
         if isinstance(usage, dict) and usage:
             self._usage.update((name, value) for name, value in usage.items() if value is not None)
-            out.append(UsageReceived(parse_usage(self._usage)))
+            tier = read_tier(self._usage.get("service_tier"), self._usage.get("speed"))
+            out.append(UsageReceived(parse_usage(self._usage), tier))
 
     def _start_block(self, index: int, block: _Object, out: list[Delta]) -> None:
         if index in self._blocks:

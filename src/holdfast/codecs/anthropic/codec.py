@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from holdfast.codecs.anthropic.decode import AnthropicDecoder
-from holdfast.codecs.anthropic.encode import encode_request, supports_prefill
+from holdfast.codecs.anthropic.encode import (
+    DEFAULT_MAX_TOKENS,
+    encode_request,
+    supports_prefill,
+)
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
 from holdfast.codecs.retry_after import LIMITS
@@ -26,6 +30,7 @@ class AnthropicCodec(WireCodec):
     """
 
     wire = WIRE
+    default_max_tokens = DEFAULT_MAX_TOKENS
     settings_read = frozenset((
         "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
         "reasoning_summary", "reasoning_tokens", "stop", "temperature", "tool_choice", "top_p",

@@ -47,13 +47,20 @@ def parse_usage(raw: Mapping[str, object]) -> Usage:
 
     The wire counts cached input separately; here `input` includes it.
 
-    >>> parse_usage({"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": None})
-    Usage(input=10, output=0, cached_input=7, cache_write=0, reasoning=0, hosted_calls=0)
+    >>> usage = parse_usage({"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": None})
+    >>> usage.input, usage.output, usage.cached_input
+    (10, 0, 7)
     """
     cache_read, cache_write = (
         read_count(raw, "cache_read_input_tokens"),
         read_count(raw, "cache_creation_input_tokens"),
     )
+    lifetimes = raw.get("cache_creation")
+    for_an_hour = 0
+    if isinstance(lifetimes, dict):
+        for_an_hour = read_count(lifetimes, "ephemeral_1h_input_tokens")
+        for_minutes = read_count(lifetimes, "ephemeral_5m_input_tokens")
+        cache_write = cache_write or for_minutes + for_an_hour
     details = raw.get("output_tokens_details")
     return Usage(
         input=read_count(raw, "input_tokens") + cache_read + cache_write,
@@ -61,4 +68,5 @@ def parse_usage(raw: Mapping[str, object]) -> Usage:
         cached_input=cache_read,
         cache_write=cache_write,
         reasoning=read_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
+        cache_write_1h=min(for_an_hour, cache_write),
     )

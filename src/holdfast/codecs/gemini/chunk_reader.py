@@ -26,7 +26,7 @@ from holdfast.codecs.gemini.vocabulary import (
     finish_word,
     parse_usage,
 )
-from holdfast.codecs.json_text import json_kind, read_json, string_or_empty
+from holdfast.codecs.json_text import json_kind, read_json, read_tier, string_or_empty
 from holdfast.codecs.reply_reader import ReplyReader
 from holdfast.codecs.wire import Failure
 from holdfast.core.deltas import (
@@ -326,7 +326,8 @@ class GeminiChunkReader(ReplyReader):
                 self._note_usage(usage)
         if self._usage and not self._usage_emitted:
             self._usage_emitted = True
-            out.append(UsageReceived(parse_usage(self._usage)))
+            tier = read_tier(self._usage.get("serviceTier"), self._usage.get("trafficType"))
+            out.append(UsageReceived(parse_usage(self._usage), tier))
 
 
 def _unwrap_chunk(chunk: _Object) -> _Object:

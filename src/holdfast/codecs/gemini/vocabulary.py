@@ -140,9 +140,25 @@ def parse_usage(raw: Mapping[str, object]) -> Usage:
     (7, 32, 30)
     """
     thoughts = read_count(raw, "thoughtsTokenCount")
+    sent = ("promptTokensDetails", "toolUsePromptTokensDetails")
+    audio = sum([_count_audio(raw.get(name)) for name in sent])
     return Usage(
         input=read_count(raw, "promptTokenCount") + read_count(raw, "toolUsePromptTokenCount"),
         output=read_count(raw, "candidatesTokenCount") + thoughts,
         cached_input=read_count(raw, "cachedContentTokenCount"),
         reasoning=thoughts,
+        audio_input=max(0, audio - _count_audio(raw.get("cacheTokensDetails"))),
+        audio_output=_count_audio(raw.get("candidatesTokensDetails")),
     )
+
+
+_AUDIO = ("AUDIO", 4)
+"""The modality of sound, as a name or a number."""
+
+
+def _count_audio(details: object) -> int:
+    """Return the tokens of sound in a list of counts by modality."""
+    if not isinstance(details, list):
+        return 0
+    audio = [one for one in details if isinstance(one, dict) and one.get("modality") in _AUDIO]
+    return sum([read_count(one, "tokenCount") for one in audio])

@@ -13,7 +13,7 @@ import binascii
 from collections.abc import Callable
 
 from holdfast.codecs.error_body import holds_message
-from holdfast.codecs.json_text import dump_json, json_kind, string_or_empty
+from holdfast.codecs.json_text import dump_json, json_kind, read_tier, string_or_empty
 from holdfast.codecs.openai_chat.calls import CallTracker
 from holdfast.codecs.openai_chat.vocabulary import (
     ABOUT,
@@ -208,7 +208,8 @@ class OpenAIChatChunkReader(ReplyReader):
             usage = groq.get("usage")
         if isinstance(usage, dict) and usage:
             self._usage_seen = True
-            out.append(UsageReceived(parse_usage(usage)))
+            tier = read_tier(holder.get("service_tier"), usage.get("service_tier"))
+            out.append(UsageReceived(parse_usage(usage), tier))
 
     def _read_choice(self, choice: object, whole: bool, only: bool, out: list[Delta]) -> None:
         if not isinstance(choice, dict):

@@ -18,7 +18,7 @@ from holdfast.codecs.body_reader import BodyReader, PairJoiner
 from holdfast.codecs.call_arguments import spoil_mended
 from holdfast.codecs.error_body import unwrap_error_array
 from holdfast.codecs.event_decoder import wrap_error_text
-from holdfast.codecs.json_text import UNREADABLE, json_kind
+from holdfast.codecs.json_text import UNREADABLE, json_kind, read_tier
 from holdfast.codecs.openai_chat.calls import CallFragment
 from holdfast.codecs.openai_chat.chunk_reader import OpenAIChatChunkReader
 from holdfast.codecs.openai_chat.vocabulary import PlainUsage, finish_reason
@@ -341,6 +341,7 @@ class _WholeReply(_ReplyMetadata, gc=False):
     id: _Filled
     model: str
     usage: PlainUsage | None = None
+    service_tier: str | None = None
     object: Literal["chat.completion"] | None = None
 
 
@@ -372,6 +373,6 @@ def read_whole_reply(body: bytes) -> list[Delta] | None:
         out.append(ToolCallDelta(number, call.id, function.name, function.arguments))
     out.append(ReplyFinished(finish_reason(finish), finish))
     if usage is not None:
-        out.append(UsageReceived(usage.tokens))
+        out.append(UsageReceived(usage.tokens, read_tier(reply.service_tier)))
     out.append(StreamEnded(whole=True))
     return out

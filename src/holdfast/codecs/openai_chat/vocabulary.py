@@ -199,11 +199,13 @@ _Sum: TypeAlias = Annotated[int, Meta(ge=1, le=2**53)]
 class _InputDetails(Struct, gc=False):
     cached_tokens: _Count | None = None
     cache_write_tokens: _Count | None = None
+    audio_tokens: _Count | None = None
     cache_creation_tokens: None = None
 
 
 class _OutputDetails(Struct, gc=False):
     reasoning_tokens: _Count | None = None
+    audio_tokens: _Count | None = None
 
 
 class _ExtraCounts(Struct, gc=False):
@@ -225,6 +227,8 @@ class _ExtraCounts(Struct, gc=False):
             (inputs and inputs.cached_tokens) or self.prompt_cache_hit_tokens or 0,
             (inputs and inputs.cache_write_tokens) or 0,
             (outputs and outputs.reasoning_tokens) or self.reasoning_tokens or 0,
+            audio_input=(inputs and inputs.audio_tokens) or 0,
+            audio_output=(outputs and outputs.audio_tokens) or 0,
         )
 
 
@@ -288,6 +292,8 @@ def _parse_loose_usage(raw: Mapping[str, object]) -> Usage:
         or read_count(raw, "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"),
         cache_write=read_count(inputs, "cache_write_tokens", "cache_creation_tokens"),
         reasoning=read_count(outputs, "reasoning_tokens") or read_count(raw, "reasoning_tokens"),
+        audio_input=read_count(inputs, "audio_tokens"),
+        audio_output=read_count(outputs, "audio_tokens"),
     )
 
 

@@ -11,7 +11,7 @@ when it is complete. This module never raises on any JSON, and counts the object
 
 from __future__ import annotations
 
-from holdfast.codecs.json_text import json_kind, string_or_empty
+from holdfast.codecs.json_text import json_kind, read_tier, string_or_empty
 from holdfast.codecs.openai_chat.vocabulary import parse_usage
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.items import (
@@ -258,7 +258,8 @@ class ResponsesChunkReader(ReplyReader):
         is_cut = not (whole or self._is_finished(response))
         self._close_items(out, _CALLS)
         if isinstance(usage := response.get("usage"), dict) and usage:
-            out.append(UsageReceived(parse_usage(usage)))
+            tier = read_tier(response.get("service_tier"))
+            out.append(UsageReceived(parse_usage(usage), tier))
         status = string_or_empty(response.get("status")) or kind.removeprefix("response.")
         if response.get("error") or status == "failed":
             self._report_error(response, out)

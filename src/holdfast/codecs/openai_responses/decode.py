@@ -64,6 +64,7 @@ class _Final(_Start):
     output: list[dict[str, object]]
     usage: dict[str, object]
     error: None = None
+    service_tier: str | None = None
 
 
 class _StartEvent(Struct, tag_field="type", tag="response.created"):

@@ -12,7 +12,7 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import Effect
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, TurnClosed, TurnOpened
-from holdfast.core.run_fold import Pricing, RunChange, make_change, price_nothing
+from holdfast.core.run_fold import RunChange, make_change
 from holdfast.journal.journal_names import check_name, check_text
 from holdfast.journal.media_store import extract_media
 from holdfast.journal.postgres.postgres_acts import make_act_values
@@ -86,7 +86,6 @@ def make_insert(
     *,
     lease: LeaseState | None,
     act: Act | None = None,
-    pricing: Pricing = price_nothing,
 ) -> Insert:
     """Encode an append.
 
@@ -96,7 +95,6 @@ def make_insert(
         effect: the effect that the event ends, if it ends one.
         lease: the lease under which it is saved.
         act: the act that writes it.
-        pricing: the prices of tokens.
 
     Raises:
         ConfigurationError: the event cannot be saved.
@@ -112,7 +110,7 @@ def make_insert(
         run=str(names["run"]),
         rows=rows,
         names=names,
-        change=make_change(event, marker, pricing),
+        change=make_change(event, marker),
         agent=check_text(opened.agent, "name") if opened else None,
         request=check_name("request", opened.request) if opened and opened.request else "",
         lease=lease,

@@ -23,7 +23,6 @@ from holdfast.core.effects import Effect, is_nested_run
 from holdfast.core.errors import ConfigurationError, SessionBusyError
 from holdfast.core.events import Event
 from holdfast.core.import_part import install_command
-from holdfast.core.run_fold import Pricing
 from holdfast.journal import open_questions
 from holdfast.journal.dropped_journals import close_now, end_when_dropped
 from holdfast.journal.encoding import Line
@@ -169,7 +168,6 @@ class PostgresJournal:
             effect,
             lease=lease,
             act=act,
-            pricing=self._server.pricing,
         )
         outcome = Outcome.UNSAVED
         if lease is not None:
@@ -270,10 +268,6 @@ class PostgresJournal:
         rows = await self._fetch_events(fetch, wanted.make_values(self.tenant))
         records = await self._reader.to_records([row[: open_questions.RECORD] for row in rows])
         return open_questions.to_questions(rows, records)
-
-    def use_prices(self, pricing: Pricing) -> None:
-        """Save the cost of turns, of all tenants, at these prices from now on."""
-        self._server.pricing = pricing
 
     async def sizes(self) -> Mapping[str, int]:
         """Return the bytes of the events and of the snapshot of each run."""
@@ -382,7 +376,7 @@ class PostgresJournal:
         from holdfast.journal.postgres.postgres_queries import make_restore
 
         wanted = {run: records for run, records in runs.items() if records}
-        work = make_restore(self.tenant, wanted, act, self._server.pricing)
+        work = make_restore(self.tenant, wanted, act)
         await self._thread.submit(lambda begin: self._server.apply_change(work, begin))
 
     async def load_snapshot(self, run: str) -> bytes | None:

@@ -14,7 +14,6 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
-from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.journal_names import check_name, digest_name
 from holdfast.journal.media_store import extract_media
 from holdfast.journal.port import Record
@@ -47,7 +46,6 @@ def make_restore(
     tenant: str,
     runs: Mapping[str, Sequence[Record]],
     act: Act | None = None,
-    pricing: Pricing = price_nothing,
 ) -> Work[None]:
     """Make the work that adds whole runs in one transaction. The work raises ConflictError.
 
@@ -55,13 +53,12 @@ def make_restore(
         tenant: the tenant of the runs.
         runs: the runs by name, each with at least one record.
         act: the act that adds them.
-        pricing: the prices of tokens.
 
     Raises:
         ConfigurationError: a record cannot be stored.
     """
     # Encoded here and not in the work, which runs in the thread of the journal, perhaps twice.
-    wanted = [_encode_run(tenant, run, records, pricing) for run, records in runs.items()]
+    wanted = [_encode_run(tenant, run, records) for run, records in runs.items()]
     done = make_act_values(tenant, act) if act is not None else None
 
     tries = 0
@@ -101,8 +98,8 @@ class _RunValues(NamedTuple):
     requests: list[dict[str, object]]
 
 
-def _encode_run(tenant: str, run: str, records: Sequence[Record], pricing: Pricing) -> _RunValues:
-    summary = summarize_run(records, pricing)
+def _encode_run(tenant: str, run: str, records: Sequence[Record]) -> _RunValues:
+    summary = summarize_run(records)
     values: dict[str, object] = {
         "tenant": tenant,
         "name": digest_name(run),

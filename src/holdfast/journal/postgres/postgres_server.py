@@ -14,7 +14,6 @@ from typing import TypeVar
 from psycopg import errors
 
 from holdfast.core.errors import SessionBusyError
-from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.handoff import Handoff
 from holdfast.journal.journal_errors import (
     JournalError,
@@ -59,7 +58,6 @@ class PostgresServer:
         self, address: PostgresAddress, size: int, policy: ConnectionPolicy, lease: float
     ) -> None:
         self.address = address
-        self.pricing: Pricing = price_nothing
         self.lease_seconds = lease
         self.statement_seconds = policy.timeout
         self._pool = Pool(address, size, policy)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.files.file_check import check_identity, check_schema
 from holdfast.journal.files.file_lock import take_lock
 from holdfast.journal.files.log_check import check_files, check_left_alone
@@ -59,7 +58,6 @@ class FileReader:
         self.path = path
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, "holdfast-reader")
-        self.pricing: Pricing = price_nothing
 
     on_answer: Callable[[], None] | None = None
     """Nothing changes through this object."""

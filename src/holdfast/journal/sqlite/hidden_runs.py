@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 from holdfast.core.acts import Act
-from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.journal_names import DELETED, UNFINISHED
 from holdfast.journal.media_store import delete_one_medium
 from holdfast.journal.pieces import PIECE
@@ -145,13 +144,12 @@ def show_runs(
     runs: Mapping[str, tuple[int, Sequence[Record]]],
     connection: sqlite3.Connection,
     act: Act | None = None,
-    pricing: Pricing = price_nothing,
 ) -> None:
     """Show runs that were inserted. Raises ConflictError if one of them exists."""
     check_new(tenant, runs, connection)
     check_new_act(tenant, act, connection)
     insert_act(tenant, act, connection)
     for run, (number, records) in runs.items():
-        values = make_run_values(tenant, run, summarize_run(records, pricing))
+        values = make_run_values(tenant, run, summarize_run(records))
         connection.execute(_SHOW, (*values, number))
         insert_requests(tenant, number, records, connection)

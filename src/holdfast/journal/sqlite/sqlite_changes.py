@@ -15,7 +15,7 @@ from holdfast.core.acts import Act
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import ConflictError
 from holdfast.core.events import TurnOpened
-from holdfast.core.run_fold import Pricing, RunState, price_nothing
+from holdfast.core.run_fold import RunState
 from holdfast.journal.media_store import LEAST, move_media_out
 from holdfast.journal.port import Record
 from holdfast.journal.rows import EncodedRow, count_bytes, number_checksum
@@ -69,7 +69,6 @@ def insert_runs(
     runs: Mapping[str, tuple[Sequence[Record], Sequence[EncodedRow]]],
     connection: sqlite3.Connection,
     act: Act | None = None,
-    pricing: Pricing = price_nothing,
 ) -> None:
     """Insert whole runs, and the act that makes them. Raises ConflictError if one of them exists.
 
@@ -79,7 +78,7 @@ def insert_runs(
     check_new_act(tenant, act, connection)
     insert_act(tenant, act, connection)
     for run, (records, rows) in runs.items():
-        values = make_run_values(tenant, run, summarize_run(records, pricing))
+        values = make_run_values(tenant, run, summarize_run(records))
         number = get_id(connection.execute(INSERT_RUN, (count_bytes(rows), *values)))
         for row in rows:
             insert_row(number, row.line.seq, row, connection)

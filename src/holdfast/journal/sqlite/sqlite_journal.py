@@ -22,7 +22,7 @@ from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import NonNegativeFloat
 from holdfast.core.effects import Effect
 from holdfast.core.events import Event
-from holdfast.core.run_fold import Pricing, make_change
+from holdfast.core.run_fold import make_change
 from holdfast.journal.dropped_journals import close_now, end_when_dropped
 from holdfast.journal.encoding import Line, check_time, corrupt_record
 from holdfast.journal.inbox_schema import WAKING_EVENTS
@@ -153,7 +153,7 @@ class SqliteJournal:
             rows.append(encode_append(self.tenant, run, marker, None))
             if marker.key == event.key:
                 raise conflict_error(run, marker.key)
-        change = make_change(event, marker, self._writer.pricing)
+        change = make_change(event, marker)
         await self._writer.submit(
             WriterJob(Append(self.tenant, event, rows, change, act), writes=True)
         )
@@ -290,10 +290,6 @@ class SqliteJournal:
         rows = await self._read(partial(select_questions, self.tenant, wanted, put_back))
         return to_questions(rows, await self._reader.to_records([row[:RECORD] for row in rows]))
 
-    def use_prices(self, pricing: Pricing) -> None:
-        """Save the cost of turns, of all tenants, at these prices from now on."""
-        self._writer.pricing = pricing
-
     async def sizes(self) -> Mapping[str, int]:
         """Return the bytes of the events, the media and the snapshot of each run. No turn waits."""
         return await self._read_beside(partial(sqlite_queries.select_sizes, self.tenant))
@@ -390,8 +386,7 @@ class SqliteJournal:
             await self._restore_in_pieces(runs, act)
             return
         rows = {run: (records, self._encode_run(run, records)) for run, records in runs.items()}
-        pricing = self._writer.pricing
-        insert = partial(sqlite_changes.insert_runs, self.tenant, rows, act=act, pricing=pricing)
+        insert = partial(sqlite_changes.insert_runs, self.tenant, rows, act=act)
         await self._writer.submit(WriterJob(insert, writes=True))
 
     def _encode_run(self, run: str, records: Sequence[Record]) -> list[EncodedRow]:
@@ -412,8 +407,7 @@ class SqliteJournal:
                     insert = partial(hidden_runs.insert_piece, number, rows)
                     count = await self._writer.submit(WriterJob(insert, writes=True))
                     rows = rows[count:]
-            pricing = self._writer.pricing
-            show = partial(hidden_runs.show_runs, self.tenant, inserted, act=act, pricing=pricing)
+            show = partial(hidden_runs.show_runs, self.tenant, inserted, act=act)
             await self._writer.submit(WriterJob(show, writes=True))
         except BaseException:
             # If the loop ends before, the next process that opens the file deletes the rest.

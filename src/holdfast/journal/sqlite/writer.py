@@ -21,7 +21,6 @@ from itertools import groupby
 from typing import Protocol, TypeVar, cast
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.run_fold import Pricing, price_nothing
 from holdfast.journal.files.file_lock import FileLock
 from holdfast.journal.files.file_watch import FileWatch
 from holdfast.journal.files.log_file import LogKeeper
@@ -109,11 +108,9 @@ class JobQueue(Protocol):
 
     Attributes:
         on_answer: called when a record may have changed the inbox of the journal.
-        pricing: the prices of tokens.
     """
 
     on_answer: Callable[[], None] | None
-    pricing: Pricing
 
     def submit(self, job: WriterJob[T]) -> WriterJob[T]:
         """Queue a job. Raises JournalError."""
@@ -139,7 +136,6 @@ class Writer:
         self._lock = threading.Lock()
         self._closed = False
         self.on_answer: Callable[[], None] | None = None
-        self.pricing: Pricing = price_nothing
         opened: Future[None] = Future()
         # A daemon, because `close` runs when the interpreter exits, after other threads were joined.
         self._thread = threading.Thread(

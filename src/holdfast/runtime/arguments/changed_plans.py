@@ -43,6 +43,7 @@ from holdfast.runtime.compile import (
     resolve,
 )
 from holdfast.runtime.plan import AgentPlan
+from holdfast.runtime.spending import check_cost_limit
 from holdfast.runtime.turn_state.turn_input import (
     CHANGED_NAMES,
     NO_CHANGES,
@@ -76,6 +77,10 @@ class ChangedPlans:
         self._keywords = keywords
         self._plans: dict[object, AgentPlan] = {}
         self._lock = threading.Lock()
+
+    def with_plan(self, plan: AgentPlan) -> ChangedPlans:
+        """Return the plans of the same keywords for another plan of the agent."""
+        return ChangedPlans(plan, self._keywords)
 
     def find_plan(self, changes: PlanChanges) -> AgentPlan:
         """Return the plan with these changes. Raises ConfigurationError that names the keyword."""
@@ -206,9 +211,9 @@ def _change_plan(plan: AgentPlan, keywords: AgentKeywords, changes: PlanChanges)
         first = _with_access(keywords, changes.model)
         model = resolve(keywords, first)
         models = (model, *(one for one in plan.models[1:] if one.name != model.name))
-    pipeline, ask_model = plan.pipeline, plan.ask_model
+        check_cost_limit(limits, plan.prices, models, plan.clock.now())
     if changes.output is not None or changes.model is not None:
-        pipeline, ask_model = compose_call(keywords, models, output, plan.clock)
+        plan = replace(plan, **compose_call(keywords, models, output, plan.clock))
     chain = plan.chain
     of_toolsets = [one for toolset in changes.toolsets for one in toolset.middlewares]
     if of_toolsets:
@@ -229,8 +234,6 @@ def _change_plan(plan: AgentPlan, keywords: AgentKeywords, changes: PlanChanges)
         output=output,
         chain=chain,
         limits=limits,
-        pipeline=pipeline,
-        ask_model=ask_model,
         registry=registry,
         toolsets=toolsets,
         lifespans={**plan.lifespans, **lifespans},

@@ -91,7 +91,7 @@ def _fits(summary: SessionSummary, query: SessionsQuery) -> bool:
 
 
 def _check_prices(tenant: TenantService, query: SessionsQuery) -> None:
-    if query.min_cost is not UNSET and not tenant.prices:
+    if query.min_cost is not UNSET and not tenant.has_prices:
         fix = "Pass --prices to holdfast serve, or ServiceOptions(prices=...) to create_app"
         raise ConfigurationError("min_cost", "the service has no prices", fix=fix)
 

@@ -23,7 +23,7 @@ from holdfast.hosting.tenant_service import TenantService, unknown_session
 from holdfast.journal.open_questions import ListedQuestion, pick_questions
 from holdfast.journal.session_rows import SessionRow, get_state
 from holdfast.output.structured_output import Output, compile_output
-from holdfast.server.api.views import QuestionView, SessionSummary, TurnView, to_field
+from holdfast.server.api.views import QuestionView, SessionSummary, TurnView, to_field, to_number
 from holdfast.sessions.names import title_run
 from holdfast.sessions.overview import find_row
 
@@ -32,7 +32,8 @@ NO_TURN = LastTurn(0, "idle")
 
 def summarize_session(tenant: TenantService, row: SessionRow) -> SessionSummary:
     """Return the summary of a session from the row that the journal has of it."""
-    cost = round(row.cost, 8) if tenant.prices and row.cost is not None else None
+    # Before its first reply, a turn has cost nothing that is known.
+    cost = None if row.cost is None or not (row.input or row.output) else round(row.cost, 8)
     return SessionSummary(
         session=row.session,
         title=row.title,
@@ -81,7 +82,7 @@ async def read_turn(tenant: TenantService, session: str, number: int) -> TurnVie
         text=fold.text,
         output=_read_output(tenant, fold),
         usage=fold.usage,
-        cost=to_field(tenant.prices.cost_of(fold.used)),
+        cost=to_field(to_number(fold.costs.cost)),
         iterations=fold.iterations,
         error=fold.error,
         questions=tuple(one for one in questions if one.turn == number),

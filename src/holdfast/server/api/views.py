@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from holdfast.core.cost import Cost
 from holdfast.core.error_info import ErrorInfo
 from holdfast.core.messages import Message, Usage
 from holdfast.event_log.stream_items import SessionState, StreamItem
@@ -65,8 +66,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         in_doubt: whether a tool of that turn may have taken effect, and nobody knows.
         questions: the keys of the open questions.
         turn_usage: the tokens of that turn so far: input, cached input and output.
-        turn_cost: their cost, at the prices that the process which drove the turn had then;
-            absent if one of them was not known.
+        turn_cost: about what they cost, at the prices of the process which drove the turn; absent if
+            one of them was not known.
         position: the place in the event log after everything so far.
         found: with a search: the text that was found, with some words around it.
     """
@@ -327,6 +328,12 @@ class ActView(Struct, frozen=True):
 ActList: TypeAlias = tuple[ActView, ...]
 AgentList: TypeAlias = tuple[AgentView, ...]
 QuestionList: TypeAlias = tuple[QuestionView, ...]
+
+
+def to_number(cost: Cost | None) -> float | None:
+    """Return a cost as a number of JSON; None if it is not known."""
+    total = None if cost is None else cost.total
+    return None if total is None else float(total)
 
 
 def to_field(value: float | None) -> float | UnsetType:
