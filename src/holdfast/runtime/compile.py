@@ -115,9 +115,14 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     of_toolsets = [one for toolset in toolsets for one in toolset.middlewares]
     chain = compile_chain([*keywords["middleware"], *of_toolsets])
     limits = limits_with(chain.middlewares, keywords["limits"])
+    known = [one for one in toolsets if one.fixed_tools is None and one.known_tools is not None]
     # Tools may also come with a run, such as those of the callers of a service.
-    comes_later = not registry.tools or any(one.fixed_tools is None for one in toolsets)
-    registry = finish_registry(registry, output, chain, is_complete=not comes_later)
+    comes_later = not (registry.tools or known) or any(one.known_tools is None for one in toolsets)
+    if known:
+        _check_known_tools(registry, known, output, chain, is_complete=not comes_later)
+    registry = finish_registry(
+        registry, output, chain, is_complete=not (comes_later or known)
+    )
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry, chain.middlewares)
     clock = keywords["clock"] or SystemClock()
@@ -198,6 +203,20 @@ def add_toolsets(registry: Registry, toolsets: Iterable[Toolset]) -> Registry:
     if not groups:
         return registry
     return Registry(join_tools([("tools=", registry), *groups]))
+
+
+def _check_known_tools(
+    registry: Registry,
+    known: Iterable[Toolset],
+    output: Output | None,
+    chain: Chain,
+    *,
+    is_complete: bool,
+) -> None:
+    """Check the tools that a search may offer as if they were offered. Raises ConfigurationError."""
+    groups = [(f"toolset {one.name!r}", one.known_tools or ()) for one in known]
+    searched = Registry(join_tools([("tools=", registry), *groups]))
+    finish_registry(searched, output, chain, is_complete=is_complete)
 
 
 def finish_registry(

@@ -29,6 +29,7 @@ from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.runtime.compile import finish_registry
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
+from holdfast.tools.tool_search import FoundTools
 from holdfast.tools.toolset import Lifespan, Toolset, join_tools
 
 A = TypeVar("A")
@@ -191,7 +192,21 @@ async def _list_tools(run: ActiveTurn, iteration: int) -> tuple[Tool, ...]:
         (f"toolset {toolset.name!r}", await _list_toolset(toolset, context, run))
         for toolset in run.plan.toolsets
     ]
-    return join_tools(groups)
+    return _put_found_last(run, context, join_tools(groups))
+
+
+def _put_found_last(
+    run: ActiveTurn, context: ToolsetContext[object], tools: tuple[Tool, ...]
+) -> tuple[Tool, ...]:
+    """Return the tools with those that a search has found at the end.
+
+    What is before them stays the same, and with it what a provider has cached of earlier requests.
+    """
+    searches = [one for one in run.plan.chain.middlewares if isinstance(one, FoundTools)]
+    found = {name for one in searches for name in context.state_of(one)}
+    if not found:
+        return tools
+    return tuple(sorted(tools, key=lambda one: one.name in found))
 
 
 async def _list_toolset(

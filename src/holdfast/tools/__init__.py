@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.tools.tool import ToolEffect as ToolEffect
     from holdfast.tools.tool import as_tool as as_tool
     from holdfast.tools.tool_failures import ToolError as ToolError
+    from holdfast.tools.tool_search import ToolSearch as ToolSearch
     from holdfast.tools.toolset import Toolset as Toolset
 
 _HOME: dict[str, str] = {
@@ -40,6 +41,7 @@ _HOME: dict[str, str] = {
     "ToolContext": "holdfast.tools.context",
     "ToolEffect": "holdfast.tools.tool",
     "ToolError": "holdfast.tools.tool_failures",
+    "ToolSearch": "holdfast.tools.tool_search",
     "Toolset": "holdfast.tools.toolset",
     "ToolsetContext": "holdfast.middleware.hook_contexts",
     "UsageSink": "holdfast.tools.context",

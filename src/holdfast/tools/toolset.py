@@ -77,6 +77,8 @@ class Toolset:
     """The name of the toolset."""
     fixed_tools: tuple[Tool, ...] | None
     """The tools, or None if functions decide about them before each model call."""
+    known_tools: tuple[Tool, ...] | None
+    """The tools among which the list of each model call chooses, or None if functions may add others."""
     lifespans: tuple[Lifespan, ...]
     """The lifespans that must be open while a turn uses the toolset."""
     middlewares: tuple[Middleware[Any], ...]
@@ -102,9 +104,11 @@ class Toolset:
         listing: _List = partial(_list_parts, name, parts or ())
         if parts is None:
             listing = partial(_list_source, name, cast("ListTools", tools))
+        fixed = None if parts is None else _find_fixed_tools(name, parts)
         self.__dict__.update(
             name=name,
-            fixed_tools=None if parts is None else _find_fixed_tools(name, parts),
+            fixed_tools=fixed,
+            known_tools=fixed,
             lifespans=(*own, *(one for toolset in inner for one in toolset.lifespans)),
             middlewares=tuple(one for toolset in inner for one in toolset.middlewares),
             _lifespan=lifespan,
@@ -181,9 +185,11 @@ class Toolset:
     def _derive(self, fixed: tuple[Tool, ...] | None, change: _Change) -> Toolset:
         """Return the toolset with a change of its tools."""
         other = Toolset.__new__(type(self))
+        known = None if fixed is None else join_tools([(_owner(self.name), fixed)])
         other.__dict__.update(
             self.__dict__,
-            fixed_tools=None if fixed is None else join_tools([(_owner(self.name), fixed)]),
+            fixed_tools=known,
+            known_tools=known,
             _list=partial(_list_changed, self, change),
         )
         return other

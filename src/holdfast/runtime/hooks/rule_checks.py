@@ -17,6 +17,7 @@ from holdfast.middleware.tool_permission import ToolPermission
 from holdfast.runtime.subagent import agent_of
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
+from holdfast.tools.tool_search import find_searched_tools
 
 
 def check_rules(
@@ -90,8 +91,12 @@ def _list_rules(middlewares: Iterable[AnyMiddleware]) -> Iterator[tuple[str, Rul
 
 
 def _list_tools(registry: Registry) -> Iterator[Tool]:
-    """Yield the tools of an agent and of its subagents."""
-    for tool in registry:
+    """Yield the tools of an agent, those that a search may offer, and those of its subagents."""
+    tools = list(registry)
+    names = {tool.name for tool in tools}
+    for tool in list(registry):
+        tools += [one for one in find_searched_tools(tool) if one.name not in names]
+    for tool in tools:
         yield tool
         agent = agent_of(tool)
         if agent is not None:
