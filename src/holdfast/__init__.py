@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from holdfast.sessions.sessions import Sessions as Sessions
     from holdfast.skills.collection import Skills as Skills
     from holdfast.tools.context import ToolContext as ToolContext
-    from holdfast.tools.current import current_tool_call as current_tool_call
+    from holdfast.tools.context import current_tool_call as current_tool_call
     from holdfast.tools.tool import Tool as Tool
     from holdfast.tools.tool import tool as tool
     from holdfast.tools.tool_failures import ToolError as ToolError
@@ -155,7 +155,7 @@ _HOME: dict[str, str] = {
     "Usage": "holdfast.core.messages",
     "WaitingError": "holdfast.core.errors",
     "assistant": "holdfast.core.messages",
-    "current_tool_call": "holdfast.tools.current",
+    "current_tool_call": "holdfast.tools.context",
     "tool": "holdfast.tools.tool",
     "user": "holdfast.core.messages",
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, cast, ov
 
 from typing_extensions import TypeVar
 
-from holdfast.core.keyword_checks import name_wrong_keywords
+from holdfast.core.argument_checks import name_wrong_keywords
 
 if TYPE_CHECKING:
     import os
@@ -538,7 +538,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
     if not TYPE_CHECKING:  # so that a type checker refuses a name that does not exist
 
         def __getattr__(self, name: str) -> object:
-            from holdfast.core.keyword_checks import explain_attribute  # only for the error
+            from holdfast.core.argument_checks import explain_attribute  # only for the error
 
             raise AttributeError(explain_attribute("Agent", name), name=name, obj=self)
 

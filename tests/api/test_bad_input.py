@@ -293,6 +293,7 @@ ELSEWHERE = {
     "keep_alive",  # it checks nothing until its pieces are read
     "FunctionRetry",
     "Skills",
+    "ToolSearch",  # of toolsets: tests/tools/test_tool_search.py
     *("OpenAPIToolset", "OpenAPIOperation"),  # from a file: tests/openapi/test_openapi_toolset.py
     "probe_endpoint",  # it sends requests: tests/wire/test_probe.py
 }

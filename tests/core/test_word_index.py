@@ -6,14 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.word_forms import find_related, find_stem, split_words
+from holdfast.core.word_forms import find_mood, find_related, find_stem, split_words
 from holdfast.core.word_index import IndexEntry, WordIndex
 
 FILES = [
-    IndexEntry("create_directory", "files", "Create a directory."),
-    IndexEntry("read_text_file", "files", "Read a file as text."),
-    IndexEntry("move_file", "files", "Move or rename a file or a directory."),
-    IndexEntry("list_directory", "files", "List the content of a directory.", {"sort_by": "Order."}),
+    IndexEntry("create_directory", "files", "Create a directory.", reads=False),
+    IndexEntry("read_text_file", "files", "Read a file as text.", reads=True),
+    IndexEntry("move_file", "files", "Move or rename a file or a directory.", reads=False),
+    IndexEntry(
+        "list_directory",
+        "files",
+        "List the content of a directory.",
+        {"sort_by": "Order."},
+        reads=True,
+    ),
     IndexEntry("send_message", "slack", "Post a message to a channel."),
 ]
 INDEX = WordIndex(FILES)
@@ -98,6 +104,55 @@ def test_any_texts_give_the_same_result_twice(texts: list[str], query: str) -> N
     assert first == second
     assert len({one.at for one in first}) == len(first) <= 5
     assert all(one.score > 0 for one in first)
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("get rid of it", "delet"),
+        ("I got rid of them", "delet"),
+        ("turn the lights off", "disabl"),
+        ("turn off the lights", "disabl"),
+        ("how many", "count"),
+        ("turn it now and then and now and then off", "turn"),
+    ],
+)
+def test_phrases_are_one_word(query: str, word: str) -> None:
+    assert word in split_words(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "mood"),
+    [
+        ("Which files are there", "asks"),
+        ("the files?", "asks"),
+        ("show me the files", "asks"),
+        ("Delete the file", "orders"),
+        ("creating a folder", "orders"),
+        ("file metadata", ""),
+        ("", ""),
+        ("!", ""),
+    ],
+)
+def test_a_query_asks_or_orders(query: str, mood: str) -> None:
+    assert find_mood(query) == mood
+
+
+def test_a_question_prefers_what_only_reads() -> None:
+    both = [
+        IndexEntry("file_set", text="A file.", reads=False),
+        IndexEntry("file_get", text="A file.", reads=True),
+        IndexEntry("file_any", text="A file."),
+    ]
+    index = WordIndex(both)
+    assert [one.at for one in index.find("which file?")][-1] == 0
+    assert [one.at for one in index.find("move the file")][-1] == 1
+
+
+def test_results_differ() -> None:
+    many = [IndexEntry(f"job_log_{letter}", text="Job log.") for letter in "abcdef"]
+    index = WordIndex([*many, IndexEntry("start_work", text="Start a job.")])
+    assert 6 in [one.at for one in index.find("start job log")]
 
 
 @given(st.text(max_size=40))

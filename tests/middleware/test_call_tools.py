@@ -34,7 +34,7 @@ from holdfast.middleware import (
     UseReply,
 )
 from holdfast.testing import CrashAt, ScriptedModel, SimulatedCrash
-from holdfast.tools.current import current_tool_call
+from holdfast.tools.context import current_tool_call
 
 ran: list[str] = []
 keys: list[str] = []

@@ -12,8 +12,7 @@ from holdfast import Agent, Limits, current_tool_call, tool
 from holdfast.compat import ErrorHandling, FunctionRetryExecutor
 from holdfast.core.messages import ToolCall
 from holdfast.testing import FakeClock, ScriptedModel
-from holdfast.tools.context import ToolContext
-from holdfast.tools.current import tool_call_scope
+from holdfast.tools.context import ToolContext, tool_call_scope
 from holdfast.tools.invoke import Invocation, invoke
 from holdfast.tools.registry import Registry
 

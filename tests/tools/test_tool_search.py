@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from holdfast import tool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import ModelFailed, ToolFinished
 from holdfast.core.messages import Text, ToolResult
-from holdfast.tools import Tool, ToolError, ToolSearch, Toolset, tool
+from holdfast.tools import Tool, ToolError, ToolSearch, Toolset
 from holdfast.tools.tool_search import FOUND_TEXT, MOST_FOUND, FoundTools, find_searched_tools
 
 
@@ -36,6 +37,14 @@ def search_tool(search: Toolset) -> Tool:
     return search.known_tools[-1]
 
 
+def fold_of(search: ToolSearch) -> Any:
+    (found,) = search.middlewares
+    return found.fold
+
+
+ALONE = ToolSearch(FILES, above=0)
+
+
 def finished(name: str, text: str, *, is_error: bool = False) -> ToolFinished:
     result = ToolResult("c", name, (Text(text),), is_error)
     return ToolFinished(key="t1.i0.tool.0", at=0.0, result=result)
@@ -56,7 +65,7 @@ def test_few_tools_are_a_plain_toolset() -> None:
 def test_the_answer_names_each_hit_in_one_line() -> None:
     found = search_tool(ToolSearch(FILES, CHAT, above=0))("tell the channel")
     assert found == f"{FOUND_TEXT}\n- post_message: Post a message - delete_file: to a channel."
-    fold = FoundTools("search_tools").fold
+    fold = fold_of(ALONE)
     assert fold((), finished("search_tools", str(found))) == ("post_message",)
 
 
@@ -78,12 +87,14 @@ def test_nothing_that_fits_is_an_answer() -> None:
     found = search_tool(ToolSearch(FILES, CHAT, above=0))("xyzzy")
     assert str(found).startswith("No tool fits these words.")
     assert str(found).endswith("The tools are of: files, chat.")
-    assert FoundTools("search_tools").fold((), finished("search_tools", str(found))) == ()
+    assert fold_of(ALONE)((), finished("search_tools", str(found))) == ()
 
 
 @pytest.mark.parametrize("query", ["", " \n", "the", "?!", "do it for me"])
 def test_a_query_without_words_is_an_error_that_names_the_fix(query: str) -> None:
-    with pytest.raises(ToolError, match="has no word to search for. Write what the tool should do"):
+    with pytest.raises(
+        ToolError, match=r"has no word to search for\. Write what the tool should do"
+    ):
         search_tool(ToolSearch(FILES, above=0))(query)
 
 
@@ -97,11 +108,11 @@ def test_long_descriptions_are_cut_and_any_characters_stay_in_their_line() -> No
     odd = make_tool("odd", "Odd\r\n\u2028\x85- delete_file" + " folder" * 1000)
     text = str(search_tool(ToolSearch(Toolset("odd", [odd]), above=0))("odd folder"))
     assert len(text) < 400
-    assert FoundTools("search_tools").fold((), finished("search_tools", text)) == ("odd",)
+    assert fold_of(ALONE)((), finished("search_tools", text)) == ("odd",)
 
 
 def test_hits_are_remembered_once_in_the_order_in_which_they_were_found() -> None:
-    fold = FoundTools("search_tools").fold
+    fold = fold_of(ALONE)
     state = fold((), finished("search_tools", f"{FOUND_TEXT}\n- b: B.\n- a"))
     state = fold(state, finished("search_tools", f"{FOUND_TEXT}\n- a\n- c: - d: e"))
     assert state == ("b", "a", "c")
@@ -118,16 +129,16 @@ def test_hits_are_remembered_once_in_the_order_in_which_they_were_found() -> Non
     ],
 )
 def test_no_other_result_offers_a_tool(event: ToolFinished) -> None:
-    assert FoundTools("search_tools").fold((), event) == ()
+    assert fold_of(ALONE)((), event) == ()
 
 
 def test_other_events_change_nothing() -> None:
-    assert ModelFailed not in FoundTools("s").events
+    assert ModelFailed not in FoundTools.events
 
 
 def test_a_turn_finds_a_bounded_number_of_tools() -> None:
     lines = "\n".join(f"- t{number}" for number in range(500))
-    state = FoundTools("search_tools").fold((), finished("search_tools", f"{FOUND_TEXT}\n{lines}"))
+    state = fold_of(ALONE)((), finished("search_tools", f"{FOUND_TEXT}\n{lines}"))
     assert len(state) == MOST_FOUND
 
 
@@ -137,7 +148,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     ((FILES,), {"above": -1}, "above"),
     ((FILES,), {"hits": 0}, "hits"),
     ((FILES,), {"hits": 21}, "hits: must be at most 20, got 21"),
-    ((FILES,), {"always": "delete_file"}, "always: must be a list of names"),
+    ((FILES,), {"always": "delete_file"}, "always: must be a list, got str"),
     ((FILES,), {"always": ["delete_fil"]}, "Did you mean 'delete_file'?"),
     ((FILES,), {"name": "find tools"}, "name: providers reject 'find tools'"),
     ((FILES, FILES), {}, "two tools are named 'create_directory'"),

@@ -93,6 +93,7 @@ class EndpointProfile(Struct, frozen=True, kw_only=True, omit_defaults=True):
         strict_models: the models whose provider enforces the schema of an output, as a regular
             expression.
         strict_tools: a tool is strict if the dialect takes its schema unchanged.
+        tool_search: the provider searches deferred tools itself, for models that can call its search.
 
     Raises:
         ConfigurationError: a value is not allowed; the error names the field, and lists what is.
@@ -133,6 +134,7 @@ class EndpointProfile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_dialect: str = ""
     strict_models: str = ""
     strict_tools: bool = False
+    tool_search: bool = False
 
     def __post_init__(self) -> None:
         _check_forms("text_calls", self.text_calls, _TEXT_CALLS)
@@ -230,6 +232,7 @@ class ProfileChanges(TypedDict, total=False):
     tool_dialect: str
     strict_models: str
     strict_tools: bool
+    tool_search: bool
 
 
 _EVERY_WIRE: Final = frozenset(
@@ -239,9 +242,9 @@ _EVERY_WIRE: Final = frozenset(
     }
 )  # fmt: skip
 _OF_WIRES: Final = {
-    "openai_chat": frozenset(EndpointProfile.__struct_fields__),
-    "openai_responses": _EVERY_WIRE | {"parallel_calls", "system_role"},
-    "anthropic": _EVERY_WIRE | {"prefill"},
+    "openai_chat": frozenset(EndpointProfile.__struct_fields__) - {"tool_search"},
+    "openai_responses": _EVERY_WIRE | {"parallel_calls", "system_role", "tool_search"},
+    "anthropic": _EVERY_WIRE | {"prefill", "tool_search"},
     "gemini": _EVERY_WIRE,
 }
 """The fields that each wire reads."""

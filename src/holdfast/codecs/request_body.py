@@ -7,6 +7,7 @@ its bytes. This module knows only fields that several wires share.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import TypeAlias
 
 import msgspec
@@ -259,6 +260,32 @@ def check_no_hosted_tools(request: ModelRequest, wire: str) -> None:
     """Raise ConfigurationError if a request has tools of the provider, for a wire without them."""
     if request.hosted_tools:
         raise missing_hosted_tool(request.hosted_tools[0], wire)
+
+
+def find_deferred(tools: Sequence[ToolSpec]) -> frozenset[str]:
+    """Return the names of the tools that a search of the provider finds; in a list they come last.
+
+    >>> find_deferred([ToolSpec("a", "", {}), ToolSpec("b", "", {}, deferred_group="files")])
+    frozenset({'b'})
+    """
+    if not tools or tools[-1].deferred_group is None:
+        return frozenset()
+    return frozenset([tool.name for tool in tools if tool.deferred_group is not None])
+
+
+def digest_names(names: Iterable[str]) -> str:
+    """Return a text that is the same for the same names, for the key of an encoded history."""
+    return blake2b("\n".join(sorted(names)).encode(), digest_size=8).hexdigest()
+
+
+def check_no_deferred_tools(tools: Sequence[ToolSpec], wire: str) -> None:
+    """Raise ConfigurationError if a tool waits for a search of the provider, for a wire or model without one."""
+    if any(tool.deferred_group is not None for tool in tools):
+        raise ConfigurationError(
+            "tools",
+            f"{wire} has no search for tools of the provider's own",
+            fix='Write ToolSearch(..., native="never"), which searches here',
+        )
 
 
 def check_tools(

@@ -132,6 +132,10 @@ class WireCodec:
         """Return False: by default a wire cannot continue a reply."""
         return False
 
+    def has_tool_search(self, model: str) -> bool:  # noqa: ARG002 - subclasses use it
+        """Return False: by default a provider does not search deferred tools itself."""
+        return False
+
 
 def to_path_segment(model: str) -> str:
     """Return the model's name if it can stand in the path of a URL.

@@ -21,8 +21,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError
 from holdfast.core.redaction import redact
 from holdfast.resilience.pipeline import CallContext, Done, ExecutionContext, Failed, Outcome
 from holdfast.resilience.retry.strategy import Retry
-from holdfast.tools.context import ToolContext
-from holdfast.tools.current import tool_call_scope
+from holdfast.tools.context import ToolContext, tool_call_scope
 
 
 class FunctionTimeoutError(HoldfastError, TimeoutError):

@@ -3,14 +3,14 @@
 A type checker finds these mistakes earlier, but there is none for a file, an environment variable or
 a notebook. The annotation of a parameter or a field is the whole declaration, such as
 `PositiveInt | None` or `Literal["a", "b"]`. Rules across several arguments stay beside the code that
-has them. This module must never change a value.
+has them. Wrong keywords and attributes are answered with the right ones. This module must never change a value.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from inspect import Parameter
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -20,6 +20,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.type_checks import TypeCheck, compile_check
 
 F = TypeVar("F", bound=Callable[..., Any])
+Init = TypeVar("Init", bound=Callable[..., None])
 
 _cached_check = functools.cache(compile_check)
 
@@ -154,3 +155,75 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 def _declared_type(parameter: Parameter, hint: Any) -> object:
     return tuple[hint, ...] if parameter.kind is Parameter.VAR_POSITIONAL else hint
+
+
+def name_wrong_keywords(
+    explain: Callable[[Collection[str], Collection[str]], None],
+) -> Callable[[Init], Init]:
+    """Decorate an `__init__`, so that a wrong keyword raises ConfigurationError.
+
+    Args:
+        explain: called with the names of a wrong call and the known names; raises the error.
+    """
+
+    def decorate(init: Init) -> Init:
+        @functools.wraps(init)
+        def check_and_init(self: object, *args: object, **keywords: object) -> None:
+            known = {*(init.__kwdefaults__ or {}), "model"}
+            if not keywords.keys() <= known:
+                explain(keywords, known)
+            init(self, *args, **keywords)
+
+        return cast("Init", check_and_init)
+
+    return decorate
+
+
+_OTHER_ATTRIBUTES = {
+    "Agent": {
+        "arun": "await agent.run(...)",
+        "astream": "agent.stream(...)",
+        "invoke": "agent.run_sync(...)",
+        "ainvoke": "await agent.run(...)",
+        "iter": "agent.stream(...)",
+        "output_validator": "output=StructuredOutput(..., validators=[...])",
+        "override": "agent.run(..., model=...), or another Agent",
+        "run_async": "await agent.run(...)",
+        "run_stream": "agent.stream(...)",
+        "run_streamed": "agent.stream(...)",
+        "run_stream_sync": "agent.stream(...)",
+        "stream_async": "agent.stream(...)",
+        "system_prompt": "Agent(..., instructions=...), which also takes a function",
+        "tool": "@tool from holdfast, and Agent(..., tools=[...])",
+        "tool_plain": "@tool from holdfast, and Agent(..., tools=[...])",
+        "to_cli": "holdfast chat",
+        "to_web": "holdfast serve",
+    },
+    "Result": {
+        "all_messages": "result.messages",
+        "content": "result.text",
+        "data": "result.output",
+        "final_output": "result.output",
+        "message": "result.messages[-1]",
+        "new_messages": "result.messages",
+        "response": "result.text",
+        "structured_output": "result.output",
+        "to_input_list": "result.history",
+        "value": "result.output",
+    },
+}
+"""The name to write instead of an attribute that other libraries have, by the class."""
+
+
+def explain_attribute(kind: str, name: str) -> str:
+    """Return the message of the AttributeError for an attribute that a class does not have.
+
+    Args:
+        kind: the name of the class.
+        name: the name of the attribute.
+
+    >>> explain_attribute("Result", "data")
+    "'Result' has no attribute 'data'. Write result.output"
+    """
+    written = _OTHER_ATTRIBUTES[kind].get(name)
+    return f"{kind!r} has no attribute {name!r}" + (f". Write {written}" if written else "")

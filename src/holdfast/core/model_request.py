@@ -25,12 +25,15 @@ class ToolSpec(Struct, frozen=True, weakref=True):
         schema: the JSON Schema of the arguments.
         strict: whether the provider is to enforce the schema: True converts it as needed, False never
             does, and None does if the provider takes it unchanged.
+        deferred_group: the group of a tool that the model sees only when the provider's own search has
+            found it; None for a tool that it sees from the beginning.
     """
 
     name: str
     description: str
     schema: Mapping[str, object]
     strict: bool | None = None
+    deferred_group: str | None = None
 
 
 OutputMode = Literal["auto", "native", "tool", "prompt"]

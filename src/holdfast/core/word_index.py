@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.core.word_forms import find_related, split_words
+from holdfast.core.word_forms import find_mood, find_related, is_light_verb, split_words
 
 
 class IndexEntry(Struct, frozen=True):
@@ -26,12 +26,14 @@ class IndexEntry(Struct, frozen=True):
         group: where it belongs, such as `filesystem`.
         text: its description; the first sentence counts for more.
         parameters: the names of its parameters, with their descriptions.
+        reads: whether it reads and changes nothing; None if that is not known.
     """
 
     name: str
     group: str = ""
     text: str = ""
     parameters: Mapping[str, str] = {}
+    reads: bool | None = None
 
 
 class Found(Struct, frozen=True):
@@ -46,22 +48,29 @@ class _Weights(Struct, frozen=True):
 
     name: float = 4.0
     group: float = 1.0
-    title: float = 2.0
-    text: float = 0.7
-    parameter: float = 0.8
-    parameter_text: float = 0.25
-    saturation: float = 1.2
+    title: float = 4.0
+    text: float = 0.1
+    parameter: float = 0.2
+    parameter_text: float = 0.1
+    saturation: float = 3.0
     length: float = 0.4
-    related: float = 0.5
+    related: float = 0.8
     spelled: float = 0.5
-    query_share: float = 0.7
-    name_share: float = 0.8
+    query_share: float = 0.3
+    name_share: float = 3.0
+    prefix: float = 0.4
+    aside: float = 0.5
+    light: float = 0.6
+    other_mood: float = 0.5
+    variety: float = 0.5
 
 
 _WEIGHTS: Final = _Weights()
 _LEAST_SHARE: Final = 0.2
 _LEAST_LIKENESS: Final = 0.5
 _MOST_WORDS: Final = 40
+_MOST_COVERED: Final = 5
+_FEW: Final = 4
 _MOST_TEXT: Final = 4_000
 _MOST_PARAMETERS: Final = 60
 
@@ -78,13 +87,26 @@ class WordIndex:
     [0]
     """
 
-    __slots__ = ("_lengths", "_mean", "_names", "_postings", "_weights")
+    __slots__ = (
+        "_headed",
+        "_lengths",
+        "_mean",
+        "_names",
+        "_postings",
+        "_prefixes",
+        "_reads",
+        "_weights",
+    )
 
     def __init__(self, entries: Iterable[IndexEntry], weights: _Weights = _WEIGHTS) -> None:
         self._weights = weights
         self._postings: dict[str, dict[int, float]] = {}
         self._lengths: list[float] = []
-        self._names: list[frozenset[str]] = []
+        self._names: list[tuple[str, ...]] = []
+        # How many names begin with a word, such as that of a service.
+        self._prefixes: Counter[str] = Counter()
+        self._reads: list[bool | None] = []
+        self._headed: set[str] = set()
         for at, entry in enumerate(entries):
             self._add(at, entry)
         self._mean = sum(self._lengths) / len(self._lengths) if self._lengths else 1.0
@@ -93,10 +115,12 @@ class WordIndex:
         weights = self._weights
         name = split_words(entry.name, is_name=True)
         title, rest = _split_sentence(entry.text[:_MOST_TEXT])
+        titled = split_words(title)
+        self._headed.update(name, titled)
         fields = [
             (weights.name, name),
             (weights.group, split_words(entry.group, is_name=True)),
-            (weights.title, split_words(title)),
+            (weights.title, titled),
             (weights.text, split_words(rest)),
         ]
         for parameter in list(entry.parameters)[:_MOST_PARAMETERS]:
@@ -110,7 +134,9 @@ class WordIndex:
         for word, count in counts.items():
             self._postings.setdefault(word, {})[at] = count
         self._lengths.append(sum(counts.values()))
-        self._names.append(frozenset(name))
+        self._names.append(tuple(dict.fromkeys(name)))
+        self._prefixes[name[0] if name else ""] += 1
+        self._reads.append(entry.reads)
 
     def find(self, query: str, most: int = 5) -> list[Found]:
         """Return the entries that fit a query best, the best one first.
@@ -121,29 +147,62 @@ class WordIndex:
         """
         words = list(dict.fromkeys(split_words(query[:_MOST_TEXT])))[:_MOST_WORDS]
         terms = [term for word in words if (term := self._make_term(word))]
-        whole = sum(term.weight for term in terms)
+        # A long query, such as a whole message, has more words than any entry.
+        whole = sum(sorted(term.weight for term in terms)[-_MOST_COVERED:])
         scores: dict[int, float] = {}
         shares: dict[int, float] = {}
-        matched: dict[int, set[str]] = {}
+        matched: dict[int, dict[str, float]] = {}
         for term in terms:
             for at, match in self._match(term).items():
                 scores[at] = scores.get(at, 0.0) + match.score
                 shares[at] = shares.get(at, 0.0) + term.weight * match.likeness
-                matched.setdefault(at, set()).update(match.words)
+                known = matched.setdefault(at, {})
+                for word, likeness in match.words.items():
+                    known[word] = max(known.get(word, 0.0), likeness * term.factor)
+        mood = find_mood(query)
         found = []
         for at, score in scores.items():
-            share = shares[at] / whole
+            share = min(1.0, shares[at] / whole)
             if share < _LEAST_SHARE:
                 continue
-            found.append(Found(at, score * self._factor(at, share, matched[at])))
+            factor = self._factor(at, share, matched[at])
+            reads = self._reads[at]
+            if mood and reads is not None and reads is not (mood == "asks"):
+                factor *= self._weights.other_mood
+            found.append(Found(at, score * factor))
         found.sort(key=lambda one: (-one.score, one.at))
-        return found[:most]
+        return self._vary(found[: 4 * most], most)
 
-    def _factor(self, at: int, share: float, matched: set[str]) -> float:
+    def _vary(self, found: list[Found], most: int) -> list[Found]:
+        """Return the best entries, where one whose name is like that of a better one counts for less."""
+        chosen: list[Found] = []
+        left = {one.at: one for one in found}
+        likeness = dict.fromkeys(left, 0.0)
+        while left and len(chosen) < most:
+            best = max(
+                left.values(),
+                key=lambda one: (
+                    one.score * (1 - self._weights.variety * likeness[one.at]),
+                    -one.at,
+                ),
+            )
+            chosen.append(left.pop(best.at))
+            name = set(self._names[best.at])
+            for at in left:
+                other = set(self._names[at])
+                alike = len(name & other) / len(name | other) if name or other else 0.0
+                likeness[at] = max(likeness[at], alike)
+        return chosen
+
+    def _factor(self, at: int, share: float, matched: Mapping[str, float]) -> float:
         weights = self._weights
-        name = self._names[at]
-        whole = sum(self._rarity(len(self._postings[word])) for word in name)
-        covered = sum(self._rarity(len(self._postings[word])) for word in name if word in matched)
+        whole = covered = 0.0
+        for word in self._names[at]:
+            rarity = self._rarity(len(self._postings[word]))
+            if self._prefixes[word] > _FEW:
+                rarity *= weights.prefix
+            whole += rarity
+            covered += rarity * matched.get(word, 0.0)
         of_name = covered / whole if whole else 0.0
         of_query = 1 - weights.query_share + weights.query_share * share
         return of_query * (1 + weights.name_share * of_name)
@@ -151,9 +210,11 @@ class WordIndex:
     def _rarity(self, count: int) -> float:
         return math.log(1 + (len(self._lengths) - count + 0.5) / (count + 0.5))
 
-    def _make_term(self, word: str) -> _Term | None:
+    def _make_term(self, word: str) -> _QueryWord | None:
         weights = self._weights
-        likeness = {one: weights.related for one in sorted(find_related(word)) if one in self._postings}
+        likeness = {
+            one: weights.related for one in sorted(find_related(word)) if one in self._postings
+        }
         if word in self._postings:
             likeness[word] = 1.0
         elif not likeness:
@@ -164,7 +225,12 @@ class WordIndex:
             return None
         entries = {at for one in likeness for at in self._postings[one]}
         own = len(self._postings.get(word, ())) or len(entries)
-        return _Term(likeness, self._rarity(own), self._rarity(len(entries)))
+        # A word that is in no name and no title is probably what a tool is given, and not what it does.
+        factor = 1.0 if not self._headed.isdisjoint(likeness) else weights.aside
+        if is_light_verb(word):
+            factor *= weights.light
+        shared = factor * self._rarity(len(entries))
+        return _QueryWord(likeness, factor * self._rarity(own), shared, factor)
 
     def _find_alike(self, word: str) -> dict[str, float]:
         """Return the words of the index that are spelled like this one."""
@@ -179,8 +245,9 @@ class WordIndex:
                 found[other] = alike
         return found
 
-    def _match(self, term: _Term) -> dict[int, _Match]:
-        weights, found = self._weights, {}
+    def _match(self, term: _QueryWord) -> dict[int, _Match]:
+        weights = self._weights
+        found: dict[int, _Match] = {}
         for word, likeness in term.likeness.items():
             rarity = term.weight if likeness == 1.0 else term.shared
             for at, count in self._postings[word].items():
@@ -188,26 +255,27 @@ class WordIndex:
                 score = likeness * rarity * count / (count + weights.saturation * norm)
                 known = found.get(at)
                 if known is None:
-                    found[at] = _Match(score, likeness, [word])
+                    found[at] = _Match(score, likeness, {word: likeness})
                 else:
-                    known.words.append(word)
+                    known.words[word] = likeness
                     known.score = max(known.score, score)
                     known.likeness = max(known.likeness, likeness)
         return found
 
 
-class _Term(Struct):
+class _QueryWord(Struct):
     """A word of a query: the words that stand for it, and how rare it and all of them are."""
 
     likeness: dict[str, float]
     weight: float
     shared: float
+    factor: float
 
 
 class _Match(Struct):
     score: float
     likeness: float
-    words: list[str]
+    words: dict[str, float]
 
 
 def _pieces(word: str) -> frozenset[str]:

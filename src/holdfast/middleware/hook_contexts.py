@@ -201,12 +201,14 @@ class InstructionsContext(HookContext[D_co], Generic[D_co], frozen=True):
 class ToolsetContext(HookContext[D_co], Generic[D_co], frozen=True):
     """The model is about to be called: the facts that a function of a `Toolset` gets about the turn.
 
-    `resource` is the object that the `lifespan` of the toolset has yielded.
+    `resource` is the object that the `lifespan` of the toolset has yielded. `has_tool_search` says whether
+    each model of the agent is of a provider that searches deferred tools itself.
     """
 
     iteration: int
     messages: Sequence[Message]
     resource: object = None
+    has_tool_search: bool = False
 
 
 class BeforeTurn(HookContext[D_co], Generic[D_co], frozen=True):

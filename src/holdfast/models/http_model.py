@@ -288,6 +288,7 @@ class HttpModel:
         "_transport",
         "_whole_timeouts",
         "_wire",
+        "has_tool_search",
         "model",
         "name",
     )
@@ -311,6 +312,8 @@ class HttpModel:
         self._form = _RequestForm(codec, codec.profile if isinstance(codec, WireCodec) else None)
         # The same for each iteration of a turn.
         self._last_choice: _OutputChoice | None = None
+        # Whether the provider searches deferred tools itself.
+        self.has_tool_search = isinstance(codec, WireCodec) and codec.has_tool_search(model)
         # Read once, because a property costs more than an attribute.
         self._wire, self._limit_headers = codec.name, codec.limit_headers
         self._transport = transport
@@ -367,8 +370,7 @@ class HttpModel:
         last = self._last_choice
         if last is not None and last.fits_request(request):
             return last.method
-        profile = self._endpoint.profile
-        method = choose_output_method(self._codec.name, profile, request)
+        method = choose_output_method(self._codec.name, self._endpoint.profile, request)
         self._last_choice = _OutputChoice(
             model=request.model,
             output=request.output,

@@ -218,7 +218,7 @@ _ROWS = (
         wire="openai_responses",
         base_url="https://api.openai.com/v1",
         key_env=("OPENAI_API_KEY",),
-        profile=EndpointProfile(strict_tools=True),
+        profile=EndpointProfile(strict_tools=True, tool_search=True),
         profile_elsewhere=EndpointProfile(),
         models_hint="gpt-5.2",
     ),
@@ -505,7 +505,8 @@ _ROWS = (
         base_url="https://api.anthropic.com",
         key_env=("ANTHROPIC_API_KEY",),
         auth="x-api-key",
-        profile=_CLAUDE,
+        profile=replace(_CLAUDE, tool_search=True),
+        profile_elsewhere=_CLAUDE,
         models_hint="claude-sonnet-4-5",
     ),
     # Amazon's request signatures are not supported: these two rows take a Bedrock API key.

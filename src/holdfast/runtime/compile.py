@@ -120,9 +120,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     comes_later = not (registry.tools or known) or any(one.known_tools is None for one in toolsets)
     if known:
         _check_known_tools(registry, known, output, chain, is_complete=not comes_later)
-    registry = finish_registry(
-        registry, output, chain, is_complete=not (comes_later or known)
-    )
+    registry = finish_registry(registry, output, chain, is_complete=not (comes_later or known))
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry, chain.middlewares)
     clock = keywords["clock"] or SystemClock()

@@ -64,6 +64,6 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
     if not TYPE_CHECKING:  # so that a type checker refuses a name that does not exist
 
         def __getattr__(self, name: str) -> object:
-            from holdfast.core.keyword_checks import explain_attribute  # only for the error
+            from holdfast.core.argument_checks import explain_attribute  # only for the error
 
             raise AttributeError(explain_attribute("Result", name), name=name, obj=self)

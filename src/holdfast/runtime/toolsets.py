@@ -186,6 +186,7 @@ async def _list_tools(run: ActiveTurn, iteration: int) -> tuple[Tool, ...]:
         key=model_key(run.machine.turn, iteration),
         iteration=iteration,
         messages=run.machine.transcript.snapshot(),
+        has_tool_search=all(getattr(one, "has_tool_search", False) for one in run.plan.models),
     )
     groups = [("the tools of the agent", run.fixed_tools.tools)]
     groups += [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.tools.context import EventSink as EventSink
     from holdfast.tools.context import ToolContext as ToolContext
     from holdfast.tools.context import UsageSink as UsageSink
-    from holdfast.tools.current import current_tool_call as current_tool_call
+    from holdfast.tools.context import current_tool_call as current_tool_call
     from holdfast.tools.registry import Registry as Registry
     from holdfast.tools.tool import Tool as Tool
     from holdfast.tools.tool import ToolEffect as ToolEffect
@@ -46,7 +46,7 @@ _HOME: dict[str, str] = {
     "ToolsetContext": "holdfast.middleware.hook_contexts",
     "UsageSink": "holdfast.tools.context",
     "as_tool": "holdfast.tools.tool",
-    "current_tool_call": "holdfast.tools.current",
+    "current_tool_call": "holdfast.tools.context",
 }
 """Public name -> the module that defines it. Sorted."""
 

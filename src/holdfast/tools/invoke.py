@@ -46,8 +46,7 @@ from holdfast.tools.checked_call import (
     check_call,
     error_result,
 )
-from holdfast.tools.context import ToolContext
-from holdfast.tools.current import tool_call_scope
+from holdfast.tools.context import ToolContext, tool_call_scope
 from holdfast.tools.registry import Registry
 from holdfast.tools.results import (
     MOST_ITEMS,

@@ -1,21 +1,33 @@
-"""The tools of one agent, by name; a registry does not change."""
+"""The tools of one agent, by name; a registry does not change.
+
+The function of a tool that the caller of a turn runs asks for its result.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.argument_checks import check_value
-from holdfast.core.client_tools import ClientTool
+from holdfast.core.client_tools import CLIENT_TIMEOUT, ClientTool, ClientToolQuestion
 from holdfast.core.errors import (
     ConfigurationError,
     ErrorCategory,
     ErrorInfo,
     Landed,
     ToolNotFoundError,
+    UnansweredError,
 )
 from holdfast.core.model_request import ToolSpec
+from holdfast.tools.context import ToolContext
 from holdfast.tools.results import replace_surrogates
-from holdfast.tools.tool import NAME_PATTERN, Tool, as_tool
+from holdfast.tools.tool import (
+    NAME_PATTERN,
+    Tool,
+    ToolOptions,
+    as_tool,
+    make_tool_with_signature,
+)
+from holdfast.tools.tool_failures import ToolError
 
 UNKNOWN_TOOL = "unknown_tool"
 """The code of a call whose tool does not exist."""
@@ -113,11 +125,36 @@ class Registry:
 
 
 def _to_tool(given: Callable[..., object] | Tool | ClientTool) -> Tool:
-    if not isinstance(given, ClientTool):
-        return as_tool(given)
-    from holdfast.tools.client_calls import make_client_tool  # imports pydantic
+    return _make_client_tool(given) if isinstance(given, ClientTool) else as_tool(given)
 
-    return make_client_tool(given)
+
+def _make_client_tool(client_tool: ClientTool) -> Tool:
+    """Return a tool whose call asks for the result of the caller's tool."""
+    from holdfast.tools.schema_signature import ClientSignature  # imports pydantic
+
+    options = ToolOptions(
+        name=client_tool.name,
+        description=client_tool.description,
+        effect="idempotent",  # to ask again finds the same question
+        strict=client_tool.strict,
+    )
+    return make_tool_with_signature(_ask_caller, options, ClientSignature(client_tool))
+
+
+async def _ask_caller(context: ToolContext) -> str:
+    question = ClientToolQuestion(
+        tool=context.tool, arguments=context.arguments, call_id=context.call_id
+    )
+    try:
+        result = await context.ask(question, timeout=CLIENT_TIMEOUT)
+    except UnansweredError as error:
+        if error.why != "timeout":
+            raise
+        late = f"The caller gave no result of '{context.tool}' within {CLIENT_TIMEOUT:g} seconds."
+        raise ToolError(late) from error
+    if result.is_error:
+        raise ToolError(result.text)
+    return result.text
 
 
 def _not_found(name: str, names: tuple[str, ...]) -> ToolNotFoundError:

@@ -1,7 +1,8 @@
 """The signature of a tool whose arguments are described by a JSON Schema, and not by the parameters of a function.
 
 The arguments are checked by the original schema, in counted steps, whatever form of it a provider was sent. They are
-not converted: a "3" is not a 3 here. This module must never run a tool.
+not converted: a "3" is not a 3 here. A tool that the caller of a turn runs is such a tool, and nobody is asked
+for a call whose arguments do not fit. This module must never run a tool, and must never import an HTTP library.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from holdfast.core.argument_checks import check_value
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_strict import dump_json, is_finite
 from holdfast.core.problem_wording import Checked, RawError, word_errors
@@ -209,3 +211,20 @@ def _wrong_function(name: str) -> ConfigurationError:
         "must take the arguments as one dictionary, and perhaps a ToolContext",
         fix="Write def call(arguments: dict[str, object]) or def call(arguments, context: ToolContext)",
     )
+
+
+class ClientSignature(SchemaSignature):
+    """The arguments of a tool that the caller runs.
+
+    Args:
+        tool: the tool.
+
+    Raises:
+        ConfigurationError: its schema cannot be compiled; the error names the place.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, tool: ClientTool) -> None:
+        where = f"tools.{tool.name}.parameters"
+        super().__init__(tool.parameters, where, ("context",), skip_patterns=True)

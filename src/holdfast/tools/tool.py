@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Generic, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields, check_value, unwrap_partial
@@ -377,6 +378,21 @@ def copy_as_output_function(function: Tool) -> Tool:
     copied: Tool = Tool.__new__(Tool)
     effect = function.effect or "write"
     copied.__dict__.update(function.__dict__, effect=effect, gives_output=True)
+    return copied
+
+
+def copy_as_deferred(function: Tool, group: str) -> Tool:
+    """Return a copy that the model sees only when the provider's own search has found it.
+
+    Args:
+        function: the tool.
+        group: the name of the toolset that it is of.
+    """
+    compiled = _CompiledSignature()
+    compiled.signature = function.signature
+    compiled.spec = msgspec.structs.replace(function.spec, deferred_group=group)
+    copied: Tool = Tool.__new__(Tool)
+    copied.__dict__.update(function.__dict__, _compiled=compiled)
     return copied
 
 

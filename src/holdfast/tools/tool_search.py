@@ -11,18 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from functools import partial
+from functools import cached_property, partial
 from operator import is_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from holdfast.core.argument_checks import check_value
+from msgspec import Struct
+
+from holdfast.core.argument_checks import check_fields, check_value
 from holdfast.core.constraints import NonNegativeInt, PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ToolFinished
 from holdfast.middleware.decisions import Deny
 from holdfast.middleware.hook_contexts import BeforeTool, RunFacts
 from holdfast.middleware.hooks import Middleware
-from holdfast.tools.tool import NAME_PATTERN, Tool, tool
+from holdfast.tools.tool import NAME_PATTERN, Tool, copy_as_deferred, tool
 from holdfast.tools.tool_failures import ToolError
 from holdfast.tools.toolset import AnyContext, Resources, Toolset, join_tools
 
@@ -36,11 +38,40 @@ _MOST_HITS: Final = 20
 _LONGEST_LINE: Final = 240
 _RECENT: Final = 4
 
+NativeSearch: TypeAlias = Literal["never", "auto", "always"]
+"""Whether the provider searches the tools, in place of this library."""
+
 FOUND_TEXT: Final = "You can call these tools from your next message on:"
 FULL_TEXT: Final = (
     f"This turn has found {MOST_FOUND} tools, which is the most. Call those that you have."
 )
 _LINE: Final = re.compile(rf"^- ({NAME_PATTERN.pattern})(?=:|$)", re.MULTILINE)
+
+
+_Groups: TypeAlias = Sequence[tuple[str, Sequence[Tool]]]
+"""The tools of each toolset, with its name."""
+
+
+class _SearchSettings(Struct, frozen=True):
+    """The arguments of `ToolSearch`, checked; `search` is the name of the tool that searches."""
+
+    search: str
+    above: NonNegativeInt
+    hits: PositiveInt
+    always: frozenset[str]
+    native: NativeSearch
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.hits > _MOST_HITS:
+            raise ConfigurationError("hits", f"must be at most {_MOST_HITS}, got {self.hits}")
+        if not NAME_PATTERN.fullmatch(self.search):
+            raise ConfigurationError(
+                "name",
+                f"providers reject {self.search[:80]!r}: 1 to 64 letters, digits, '_' and '-' are "
+                "allowed",
+                fix="It is the name of the tool that searches",
+            )
 
 
 class FoundTools(Middleware[tuple[str, ...]]):
@@ -49,14 +80,14 @@ class FoundTools(Middleware[tuple[str, ...]]):
     `ToolSearch` makes this middleware together with the tool that searches.
 
     Args:
-        search: the name of that tool.
+        settings: the arguments of `ToolSearch`.
     """
 
     events = (ToolFinished,)
 
-    def __init__(self, search: str) -> None:
-        self.search = search
-        self.tools = (search,)
+    def __init__(self, settings: _SearchSettings) -> None:
+        self._settings = settings
+        self.tools = (settings.search,)
 
     @property
     def initial(self) -> tuple[str, ...]:
@@ -64,15 +95,25 @@ class FoundTools(Middleware[tuple[str, ...]]):
         return ()
 
     def describe(self) -> dict[str, object]:
-        """The name of the tool that searches."""
-        return {"search": self.search}
+        """The name of the tool that searches, and when and how it does."""
+        settings = self._settings
+        return {
+            "search": settings.search,
+            "above": settings.above,
+            "hits": settings.hits,
+            "native": settings.native,
+        }
 
     def fold(self, state: tuple[str, ...], event: Event) -> tuple[str, ...]:
         """Add the tools that a search has found, in their order."""
         if not isinstance(event, ToolFinished):
             return state
         result = event.result
-        if result.name != self.search or result.is_error or not result.text.startswith(FOUND_TEXT):
+        if (
+            result.name != self._settings.search
+            or result.is_error
+            or not result.text.startswith(FOUND_TEXT)
+        ):
             return state
         return tuple(dict.fromkeys([*state, *_LINE.findall(result.text)]))[:MOST_FOUND]
 
@@ -96,6 +137,8 @@ class ToolSearch(Toolset):
         above: up to this number of tools, all are offered and there is no search.
         hits: the most tools that one search finds, up to 20.
         always: the names of tools that are offered without a search.
+        native: whether the provider searches instead, with its own ranking: "never"; if each model of the
+            agent can ("auto"); or "always", which is an error for an agent with another model.
         name: the name of the tool that searches.
 
     Raises:
@@ -109,75 +152,72 @@ class ToolSearch(Toolset):
     ToolSearch('search_tools', prepared for each model call)
     """
 
-    above: int
-    """The number of tools above which there is a search."""
-    hits: int
-    """The most tools that one search finds."""
-    always: frozenset[str]
-    """The names of the tools that are offered without a search."""
-    _recent: list[_Catalog]
-
     def __init__(
         self,
         *toolsets: Toolset,
         above: int = 30,
         hits: int = 5,
         always: Iterable[str] = (),
+        native: NativeSearch = "never",
         name: str = "search_tools",
     ) -> None:
         check_value("toolsets", toolsets, Sequence[Toolset])
-        check_value("above", above, NonNegativeInt)
-        check_value("hits", hits, PositiveInt)
         check_value("always", always, Iterable[str])
-        _check_arguments(toolsets, hits, always, name)
+        if not toolsets:
+            raise ConfigurationError("toolsets", "there are none", fix="Write ToolSearch(toolset)")
+        settings = _SearchSettings(name, above, hits, frozenset(always), native)
         super().__init__(name, toolsets)
-        fixed = self.fixed_tools
-        self.__dict__.update(above=above, hits=hits, always=frozenset(always), _recent=[])
-        known = None
+        catalogs, fixed, known = _Catalogs(settings), self.fixed_tools, None
         if fixed is not None:
-            _check_known(self.always, fixed)
+            _check_known(settings.always, fixed)
             if _count_offered(fixed) <= above:
                 return
-            catalog = self.find_catalog([(one.name, one.fixed_tools or ()) for one in toolsets])
+            catalog = catalogs.find([(one.name, one.fixed_tools or ()) for one in toolsets])
             known = (*fixed, catalog.search_tool)
+        found = FoundTools(settings)
         self.__dict__.update(
             fixed_tools=None,
             known_tools=known,
-            middlewares=(*self.middlewares, found := FoundTools(name)),
-            _list=partial(_list_found, self, toolsets, found),
+            middlewares=(*self.middlewares, found),
+            _list=partial(_list_found, catalogs, toolsets, found),
         )
 
-    def find_catalog(self, groups: Sequence[tuple[str, Sequence[Tool]]]) -> _Catalog:
-        """Return the catalog of these tools; the same object for the same tools, so that it is indexed once.
 
-        Args:
-            groups: the tools of each toolset, with its name.
-        """
+class _Catalogs:
+    """The catalogs of the last lists of tools, so that equal lists are indexed once."""
+
+    def __init__(self, settings: _SearchSettings) -> None:
+        self.settings = settings
+        self._recent: tuple[_Catalog, ...] = ()
+
+    def find(self, groups: _Groups) -> _Catalog:
+        """Return the catalog of the tools of each toolset."""
         tools = [one for _, group in groups for one in group]
         for known in self._recent:
             if len(known.all_tools) == len(tools) and all(map(is_, known.all_tools, tools)):
                 return known
-        fresh = _Catalog(self, groups)
-        self.__dict__["_recent"] = [fresh, *self._recent[: _RECENT - 1]]
+        fresh = _Catalog(groups, self.settings)
+        self._recent = (fresh, *self._recent[: _RECENT - 1])
         return fresh
 
 
 class _Catalog:
     """The tools of one list, the tool that searches them, and their index, which the first search makes."""
 
-    def __init__(self, owner: ToolSearch, groups: Sequence[tuple[str, Sequence[Tool]]]) -> None:
+    def __init__(self, groups: _Groups, settings: _SearchSettings) -> None:
+        search, always = settings.search, settings.always
         self.all_tools = join_tools(_name_groups(groups))
         self.direct = tuple(
-            [one for one in self.all_tools if not one.offered or one.name in owner.always]
+            [one for one in self.all_tools if not one.offered or one.name in always]
         )
         self._found = [
             (name, one)
             for name, tools in groups
             for one in tools
-            if one.offered and one.name not in owner.always
+            if one.offered and one.name not in always
         ]
         self.by_name = {one.name: one for _, one in self._found}
-        self._hits = owner.hits
+        self._hits = settings.hits
         names = dict.fromkeys(" ".join(name.split()) for name, _ in self._found)
         self._groups = ", ".join(names)
         self._index: WordIndex | None = None
@@ -187,10 +227,14 @@ class _Catalog:
             "from your next message on."
         )
         # It repeats nothing and changes nothing, so it may run again after a crash.
-        self.search_tool: Tool = tool(name=owner.name, description=description, effect="read")(
-            self.search
-        )
-        join_tools([(f"toolset {owner.name!r}", (self.search_tool,)), *_name_groups(groups)])
+        make = tool(name=search, description=description, effect="read")
+        self.search_tool: Tool = make(self.search)
+        join_tools([(f"toolset {search!r}", (self.search_tool,)), *_name_groups(groups)])
+
+    @cached_property
+    def deferred(self) -> tuple[Tool, ...]:
+        """The tools that are found, in the form that the provider searches."""
+        return tuple([copy_as_deferred(one, group) for group, one in self._found])
 
     def search(self, query: str) -> str:
         """Search the tools.
@@ -208,7 +252,13 @@ class _Catalog:
             )
         if self._index is None:
             self._index = WordIndex(
-                IndexEntry(one.name, group, one.description, _read_parameters(one))
+                IndexEntry(
+                    name=one.name,
+                    group=group,
+                    text=one.description,
+                    parameters=_read_parameters(one),
+                    reads=None if one.effect is None else one.effect == "read",
+                )
                 for group, one in self._found
             )
         found = [self._found[one.at][1] for one in self._index.find(query, self._hits)]
@@ -221,7 +271,7 @@ class _Catalog:
 
 
 async def _list_found(
-    search: ToolSearch,
+    catalogs: _Catalogs,
     toolsets: Sequence[Toolset],
     found: FoundTools,
     context: AnyContext,
@@ -229,9 +279,17 @@ async def _list_found(
 ) -> tuple[Tool, ...]:
     """List the tools that are always offered, the one that searches, and those that it has found."""
     groups = [(one.name, await one.list_tools(context, resources)) for one in toolsets]
-    catalog = search.find_catalog(groups)
-    if _count_offered(catalog.all_tools) <= search.above:
+    catalog, settings = catalogs.find(groups), catalogs.settings
+    if _count_offered(catalog.all_tools) <= settings.above:
         return catalog.all_tools
+    if settings.native != "never" and context.has_tool_search:
+        return (*catalog.direct, *catalog.deferred)
+    if settings.native == "always":
+        raise ConfigurationError(
+            "ToolSearch.native",
+            "a model of the agent is not of a provider that searches tools itself",
+            fix='Use claude from 4.5 or openai-responses with gpt from 5.4, or native="auto"',
+        )
     names = context.state_of(found)
     hits = [one for name in names if (one := catalog.by_name.get(name)) is not None]
     return (*catalog.direct, catalog.search_tool, *hits)
@@ -243,9 +301,7 @@ def find_searched_tools(one: Tool) -> tuple[Tool, ...]:
     return catalog.all_tools if isinstance(catalog, _Catalog) else ()
 
 
-def _name_groups(
-    groups: Sequence[tuple[str, Sequence[Tool]]],
-) -> list[tuple[str, Sequence[Tool]]]:
+def _name_groups(groups: _Groups) -> list[tuple[str, Sequence[Tool]]]:
     return [(f"toolset {name!r}", tools) for name, tools in groups]
 
 
@@ -269,24 +325,6 @@ def _write_line(one: Tool) -> str:
     if len(text) > _LONGEST_LINE:
         text = f"{text[:_LONGEST_LINE].rstrip()}..."
     return f"- {one.name}: {text}" if text else f"- {one.name}"
-
-
-def _check_arguments(
-    toolsets: Sequence[Toolset], hits: int, always: Iterable[str], name: str
-) -> None:
-    if not toolsets:
-        raise ConfigurationError("toolsets", "there are none", fix="Write ToolSearch(toolset)")
-    if hits > _MOST_HITS:
-        raise ConfigurationError("hits", f"must be at most {_MOST_HITS}, got {hits}")
-    if isinstance(always, str):
-        raise ConfigurationError("always", "must be a list of names, got str", fix="Write [...]")
-    check_value("name", name, str)
-    if not NAME_PATTERN.fullmatch(name):
-        raise ConfigurationError(
-            "name",
-            f"providers reject {name[:80]!r}: 1 to 64 letters, digits, '_' and '-' are allowed",
-            fix="It is the name of the tool that searches",
-        )
 
 
 def _check_known(names: Iterable[str], tools: Sequence[Tool]) -> None:

@@ -22,7 +22,7 @@ from tests.codecs.openai_responses.bodies import (
 )
 
 from holdfast.codecs.openai_responses.codec import ResponsesCodec
-from holdfast.codecs.openai_responses.history import encode_items
+from holdfast.codecs.openai_responses.history import ItemForm, encode_items
 from holdfast.core.deltas import NotAReply, TextDelta
 from holdfast.core.errors import (
     EmptyResponseError,
@@ -74,8 +74,11 @@ def same(*output: Json) -> tuple[Part, ...]:
     return wanted
 
 
+ECHO = ItemForm("system", searches=True)
+
+
 def sendable(body: bytes) -> list[Json]:
-    return encode_items(read(body).reply.message, "system", stored=False)
+    return encode_items(read(body).reply.message, ECHO)
 
 
 def test_text_streams_and_comes_whole() -> None:
@@ -503,7 +506,7 @@ def test_unknown_events_are_counted_and_do_no_harm() -> None:
 def test_content_of_a_message_that_is_not_known_goes_back_as_it_came() -> None:
     strange = {"type": "message", "role": "assistant", "content": [{"type": "reasoning_text"}]}
     reply = read(json.dumps(response(output=[strange])).encode()).reply
-    assert encode_items(reply.message, "system", stored=False) == [strange]
+    assert encode_items(reply.message, ECHO) == [strange]
 
 
 def test_a_second_reply_adds_nothing_to_a_text_that_was_open() -> None:

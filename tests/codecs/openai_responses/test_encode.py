@@ -204,8 +204,10 @@ def test_calls_go_back_with_their_ids_and_custom_ones_as_text() -> None:
         ),
         tool_results([ToolResult(f"call_{n}", "", (Text(str(n)),)) for n in (1, 2, 3)]),
     ]
+    own = ModelSettings(extra={"tools": [{"type": "namespace", "name": "geo"}]})
     for messages in (history, Transcript(history)):
-        made = body(ask(messages=messages))["input"][1:]
+        assert "namespace" not in body(ask(messages=messages))["input"][1]
+        made = body(ask(messages=messages, settings=own))["input"][1:]
         assert made[0]["namespace"] == "geo"
         assert made[1] == {
             "type": "custom_tool_call",

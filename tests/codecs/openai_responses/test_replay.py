@@ -12,7 +12,7 @@ from tests.linear import is_linear
 
 from holdfast.codecs.assemble import AssembledReply
 from holdfast.codecs.openai_responses import decode
-from holdfast.codecs.openai_responses.history import encode_items
+from holdfast.codecs.openai_responses.history import ItemForm, encode_items
 from holdfast.core.messages import FinishReason, Reasoning, Refusal, Reply, ReplyKind
 
 DIALECT = "openai_responses"
@@ -54,7 +54,7 @@ def compare(row: Row, told: Reading, assembled: AssembledReply) -> None:
     if told.status == "incomplete":
         assert assembled.error is not None
     if reply.kind is ReplyKind.COMPLETE and whole:
-        sent = encode_items(reply.message, "system", stored=True)
+        sent = encode_items(reply.message, ItemForm("system", stored=True, searches=True))
         wanted = [
             item for item in told.items if item.get("content", True) or item["type"] != "message"
         ]

@@ -16,8 +16,8 @@ from holdfast.core.schema_checks.schema_nodes import shorten
 from holdfast.errors import ConfigurationError, OutputError
 from holdfast.testing import ScriptedModel
 from holdfast.tools import ClientTool, JsonSchema
-from holdfast.tools.client_calls import ClientSignature
 from holdfast.tools.compiled_schemas import SchemaCache, make_pattern
+from holdfast.tools.schema_signature import ClientSignature
 
 NESTED: dict[str, Any] = {"type": "object"}
 for _ in range(40):

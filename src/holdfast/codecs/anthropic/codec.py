@@ -7,6 +7,7 @@ from holdfast.codecs.anthropic.encode import (
     DEFAULT_MAX_TOKENS,
     encode_request,
     supports_prefill,
+    supports_tool_search,
 )
 from holdfast.codecs.anthropic.errors import classify
 from holdfast.codecs.anthropic.history import WIRE
@@ -21,7 +22,8 @@ class AnthropicCodec(WireCodec):
     """Anthropic's Messages, version 2023-06-01.
 
     Args:
-        profile: `prefill` enables continued replies; no other field changes requests.
+        profile: `prefill` enables continued replies, and `tool_search` the server's search for tools; no
+            other field changes requests.
 
     >>> from holdfast.core.messages import user
     >>> request = ModelRequest(model="claude-sonnet-4-5", messages=[user("Hi")])
@@ -62,6 +64,10 @@ class AnthropicCodec(WireCodec):
             and allows_continuation(request)
             and supports_prefill(request)
         )
+
+    def has_tool_search(self, model: str) -> bool:
+        """Whether provider and model search deferred tools."""
+        return self.profile.tool_search and supports_tool_search(model)
 
     def make_decoder(
         self,

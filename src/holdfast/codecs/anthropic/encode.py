@@ -10,12 +10,14 @@ this wire and is ignored. For anything else that the wire cannot express, this m
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
 from holdfast.codecs.anthropic.history import (
     WIRE,
+    Deferred,
     begins_calls_unthought,
     encode_blocks,
     encode_message,
@@ -25,7 +27,7 @@ from holdfast.codecs.anthropic.history import (
     leave_out_calls,
     make_cached_encoder,
 )
-from holdfast.codecs.anthropic.hosted import beta_names, encode_hosted_tools
+from holdfast.codecs.anthropic.hosted import add_tool_search, beta_names, encode_hosted_tools
 from holdfast.codecs.output_mode import format_schema_instruction
 from holdfast.codecs.pairing import arrange_results, check_new_pairs, find_tail, replace_unsafe_ids
 from holdfast.codecs.request_body import (
@@ -34,7 +36,9 @@ from holdfast.codecs.request_body import (
     HeadParts,
     check_tools,
     count_encoded,
+    digest_names,
     encode_history,
+    find_deferred,
     leading_system_texts,
     merge_extra,
     to_json,
@@ -65,11 +69,14 @@ _ADAPTIVE_SINCE = (4, 6)
 _XHIGH_SINCE = (4, 7)
 _SCHEMAS_SINCE = (4, 1)
 _PREFILL_BEFORE = (4, 6)
+_TOOL_SEARCH_SINCE = (4, 5)
 _ONE_SAMPLING_SINCE = (4, 5)
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _HEADERS = (("content-type", "application/json"), ("anthropic-version", "2023-06-01"))
 _Object = dict[str, object]
+
+_encode_unsearched = partial(encode_message, deferred=frozenset[str]())
 
 
 def encode_request(
@@ -81,7 +88,12 @@ def encode_request(
         ConfigurationError: this wire cannot express a field, or a call and its result do not match.
     """
     system = leading_system_texts(request.messages)
-    key = f"{WIRE}|{len(system)}"
+    key, deferred = f"{WIRE}|{len(system)}", _find_searched(request)
+    encode: Callable[[Message], bytes] = _encode_unsearched
+    if deferred is None:
+        key, encode = f"{key}|any", encode_message
+    elif deferred:
+        key, encode = f"{key}|{digest_names(deferred)}", partial(encode_message, deferred=deferred)
     messages = _arrange_messages(request.messages, key)
     if _has_budget(request.model, request.settings) and begins_calls_unthought(messages):
         request = _stop_thinking(request)
@@ -91,9 +103,9 @@ def encode_request(
     if container and "container" not in (request.settings.extra or {}):
         beginning += b',"container":' + to_json("messages", container)
     mark = _cache_mark(request.settings)
-    last = make_cached_encoder(mark) if mark else None
-    form = Form(key, encode_message, skip=len(system), encode_last=last)
-    tail = _encode_tail(request, messages)
+    last = make_cached_encoder(mark, deferred) if mark else None
+    form = Form(key, encode, skip=len(system), encode_last=last)
+    tail = _encode_tail(request, messages, deferred)
     beginning += b',"messages":['
     body = encode_history(messages, form, beginning, tail, given=request.messages)
     betas = (request.settings.extra or {}).get("betas")
@@ -102,6 +114,13 @@ def encode_request(
         names = list(dict.fromkeys([*names, *beta_names(request.hosted_tools)]))
     header = (("anthropic-beta", ",".join(map(str, names))),) if names else ()
     return EncodedRequest("/v1/messages", body, _HEADERS + header, head.rewritings)
+
+
+def _find_searched(request: ModelRequest) -> Deferred:
+    """Return the names of the tools that the server's own search finds; None if the user's fields may have some."""
+    if request.settings.extra and "tools" in request.settings.extra:
+        return None
+    return find_deferred(request.tools)
 
 
 def _has_budget(model: str, settings: ModelSettings) -> bool:
@@ -146,6 +165,16 @@ def supports_prefill(request: ModelRequest) -> bool:
     return version is not None and version < _PREFILL_BEFORE and not thinks
 
 
+def supports_tool_search(model: str) -> bool:
+    """Whether the server searches deferred tools for this model: versions from 4.5 on.
+
+    >>> supports_tool_search("claude-sonnet-4-5"), supports_tool_search("claude-opus-4-20250514")
+    (True, False)
+    """
+    version = parse_version(model)
+    return version is not None and version >= _TOOL_SEARCH_SINCE
+
+
 def _arrange_messages(messages: Sequence[Message], key: str) -> Sequence[Message]:
     """Check the calls and results of a history, and return it as the server takes it; usually the same object.
 
@@ -162,16 +191,21 @@ def _arrange_messages(messages: Sequence[Message], key: str) -> Sequence[Message
     return messages
 
 
-def _encode_tail(request: ModelRequest, messages: Sequence[Message]) -> bytes:
+def _encode_tail(request: ModelRequest, messages: Sequence[Message], deferred: Deferred) -> bytes:
     """Return the bytes after the history: the beginning of a reply, or a message after a reply at the end."""
     if request.prefill:
         beginning = {"role": "assistant", "content": request.prefill}
         return b"," + to_json("prefill", beginning) + b"]}"
     # A reply with nothing to send, such as the reasoning of another wire alone, is no end.
     last = next(
-        (one for one in reversed(messages) if one.role != "assistant" or encode_blocks(one)), None
+        (
+            one
+            for one in reversed(messages)
+            if one.role != "assistant" or encode_blocks(one, deferred)
+        ),
+        None,
     )
-    if last is not None and is_text_alone(last):
+    if last is not None and is_text_alone(last, deferred):
         # Such as a reply that paused on another wire. Models that continue a text refuse one with whitespace at its end;
         # others refuse every text.
         text = last.text
@@ -210,10 +244,11 @@ def _encode_head(
 
 def _encode_all_tools(request: ModelRequest, schemas: tuple[SentSchema, ...]) -> list[_Object]:
     tools = list(map(_encode_tool, request.tools, schemas))
+    taken = frozenset(tool.name for tool in request.tools)
     if request.hosted_tools:
-        tools += encode_hosted_tools(
-            request.hosted_tools, frozenset(tool.name for tool in request.tools)
-        )
+        tools += encode_hosted_tools(request.hosted_tools, taken)
+    if any(tool.deferred_group is not None for tool in request.tools):
+        tools = add_tool_search(tools, taken)
     return tools
 
 
@@ -225,6 +260,8 @@ def _encode_tool(tool: ToolSpec, sent: SentSchema) -> _Object:
     entry["input_schema"] = sent.schema
     if sent.strict:
         entry["strict"] = True
+    if tool.deferred_group is not None:
+        entry["defer_loading"] = True
     return entry
 
 
@@ -394,4 +431,6 @@ def _mark_cached(body: _Object, mark: _Object) -> None:
     if isinstance(system, str):
         body["system"] = [{"type": "text", "text": system, "cache_control": mark}]
     if isinstance(tools, list):
-        tools[-1]["cache_control"] = mark
+        # The server refuses a mark on a deferred tool, which is no part of what it caches.
+        last = next(entry for entry in reversed(tools) if "defer_loading" not in entry)
+        last["cache_control"] = mark

@@ -21,11 +21,14 @@ joins consecutive entries of one role. Some parts are translated:
   line of text, and so does a failed result, which the server refuses without content.
 - Calls of the server's own tools that got no result before the user went on, as of a reply that paused,
   are left out.
+- A search for tools is sent back with those that the request has. The server refuses a reference to any other
+  tool. A request without deferred tools has no searches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -55,6 +58,9 @@ from holdfast.core.messages import (
 WIRE = "anthropic"
 """The name of this wire on parts that hold its data."""
 
+Deferred: TypeAlias = frozenset[str] | None
+"""The names of the tools that the server's own search finds; None if they are not known."""
+
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 _HOSTED_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 
@@ -62,20 +68,27 @@ _HOSTED_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 _FAILED = "(It failed without a message.)"
 
 
-def encode_message(message: Message) -> bytes:
+def encode_message(message: Message, deferred: Deferred = None) -> bytes:
     """Encode one message as one entry; as no bytes if it has no content to send.
+
+    Args:
+        message: the message.
+        deferred: the names of the tools that the server's own search finds; None if it is not known, and
+            then its searches are sent back unchanged.
 
     Raises:
         ConfigurationError: this wire cannot express a part, or a tool message has no result.
     """
-    return _encode_entry(message, encode_blocks(message))
+    return _encode_entry(message, encode_blocks(message, deferred))
 
 
-def make_cached_encoder(mark: Mapping[str, object]) -> Callable[[Message], bytes]:
+def make_cached_encoder(
+    mark: Mapping[str, object], deferred: Deferred
+) -> Callable[[Message], bytes]:
     """Return a function that encodes a message, and marks its end as a cache point for the server."""
 
     def encode(message: Message) -> bytes:
-        blocks = encode_blocks(message)
+        blocks = encode_blocks(message, deferred)
         for block in reversed(blocks):
             if block.get("type") not in _UNMARKABLE:
                 block["cache_control"] = mark
@@ -99,14 +112,14 @@ def find_waiting_container(messages: Sequence[Message]) -> str:
     return ""
 
 
-def encode_blocks(message: Message) -> list[dict[str, object]]:
-    """Return the content blocks of one message, in order."""
+def encode_blocks(message: Message, deferred: Deferred = None) -> list[dict[str, object]]:
+    """Return the content blocks of one message, in order; `deferred` is as in `encode_message`."""
     blocks: list[dict[str, object]] = []
     for part in message.parts:
         if isinstance(part, Text) and not part.text and blocks and blocks[-1]["type"] == "text":
             # An empty text carries the extra fields of the text before it.
             blocks[-1].update(own_extra(part.extra, WIRE))
-        elif (block := _encode_part(part, message)) is not None:
+        elif (block := _encode_part(part, message, deferred)) is not None:
             blocks.append(block)
     if message.role == "system":
         for block in blocks:
@@ -128,11 +141,11 @@ def begins_calls_unthought(messages: Sequence[Message]) -> bool:
     return False
 
 
-def is_text_alone(message: Message) -> bool:
+def is_text_alone(message: Message, deferred: Deferred = None) -> bool:
     """Whether this is a message of the assistant in which only text is sent: for the server, a reply's beginning."""
     if message.role != "assistant" or message.calls:
         return False
-    blocks = encode_blocks(message)
+    blocks = encode_blocks(message, deferred)
     return bool(blocks) and all(block["type"] == "text" for block in blocks)
 
 
@@ -191,7 +204,7 @@ def _encode_entry(message: Message, blocks: list[dict[str, object]]) -> bytes:
     return to_json("parts", {"role": role, "content": blocks})
 
 
-def _encode_part(part: Part, message: Message) -> dict[str, object] | None:
+def _encode_part(part: Part, message: Message, deferred: Deferred) -> dict[str, object] | None:
     match part:
         case Text():
             return _text_block(part)
@@ -208,15 +221,43 @@ def _encode_part(part: Part, message: Message) -> dict[str, object] | None:
         case Refusal():
             return None if _is_blank(part.text) else {"type": "text", "text": part.text}
         case Opaque():
-            return _opaque_block(part) if part.wire == WIRE and "type" in part.data else None
+            if part.wire != WIRE or "type" not in part.data:
+                return None
+            return _opaque_block(part, deferred)
 
 
-def _opaque_block(part: Opaque) -> dict[str, object]:
+def _opaque_block(part: Opaque, deferred: Deferred) -> dict[str, object] | None:
     block = dict(part.data)
+    if deferred is not None and _is_tool_search(block):
+        if not deferred:
+            return None
+        content = block.get("content")
+        if isinstance(content, dict) and "tool_references" in content:
+            names = [name for name in list_references(content) if name in deferred]
+            found = [{"type": "tool_reference", "tool_name": name} for name in names]
+            block["content"] = {**content, "tool_references": found}
     if isinstance(arguments := block.get("input"), str):
         # The call of a hosted tool, cut by the output limit.
         block["input"] = _raw_arguments(arguments)
     return block
+
+
+def _is_tool_search(block: Mapping[str, object]) -> bool:
+    """Whether a block is the call or the result of the server's search for tools."""
+    kind = block["type"]
+    is_call = kind == "server_tool_use" and str(block.get("name")).startswith("tool_search_tool_")
+    return is_call or kind == "tool_search_tool_result"
+
+
+def list_references(content: object) -> list[str]:
+    """Return the names of the tools in the result of a search."""
+    references = content.get("tool_references") if isinstance(content, dict) else None
+    found = [
+        one.get("tool_name")
+        for one in (references if isinstance(references, list) else ())
+        if isinstance(one, dict)
+    ]
+    return [name for name in found if isinstance(name, str)]
 
 
 def _text_block(part: Text) -> dict[str, object] | None:

@@ -1,15 +1,16 @@
 """The tools that Anthropic runs itself: their entries in a request, and their blocks in a reply.
 
-Source: the vendor's pages on the web search tool, the web fetch tool and the code execution tool. A
-call is a block `server_tool_use`, its result a block whose type ends in `_tool_result`. Both are
-sent back unchanged. This module never raises on any block.
+Source: the vendor's pages on the web search tool, the web fetch tool, the code execution tool and the tool
+search tool. A call is a block `server_tool_use`, its result a block whose type ends in `_tool_result`. Both
+are sent back unchanged; `history` leaves out searches for tools that a request does not have. This module
+never raises on any block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from holdfast.codecs.anthropic.history import WIRE
+from holdfast.codecs.anthropic.history import WIRE, list_references
 from holdfast.codecs.citation import Citation, first_string, objects_in
 from holdfast.codecs.json_text import dump_json, string_or_empty
 from holdfast.codecs.request_body import encode_location
@@ -27,6 +28,9 @@ from holdfast.core.messages import Message, Opaque, Part, Text
 
 _Object = dict[str, object]
 
+SEARCH_NAME = "tool_search_tool_bm25"
+_SEARCH: _Object = {"type": "tool_search_tool_bm25_20251119", "name": SEARCH_NAME}
+
 # The vendor's versions of the tools, and the names in the header `anthropic-beta` for them.
 _VERSIONS: dict[str, tuple[str, str]] = {
     "web_search": ("web_search_20250305", ""),
@@ -36,6 +40,8 @@ _VERSIONS: dict[str, tuple[str, str]] = {
 _NAMES = {
     "bash_code_execution": "code_execution",
     "text_editor_code_execution": "code_execution",
+    SEARCH_NAME: "tool_search",
+    "tool_search_tool_regex": "tool_search",
 }
 _OPTIONS: dict[type[HostedTool], frozenset[str]] = {
     WebSearch: frozenset({"max_uses", "allowed_domains", "blocked_domains", "user_location"}),
@@ -44,6 +50,24 @@ _OPTIONS: dict[type[HostedTool], frozenset[str]] = {
     ),
     CodeExecution: frozenset(),
 }
+
+
+def add_tool_search(tools: Sequence[_Object], taken: frozenset[str]) -> list[_Object]:
+    """Return the entries of `tools` with the search for those that are deferred, which come last.
+
+    The server answers a query in words, and refuses a list without a tool that is not deferred.
+
+    Args:
+        tools: the entries of all other tools.
+        taken: the names of the functions.
+
+    Raises:
+        ConfigurationError: a function has the name of the search.
+    """
+    if SEARCH_NAME in taken:
+        raise _name_taken(SEARCH_NAME, "the search for tools")
+    deferred = [entry for entry in tools if "defer_loading" in entry]
+    return [*(entry for entry in tools if "defer_loading" not in entry), dict(_SEARCH), *deferred]
 
 
 def encode_hosted_tools(tools: Sequence[HostedTool], taken: frozenset[str]) -> list[_Object]:
@@ -130,11 +154,7 @@ def _encode_tool(tool: HostedTool, taken: frozenset[str]) -> _Object:
         raise missing_hosted_tool(tool, "Anthropic")
     check_hosted_options(tool, "Anthropic", _OPTIONS[type(tool)])
     if tool.name in taken:
-        raise ConfigurationError(
-            "tools",
-            f"{tool.name!r} is the name of {type(tool).__name__} on the Anthropic wire",
-            fix="Rename your function",
-        )
+        raise _name_taken(tool.name, type(tool).__name__)
     entry: _Object = {"type": _VERSIONS[tool.name][0], "name": tool.name}
     if isinstance(tool, WebSearch | WebFetch):
         entry |= {
@@ -151,6 +171,11 @@ def _encode_tool(tool: HostedTool, taken: frozenset[str]) -> _Object:
     return {**given, **(tool.extra or {})}
 
 
+def _name_taken(name: str, owner: str) -> ConfigurationError:
+    problem = f"{name!r} is the name of {owner} on the Anthropic wire"
+    return ConfigurationError("tools", problem, fix="Rename your function")
+
+
 def _contents(content: object) -> list[Mapping[str, object]]:
     return [content] if isinstance(content, dict) else objects_in(content)
 
@@ -160,4 +185,5 @@ def _describe(content: Mapping[str, object]) -> str:
     error = first_string(content, "error_code", "error_message")
     page = " ".join(filter(None, (first_string(content, "title"), first_string(content, "url"))))
     output = "".join(first_string(content, name) for name in ("stdout", "stderr"))
-    return error or page or output or first_string(content, "text")
+    tools = ", ".join(list_references(content))
+    return error or page or output or tools or first_string(content, "text")

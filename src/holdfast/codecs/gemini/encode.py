@@ -19,6 +19,7 @@ from holdfast.codecs.request_body import (
     GO_ON,
     HeadCache,
     HeadParts,
+    check_no_deferred_tools,
     check_tools,
     count_encoded,
     encode_history,
@@ -158,6 +159,7 @@ def _sends_natively(request: ModelRequest, dialects: EndpointDialects) -> bool:
 
 def _encode_tools(request: ModelRequest, schemas: tuple[SentSchema, ...]) -> list[Json]:
     tools: list[Json] = []
+    check_no_deferred_tools(request.tools, "the Gemini wire")
     if request.tools:
         declared = list(map(_declare_function, request.tools, schemas))
         tools.append({"functionDeclarations": declared})

@@ -32,6 +32,7 @@ from holdfast.codecs.request_body import (
     HeadCache,
     HeadParts,
     cache_fields,
+    check_no_deferred_tools,
     check_no_hosted_tools,
     check_tools,
     count_encoded,
@@ -117,6 +118,7 @@ class ChatEncoder:
     def _encode_head(self, request: ModelRequest) -> HeadParts:
         profile, output = self._profile, request.output
         check_no_hosted_tools(request, "Chat Completions")
+        check_no_deferred_tools(request.tools, "the Chat Completions wire")
         if output is not None:
             check_tool_name("output.name", output.name, WIRE)
         is_native = self._sends_natively(request)

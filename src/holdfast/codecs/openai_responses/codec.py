@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.codecs.openai_responses.decode import ResponsesDecoder
-from holdfast.codecs.openai_responses.encode import encode_request
+from holdfast.codecs.openai_responses.encode import encode_request, supports_tool_search
 from holdfast.codecs.openai_responses.errors import classify
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.codecs.stitching import refuse_prefill
@@ -16,7 +16,8 @@ class ResponsesCodec(WireCodec):
     """OpenAI's Responses wire, used without server-side state.
 
     Args:
-        profile: `system_role` names the role of system messages.
+        profile: `system_role` names the role of system messages, and `tool_search` enables the server's
+            search for tools.
 
     >>> from holdfast.core.messages import user
     >>> request = ModelRequest(model="gpt-5.2", messages=[user("Hi")])
@@ -39,6 +40,10 @@ class ResponsesCodec(WireCodec):
         """
         refuse_prefill(request, "Responses")
         return encode_request(request, self._heads, self.profile, self.dialects)
+
+    def has_tool_search(self, model: str) -> bool:
+        """Whether provider and model search deferred tools."""
+        return self.profile.tool_search and supports_tool_search(model)
 
     def make_decoder(
         self,

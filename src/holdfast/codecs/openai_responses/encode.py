@@ -12,12 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from holdfast.codecs.endpoint_profile import EndpointProfile, choose_parallel_calls
 from holdfast.codecs.openai_responses.history import (
     is_custom_call,
     make_message_encoder,
 )
-from holdfast.codecs.openai_responses.hosted import encode_hosted_tools, include_names
+from holdfast.codecs.openai_responses.hosted import (
+    encode_hosted_tools,
+    group_deferred,
+    include_names,
+)
 from holdfast.codecs.openai_responses.vocabulary import WIRE
 from holdfast.codecs.output_mode import format_schema_instruction
 from holdfast.codecs.pairing import check_new_pairs, replace_unsafe_ids
@@ -28,6 +34,7 @@ from holdfast.codecs.request_body import (
     check_tools,
     count_encoded,
     encode_history,
+    find_deferred,
     merge_extra,
     to_json,
 )
@@ -54,6 +61,8 @@ _TOOL_CHOICES = frozenset({"auto", "none", "required"})
 _HEADERS = (("content-type", "application/json"),)
 # These models do not reason, and the server rejects the field for them.
 _WITHOUT_REASONING = re.compile(r"(?:^|[/.])(?:gpt-3|gpt-4|chatgpt-)|-chat-latest")
+_VERSION = re.compile(r"(?:^|[/.])gpt-(\d{1,2})(?:\.(\d{1,2}))?(?![\w.])(?!.*nano)")
+_TOOL_SEARCH_SINCE = (5, 4)
 ENCRYPTED = "reasoning.encrypted_content"
 """The value of `include` that makes the server send encrypted reasoning."""
 
@@ -66,9 +75,22 @@ def encode_request(
     Raises:
         ConfigurationError: this wire cannot express a field, or a call and its result do not match.
     """
+    deferred = find_deferred(request.tools)
+    if deferred:
+        request = _load_called_tools(request, deferred)
     head = heads.get(request, (), lambda: _encode_head(request, profile, dialects))
     body = _append_history(head.encoded + b',"input":[', request, profile)
     return EncodedRequest("/responses", body, _HEADERS, head.rewritings)
+
+
+def supports_tool_search(model: str) -> bool:
+    """Whether the server searches deferred tools for this model: GPT from 5.4 on, without the smallest ones.
+
+    >>> [supports_tool_search(model) for model in ("gpt-5.4", "gpt-5.4-mini", "gpt-6-astra", "gpt-5.2")]
+    [True, True, True, False]
+    """
+    match = _VERSION.search(model)
+    return match is not None and (int(match[1]), int(match[2] or 0)) >= _TOOL_SEARCH_SINCE
 
 
 def _append_history(head: bytes, request: ModelRequest, profile: EndpointProfile) -> bytes:
@@ -76,7 +98,8 @@ def _append_history(head: bytes, request: ModelRequest, profile: EndpointProfile
     extra = request.settings.extra or {}
     stored = bool(extra.get("store"))
     on_server = not _STATE_FIELDS.isdisjoint(extra)
-    key = f"{WIRE}|{profile.system_role}|{stored}|{on_server}"
+    searches = "tools" in extra or bool(find_deferred(request.tools))
+    key = f"{WIRE}|{profile.system_role}|{stored}|{on_server}|{searches}"
     encoded_count = count_encoded(messages, key)
     # If the server stores a part of the history, the rest cannot be checked here.
     plain = on_server or check_new_pairs(messages, encoded_count, _accepts_id)
@@ -85,8 +108,36 @@ def _append_history(head: bytes, request: ModelRequest, profile: EndpointProfile
         # Results of custom calls have another form, so these messages are always encoded together.
         messages = list(messages) if plain else replace_unsafe_ids(messages, _accepts_id)
         custom = frozenset(call.id for call in _all_calls(messages) if is_custom_call(call))
-    encode = make_message_encoder(profile.system_role, stored=stored, custom=custom)
+    encode = make_message_encoder(
+        profile.system_role, stored=stored, custom=custom, searches=searches
+    )
     return encode_history(messages, Form(key, encode), head, b"]}")
+
+
+def _load_called_tools(request: ModelRequest, deferred: frozenset[str]) -> ModelRequest:
+    """Return the request in which the model sees each tool that the history calls without a namespace.
+
+    Such a call is of another model or of code, or of a time when the tool was not deferred. The server refuses a call
+    that names no namespace if its tool is in one.
+    """
+    called = {
+        call.name
+        for call in _all_calls(request.messages)
+        if call.name in deferred and not _has_namespace(call)
+    }
+    if not called:
+        return request
+    tools = [
+        msgspec.structs.replace(tool, deferred_group=None) if tool.name in called else tool
+        for tool in request.tools
+    ]
+    # Those that are deferred come last.
+    tools.sort(key=lambda tool: tool.deferred_group is not None)
+    return msgspec.structs.replace(request, tools=tuple(tools))
+
+
+def _has_namespace(call: ToolCall) -> bool:
+    return call.wire == WIRE and call.extra is not None and bool(call.extra.get("namespace"))
 
 
 def _all_calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
@@ -141,7 +192,7 @@ def _encode_tools(
         if choice == "required":
             raise ConfigurationError("settings.tool_choice", "'required' needs tools")
         return {}
-    encoded = list(map(_encode_tool, tools, schemas))
+    encoded = group_deferred(tools, list(map(_encode_tool, tools, schemas)))
     body: _Object = {"tools": encoded + encode_hosted_tools(hosted)}
     if choice is not None:
         one_tool = {"type": "function", "name": choice}

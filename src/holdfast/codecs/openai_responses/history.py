@@ -15,6 +15,7 @@ item or several. Some parts are translated:
 - Images and files that a model of another wire made cannot be sent as assistant content. A line of
   text replaces them and names their type.
 - The wire has no error flag for results: the text of a failed result says so.
+- A search for tools, and the namespaces of the tools that it has found, are sent back to a request that can search.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.codecs.call_arguments import sendable_arguments
 from holdfast.codecs.media import (
@@ -51,9 +53,15 @@ from holdfast.core.messages import (
 
 _Object: TypeAlias = dict[str, object]
 
+_SEARCHES = frozenset({"tool_search_call", "tool_search_output"})
+
 
 def make_message_encoder(
-    system_role: str, *, stored: bool = False, custom: frozenset[str] = frozenset()
+    system_role: str,
+    *,
+    stored: bool = False,
+    custom: frozenset[str] = frozenset(),
+    searches: bool = False,
 ) -> Callable[[Message], bytes]:
     """Return a function that encodes a message as items, separated by commas; as no bytes if it has none.
 
@@ -61,10 +69,12 @@ def make_message_encoder(
         system_role: the role of system messages.
         stored: the server stores responses, so that an item's id is enough.
         custom: the ids of the calls of custom tools.
+        searches: the request has a search for tools, or may have one.
     """
+    form = ItemForm(system_role, stored=stored, searches=searches)
 
     def encode(message: Message) -> bytes:
-        items = encode_items(message, system_role, stored=stored, custom=custom)
+        items = encode_items(message, form, custom)
         if not items and message.role == "tool":
             raise ConfigurationError("parts", "holds no tool result", fix="use tool_results(...)")
         return b",".join(to_json("parts", item) for item in items)
@@ -77,13 +87,21 @@ def is_custom_call(call: ToolCall) -> bool:
     return call.wire == WIRE and call.extra is not None and call.extra.get("type") == CUSTOM
 
 
+class ItemForm(Struct, frozen=True):
+    """How the items of a request are written; the fields are as in `make_message_encoder`."""
+
+    system_role: str
+    stored: bool = False
+    searches: bool = False
+
+
 def encode_items(
-    message: Message, system_role: str, *, stored: bool, custom: frozenset[str] = frozenset()
+    message: Message, form: ItemForm, custom: frozenset[str] = frozenset()
 ) -> list[_Object]:
     """Return the items of one message, in order."""
     match message.role:
         case "assistant":
-            return _encode_reply(message.parts, stored=stored)
+            return _encode_reply(message.parts, form)
         case "tool":
             return [
                 _encode_result(part, custom)
@@ -93,7 +111,7 @@ def encode_items(
         case role:
             content = _encode_content(message.parts)
             others = _opaque_items(message.parts)
-            wire_role = system_role if role == "system" else "user"
+            wire_role = form.system_role if role == "system" else "user"
             item: _Object = {"type": "message", "role": wire_role, "content": content or ""}
             is_sent = content or (role == "user" and not others)
             return [*([item] if is_sent else []), *others]
@@ -108,7 +126,7 @@ def _opaque_items(parts: Sequence[Part]) -> list[_Object]:
     ]
 
 
-def _encode_reply(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
+def _encode_reply(parts: Sequence[Part], form: ItemForm) -> list[_Object]:
     items: list[_Object] = []
     content: list[_Object] | None = None
     open_item: object = None
@@ -125,7 +143,7 @@ def _encode_reply(parts: Sequence[Part], *, stored: bool) -> list[_Object]:
             content.append(_content_part(part, extra))
         else:
             content, open_item = None, None
-            if (item := _encode_part(part, stored=stored)) is not None:
+            if (item := _encode_part(part, form)) is not None:
                 items.append(item)
     return [_simplify_item(item) for item in _leave_out_last_reasoning(items)]
 
@@ -165,14 +183,15 @@ def _content_part(part: Text | Refusal, extra: _Object) -> _Object:
     return {"type": "output_text", "text": part.text, "annotations": [], **fields}
 
 
-def _encode_part(part: Part, *, stored: bool) -> _Object | None:
+def _encode_part(part: Part, form: ItemForm) -> _Object | None:
     match part:
         case ToolCall():
-            return _encode_call(part)
+            return _encode_call(part, form)
         case Reasoning():
-            return _encode_reasoning(part, stored=stored)
+            return _encode_reasoning(part, stored=form.stored)
         case Opaque():
-            return dict(part.data) if part.wire == WIRE else None
+            is_sent = form.searches or str(part.data.get("type")) not in _SEARCHES
+            return dict(part.data) if part.wire == WIRE and is_sent else None
         case Media():
             item = own_extra(part.extra, WIRE).get("item")
             if isinstance(item, dict) and part.data is not None:
@@ -190,8 +209,10 @@ def _encode_reasoning(part: Reasoning, *, stored: bool) -> _Object | None:
     return item if stored or item.get("encrypted_content") or item.get("content") else None
 
 
-def _encode_call(call: ToolCall) -> _Object:
+def _encode_call(call: ToolCall, form: ItemForm) -> _Object:
     extra = dict(call.extra) if call.wire == WIRE and call.extra else {}
+    if not form.searches:
+        extra.pop("namespace", None)
     name = to_wire_name(call.name, WIRE)
     item: _Object = {"type": "function_call", "call_id": call.id, "name": name}
     if is_custom_call(call):

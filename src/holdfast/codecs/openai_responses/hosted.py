@@ -1,12 +1,13 @@
 """The tools that OpenAI runs itself: their entries in a request, and their items in a reply.
 
-Source: the vendor's guides to web search, file search, the code interpreter and image generation. A
-call and its result are one item, such as `web_search_call`, which is sent back unchanged. This
-module never raises on any item.
+Source: the vendor's guides to web search, file search, the code interpreter, image generation and tool
+search. A call and its result are one item, such as `web_search_call`, which is sent back unchanged; a search
+for tools is two items. This module never raises on any item.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.codecs.citation import Citation, first_string, objects_in, position_in
@@ -25,6 +26,7 @@ from holdfast.core.hosted_tools import (
     missing_hosted_tool,
 )
 from holdfast.core.messages import Media, Message, Opaque, Part, Text
+from holdfast.core.model_request import ToolSpec
 
 _Object = dict[str, object]
 
@@ -33,6 +35,7 @@ _NAMES = {
     "code_interpreter_call": "code_execution",
     "file_search_call": "file_search",
     "image_generation_call": "image_generation",
+    "tool_search_call": "tool_search",
 }
 _OPTIONS: dict[type[HostedTool], frozenset[str]] = {
     WebSearch: frozenset({"allowed_domains", "user_location", "search_context_size"}),
@@ -40,6 +43,9 @@ _OPTIONS: dict[type[HostedTool], frozenset[str]] = {
     FileSearch: frozenset({"stores", "max_results"}),
     ImageGeneration: frozenset({"size", "quality", "output_format"}),
 }
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST_NAME = 64
+_MOST_NAMED = 20
 # Without these names in `include`, the server leaves the results out.
 _RESULTS: dict[type[HostedTool], str] = {
     CodeExecution: "code_interpreter_call.outputs",
@@ -54,6 +60,36 @@ def encode_hosted_tools(tools: Sequence[HostedTool]) -> list[_Object]:
         ConfigurationError: the wire does not have a tool or an option.
     """
     return [_encode_tool(tool) for tool in tools]
+
+
+def group_deferred(tools: Sequence[ToolSpec], entries: Sequence[_Object]) -> list[_Object]:
+    """Return the entries of `tools`, with those that are deferred in namespaces, and the search for them.
+
+    The model sees the names and the descriptions of the namespaces, and loads tools of them by a search.
+
+    Args:
+        tools: the tools.
+        entries: their entries, in the same order.
+    """
+    direct: list[_Object] = []
+    groups: dict[str, list[_Object]] = {}
+    for tool, entry in zip(tools, entries, strict=True):
+        if tool.deferred_group is None:
+            direct.append(entry)
+        else:
+            name = _STRANGE.sub("_", tool.deferred_group)[:_LONGEST_NAME]
+            groups.setdefault(name, []).append({**entry, "defer_loading": True})
+    if not groups:
+        return direct
+    spaces = [_make_namespace(name, inner) for name, inner in groups.items()]
+    return [*direct, {"type": "tool_search"}, *spaces]
+
+
+def _make_namespace(name: str, entries: list[_Object]) -> _Object:
+    names = [str(entry["name"]) for entry in entries]
+    shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+    description = f"{len(names)} tools of {name}: {shown}"
+    return {"type": "namespace", "name": name, "description": description, "tools": entries}
 
 
 def include_names(tools: Sequence[HostedTool]) -> list[str]:
@@ -143,8 +179,11 @@ def _entry_of(tool: WebSearch | CodeExecution | FileSearch | ImageGeneration) ->
 
 
 def _arguments_of(item: Mapping[str, object]) -> str:
-    if isinstance(text := item.get("arguments"), str):
-        return text
+    arguments = item.get("arguments")
+    if isinstance(arguments, str):
+        return arguments
+    if isinstance(arguments, dict):
+        return dump_json(arguments)
     action = item.get("action")
     if isinstance(action, dict):
         return dump_json({k: v for k, v in action.items() if k not in ("type", "sources")})

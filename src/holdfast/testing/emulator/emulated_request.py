@@ -25,6 +25,7 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
         max_tokens: the limit of the reply in tokens, as the endpoint understood it; None without one.
             The reply of the script is sent as it is: a function may cut it.
         include_state: whether reasoning should include its encrypted state.
+        namespaces: the namespace of each tool that is in one; OpenAI Responses.
         headers: the headers with names in lower case and secrets masked.
         body: the parsed JSON.
         size: the size of the body in bytes.
@@ -40,6 +41,7 @@ class EmulatedRequest(Struct, frozen=True, kw_only=True):
     include_usage: bool = False
     max_tokens: int | None = None
     include_state: bool = True
+    namespaces: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
     body: Mapping[str, object] = {}
     size: int = 0

@@ -60,10 +60,10 @@ def hosted_call(
     """Make a call of a tool that the provider runs, with its result.
 
     Args:
-        name: "web_search", "web_fetch", "code_execution" or "file_search".
+        name: "web_search", "web_fetch", "code_execution", "file_search" or "tool_search".
         arguments: what the model asks for, such as `{"query": "Porto"}`.
         result: the output of code.
-        pages: the addresses that a search found, or that were read.
+        pages: the addresses that a search found, or that were read; the names of tools for "tool_search".
         error: the error of a tool that failed.
 
     >>> hosted_call("web_search", {"query": "Porto"}, pages=["https://porto.pt"]).name
@@ -135,6 +135,9 @@ def _anthropic_parts(part: Hosted, call_id: str) -> list[Part]:
     content: object
     if part.error:
         content = {"type": f"{name}_tool_result_error", "error_code": part.error}
+    elif part.name == "tool_search":
+        found = [{"type": "tool_reference", "tool_name": page} for page in part.pages]
+        content = {"type": "tool_search_tool_search_result", "tool_references": found}
     elif part.name == "web_search":
         content = [_search_result(page) for page in part.pages]
     elif part.name == "web_fetch":
@@ -144,7 +147,9 @@ def _anthropic_parts(part: Hosted, call_id: str) -> list[Part]:
         content = {"type": f"{name}_result", **output}
     else:
         raise _refuse("anthropic", part)
-    call = {"type": "server_tool_use", "id": call_id, "name": name, "input": dict(part.arguments)}
+    called = "tool_search_tool_bm25" if part.name == "tool_search" else name
+    arguments = dict(part.arguments)
+    call = {"type": "server_tool_use", "id": call_id, "name": called, "input": arguments}
     result = {"type": f"{name}_tool_result", "tool_use_id": call_id, "content": content}
     return [Opaque("anthropic", call), Opaque("anthropic", result)]
 
@@ -170,6 +175,8 @@ def _responses_parts(part: Hosted, number: str) -> list[Part]:
         }
         extra = {"wire": "openai_responses", "part": {"annotations": [note]}}
         return [Text(part.text, extra)]
+    if part.name == "tool_search":
+        return _tool_search_items(part, number)
     kind = _ITEMS.get(part.name)
     if kind is None:
         raise _refuse("openai_responses", part)
@@ -185,6 +192,25 @@ def _responses_parts(part: Hosted, number: str) -> list[Part]:
         results = [{"filename": page, "text": part.result} for page in part.pages]
         item |= {**part.arguments, "results": results}
     return [Opaque("openai_responses", item)]
+
+
+def _tool_search_items(part: EmulatedHostedCall, number: str) -> list[Part]:
+    """Return the call of a search for tools, and what it has loaded."""
+    shared = {"execution": "server", "call_id": None, "status": "completed"}
+    called = {"id": f"tsc_emulated_{number}", "arguments": dict(part.arguments)}
+    tools = [{"type": "function", "name": page, "defer_loading": True} for page in part.pages]
+    return [
+        Opaque("openai_responses", {"type": "tool_search_call", **shared, **called}),
+        Opaque(
+            "openai_responses",
+            {
+                "type": "tool_search_output",
+                **shared,
+                "id": f"tso_emulated_{number}",
+                "tools": tools,
+            },
+        ),
+    ]
 
 
 def _expand_gemini(parts: Sequence[Part | Hosted]) -> tuple[Part, ...]:

@@ -293,6 +293,7 @@ class EmulatorService:
             include_state=request.include_state,
             array=request.array,
             dress=self._behaviour.dress,
+            namespaces=request.namespaces,
         )
         return render_reply(wire, reply, rendering, faults, stream=request.stream)
 

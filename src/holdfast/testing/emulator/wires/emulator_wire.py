@@ -39,6 +39,7 @@ class Rendering(Struct, frozen=True, kw_only=True):
         repeats: how the pieces of streamed arguments repeat; see `RepeatedArguments`.
         array: whether a stream is sent as one JSON array; the wire renders events in both cases.
         dress: the endpoint of the Chat Completions wire, which decides the form of its streams.
+        namespaces: the namespace of each tool of the request that is in one; OpenAI Responses.
     """
 
     model: str
@@ -53,6 +54,7 @@ class Rendering(Struct, frozen=True, kw_only=True):
     repeats: Literal["", "cumulative", "again"] = ""
     array: bool = False
     dress: Dress = Dress()  # REASON: a dress never changes
+    namespaces: Mapping[str, str] = {}
 
 
 class EmulatedError(Struct, frozen=True):

@@ -172,6 +172,7 @@ CHAT: Fields = {
 _ITEM = {"type": TEXT, "id": TEXT, "status": TEXT}
 _CALLED: Fields = {**_ITEM, "call_id": TEXT, "caller": OBJECT}
 _CALLS: Fields = {**_CALLED, "name": TEXT, "namespace": TEXT, "async": FLAG}
+_SEARCHED: Fields = {"call_id": ANY, "execution": choice("server client")}
 _OUTPUT = FieldRule(kinds=("string", "array"), items=OBJECT)
 _ITEM_PARTS = by_tag(
     {
@@ -207,17 +208,38 @@ _ITEMS = by_tag(
         "reasoning": object_of(
             {**_ITEM, "summary": _LIST, "content": _LIST, "encrypted_content": TEXT}
         ),
+        "tool_search_call": object_of(
+            {**_ITEM, **_SEARCHED, "arguments": ANY, "created_by": TEXT}, "arguments"
+        ),
+        "tool_search_output": object_of(
+            {**_ITEM, **_SEARCHED, "tools": _LIST, "created_by": TEXT}, "tools"
+        ),
     },
     closed=False,
     default="message",
 )
 _LATER: Fields = {"allowed_callers": _LIST, "async": FLAG, "defer_loading": FLAG}
+_CALLABLE: Fields = {
+    "function": object_of({**_LATER, **_FUNCTION, "type": TEXT, "output_schema": OBJECT}, "name"),
+    "custom": object_of({**_LATER, **_NAMED, "description": TEXT, "format": OBJECT}, "name"),
+}
 _TOOLS = by_tag(
     {
-        "function": object_of(
-            {**_LATER, **_FUNCTION, "type": TEXT, "output_schema": OBJECT}, "name"
+        **_CALLABLE,
+        "namespace": object_of(
+            {**_NAMED, "description": TEXT, "tools": list_of(by_tag(_CALLABLE, closed=False))},
+            "name",
+            "description",
+            "tools",
         ),
-        "custom": object_of({**_LATER, **_NAMED, "description": TEXT, "format": OBJECT}, "name"),
+        "tool_search": object_of(
+            {
+                "type": TEXT,
+                "execution": choice("server client"),
+                "description": TEXT,
+                "parameters": OBJECT,
+            }
+        ),
     },
     closed=False,
 )

@@ -42,6 +42,7 @@ from holdfast.testing.emulator.wires.openai_chat import parse_body
 from holdfast.testing.emulator.wires.openai_responses_history import (
     WIRE,
     check_items,
+    find_namespaces,
     items_of,
     read_items,
     read_tools,
@@ -85,6 +86,7 @@ def parse_request(
         model=parsed["model"],
         messages=read_items(parsed, items),
         tools=read_tools(parsed.get("tools") or []),
+        namespaces=find_namespaces(parsed.get("tools") or []),
         stream=parsed.get("stream") is True,
         include_usage=True,
         max_tokens=find_limit(parsed, "max_output_tokens"),
@@ -283,6 +285,7 @@ def _render_item(part: Part, name: str, rendering: Rendering) -> _Item:
         case Reasoning():
             return _render_reasoning(part, name, sealed=rendering.include_state)
         case ToolCall():
+            space = rendering.namespaces.get(part.name)
             return {
                 "type": "function_call",
                 "id": f"fc_emulated_{name}",
@@ -290,6 +293,7 @@ def _render_item(part: Part, name: str, rendering: Rendering) -> _Item:
                 "call_id": part.id,
                 "name": part.name,
                 "arguments": part.arguments,
+                **({"namespace": space} if space else {}),
             }
         case Opaque(wire="openai_responses", data=data):
             return dict(data)

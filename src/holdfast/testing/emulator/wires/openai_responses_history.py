@@ -252,13 +252,29 @@ def _read_content(content: object) -> Iterator[Text | Media | Refusal]:
 
 
 def read_tools(tools: object) -> tuple[ToolSpec, ...]:
-    """Convert the functions of the request; other tools are ignored."""
+    """Convert the functions of the request, also those in namespaces; other tools are ignored."""
     if not isinstance(tools, list):
         raise MalformedRequest("Invalid type for 'tools': expected an array of objects.")
     found: list[ToolSpec] = []
-    for tool in tools:
+    for tool in [*tools, *(inner for _, inner in list_namespaced(tools))]:
         if isinstance(tool, dict) and tool.get("type") == "function":
             schema = tool.get("parameters") or {}
             name, description = str(tool.get("name", "")), str(tool.get("description") or "")
             found.append(ToolSpec(name, description, schema))
     return tuple(found)
+
+
+def list_namespaced(tools: object) -> list[tuple[str, _Item]]:
+    """Return the tools in the namespaces of a request, each with the name of its namespace."""
+    return [
+        (str(space.get("name")), tool)
+        for space in (tools if isinstance(tools, list) else ())
+        if isinstance(space, dict) and space.get("type") == "namespace"
+        for tool in space.get("tools") or ()
+        if isinstance(tool, dict)
+    ]
+
+
+def find_namespaces(tools: object) -> dict[str, str]:
+    """Return the namespace of each tool that is in one, by its name."""
+    return {str(tool.get("name")): space for space, tool in list_namespaced(tools)}

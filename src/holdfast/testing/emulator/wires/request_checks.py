@@ -23,6 +23,7 @@ from holdfast.testing.emulator.wires.dresses import Dress
 from holdfast.testing.emulator.wires.gemini_history import check_gemini_name, get_field
 from holdfast.testing.emulator.wires.openai_chat_history import check_order
 from holdfast.testing.emulator.wires.openai_fields import RESPONSES
+from holdfast.testing.emulator.wires.openai_responses_history import list_namespaced
 from holdfast.testing.emulator.wires.request_rules import (
     FieldRule,
     find_fault,
@@ -123,7 +124,40 @@ def check_responses(request: EmulatedRequest, dress: Dress) -> None:  # noqa: AR
             raise MalformedRequest(
                 f"Tool choice '{name}' not found in 'tools' parameter.", param="tool_choice"
             )
+    _check_responses_search(body, tools, request.namespaces)
     _refuse_openai_schemas(_list_responses_schemas(body))
+
+
+def _check_responses_search(body: _Body, tools: list[_Body], namespaces: Mapping[str, str]) -> None:
+    """Check that deferred tools and the search for them come together, and the namespaces of calls."""
+    searches = [tool for tool in tools if tool.get("type") == "tool_search"]
+    callable_tools = [*tools, *(tool for _, tool in list_namespaced(tools))]
+    has_deferred = any(tool.get("defer_loading") is True for tool in callable_tools)
+    if has_deferred and not searches:
+        # sub2api#5942.
+        raise MalformedRequest(
+            "Invalid Value: 'tools.defer_loading'. Deferred tools require tools.tool_search.",
+            param="tools",
+        )
+    if any(tool.get("execution") != "client" for tool in searches) and not has_deferred:
+        # codegraff#746.
+        raise MalformedRequest(
+            "Invalid Value: 'tools.tool_search'. tools.tool_search requires at least one deferred "
+            "tool.",
+            param="tools",
+        )
+    direct = {tool.get("name") for tool in tools if tool.get("type") == "function"}
+    items = body.get("input")
+    for at, item in enumerate(items if isinstance(items, list) else ()):
+        name = item.get("name") if item.get("type") == "function_call" else None
+        if name in namespaces and name not in direct and not item.get("namespace"):
+            # vercel/ai#15193, pi#7709.
+            raise MalformedRequest(
+                f"Missing namespace for function_call '{name}'. It does not exist in the default "
+                "namespace. Round-trip the model's function_call item with its namespace field "
+                "included.",
+                param=f"input[{at}].namespace",
+            )
 
 
 def check_anthropic(request: EmulatedRequest, dress: Dress) -> None:  # noqa: ARG001
@@ -137,6 +171,7 @@ def check_anthropic(request: EmulatedRequest, dress: Dress) -> None:  # noqa: AR
     if len(set(names)) < len(names):
         raise MalformedRequest("tools: Tool names must be unique.")
     _check_anthropic_choice(body, names)
+    _check_anthropic_search(body, tools, names)
     _check_anthropic_sampling(body, request.model)
     marks = _count_cache_marks(body)
     if marks > _MOST_CACHE_MARKS:
@@ -145,6 +180,39 @@ def check_anthropic(request: EmulatedRequest, dress: Dress) -> None:  # noqa: AR
             f"{marks}."
         )
     _refuse_anthropic_schemas(body)
+
+
+def _check_anthropic_search(body: _Body, tools: list[_Body], names: list[Any]) -> None:
+    """Check the tools that a search finds, and the references of searches to them."""
+    deferred = [tool for tool in tools if tool.get("defer_loading") is True]
+    if deferred and len(deferred) == len(tools):
+        raise MalformedRequest(
+            "At least one tool must have defer_loading=false. All tools cannot be deferred."
+        )
+    for tool in deferred:
+        if tool.get("cache_control") is not None:
+            # CLIProxyAPI#4561.
+            raise MalformedRequest(
+                f"Tool '{tool.get('name')}' cannot have both defer_loading=true and cache_control "
+                "set. Tools with defer_loading cannot use prompt caching."
+            )
+    for name in _list_references(body["messages"]):
+        if name not in names:
+            # claude-code#81863.
+            raise MalformedRequest(f"Tool reference '{name}' not found in available tools")
+
+
+def _list_references(messages: list[_Body]) -> Iterator[object]:
+    """Yield the names in the references of the results of searches."""
+    for message in messages:
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            inner = block.get("content")
+            if isinstance(inner, dict):
+                inner = inner.get("tool_references")
+            for one in inner if isinstance(inner, list) else ():
+                if isinstance(one, dict) and one.get("type") == "tool_reference":
+                    yield one.get("tool_name")
 
 
 def _check_anthropic_choice(body: _Body, names: list[Any]) -> None:
@@ -501,13 +569,13 @@ def _list_chat_schemas(body: _Body, dress: Dress) -> Iterator[JudgedSchema]:
 
 
 def _list_responses_schemas(body: _Body) -> Iterator[JudgedSchema]:
-    for at, tool in enumerate(body.get("tools") or []):
-        if tool.get("type") == "function" and tool.get("parameters") is not None:
+    for place, tool in _place_functions(body.get("tools") or []):
+        if tool.get("parameters") is not None:
             yield JudgedSchema(
                 tool["parameters"],
                 # Without this field the server makes the schema strict where that is possible, and takes it otherwise.
                 "openai_strict" if tool.get("strict") else "openai_tool",
-                f"tools[{at}].parameters",
+                f"{place}.parameters",
                 f"function '{tool.get('name')}'",
                 "invalid_function_parameters",
             )
@@ -520,6 +588,16 @@ def _list_responses_schemas(body: _Body) -> Iterator[JudgedSchema]:
             f"response_format '{described.get('name')}'",
             "invalid_json_schema",
         )
+
+
+def _place_functions(tools: list[_Body]) -> Iterator[tuple[str, _Body]]:
+    """Yield the functions of a Responses request with their places, also those in namespaces."""
+    for at, tool in enumerate(tools):
+        if tool.get("type") == "function":
+            yield f"tools[{at}]", tool
+        elif tool.get("type") == "namespace":
+            for place, inner in _place_functions(tool["tools"]):
+                yield f"tools[{at}].{place}", inner
 
 
 def _refuse_anthropic_schemas(body: _Body) -> None:
