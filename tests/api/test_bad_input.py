@@ -302,7 +302,12 @@ KEYWORDS_OF: dict[str, Any] = {"tool": ToolOptions}
 NOT_NAMED = {("tool", "function"), ("resilient", "strategies")}
 """The error names what was given by another word: the argument of the tool, or "function"."""
 
-MAY_BE_NEGATIVE = {("ModelSettings", "seed"), ("get_retry_config", "routine_number")}
+MAY_BE_NEGATIVE = {
+    ("ModelSettings", "seed"),
+    ("ModelSettings", "frequency_penalty"),
+    ("ModelSettings", "presence_penalty"),
+    ("get_retry_config", "routine_number"),
+}
 
 
 def entry_of(name: str) -> Any:

@@ -29,6 +29,10 @@ VALUES: dict[str, tuple[object, ...]] = {
     "top_p": (0.25,),
     "stop": (("END",),),
     "seed": (7,),
+    "top_k": (40,),
+    "frequency_penalty": (0.5,),
+    "presence_penalty": (-0.5,),
+    "verbosity": ("low",),
     "tool_choice": ("auto", "none", "required", "weather"),
     "parallel_tool_calls": (True, False),
     "reasoning_effort": ("none", "minimal", "low", "medium", "high", "xhigh"),
@@ -40,10 +44,28 @@ VALUES: dict[str, tuple[object, ...]] = {
 }
 # The wire does it anyway, the server caches by itself, or the field is a wish that the wire lacks.
 WITHOUT_EFFECT: dict[str, list[tuple[str, object]]] = {
-    "anthropic": [("seed", 7), ("reasoning_summary", False)],
-    "gemini": [("parallel_tool_calls", True), ("cache", True), ("tool_choice", "auto")],
-    "openai_chat": [("cache", True)],
-    "openai_responses": [("seed", 7), ("reasoning_summary", False), ("cache", True)],
+    "anthropic": [
+        ("seed", 7),
+        ("reasoning_summary", False),
+        ("frequency_penalty", 0.5),
+        ("presence_penalty", -0.5),
+        ("verbosity", "low"),
+    ],
+    "gemini": [
+        ("parallel_tool_calls", True),
+        ("cache", True),
+        ("tool_choice", "auto"),
+        ("verbosity", "low"),
+    ],
+    "openai_chat": [("cache", True), ("top_k", 40)],
+    "openai_responses": [
+        ("seed", 7),
+        ("reasoning_summary", False),
+        ("cache", True),
+        ("top_k", 40),
+        ("frequency_penalty", 0.5),
+        ("presence_penalty", -0.5),
+    ],
 }
 MODELS = {
     "anthropic": ("claude-3-5-haiku-latest", "claude-sonnet-4-5", "claude-opus-4-7", "other"),
@@ -57,7 +79,7 @@ TOOL = ToolSpec("weather", "", {"type": "object", "properties": {}})
 class LaterSettings(ModelSettings, frozen=True, kw_only=True):
     """The settings with a field that no codec knows yet."""
 
-    verbosity: str | None = None
+    loudness: str | None = None
 
 
 def encode(codec: WireCodec, model: str, settings: ModelSettings, *, tools: bool) -> object:
@@ -110,8 +132,8 @@ def test_a_setting_that_a_codec_does_not_know_is_refused(wire: str) -> None:
     codec, model = CODECS[wire](), MODELS[wire][0]
     encode(codec, model, LaterSettings(), tools=True)
     with pytest.raises(ConfigurationError) as caught:
-        encode(codec, model, LaterSettings(verbosity="low"), tools=True)
-    assert caught.value.argument == "settings.verbosity"
+        encode(codec, model, LaterSettings(loudness="low"), tools=True)
+    assert caught.value.argument == "settings.loudness"
     assert wire in str(caught.value)
 
 
@@ -225,6 +247,26 @@ def test_what_a_wire_cannot_express_is_an_error_that_names_the_wire(
     assert caught.value.argument == argument
     assert wire in str(caught.value)
     assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"top_k": 0}, "top_k"),
+        ({"frequency_penalty": 2.5}, "frequency_penalty"),
+        ({"presence_penalty": "much"}, "presence_penalty"),
+        ({"verbosity": "loud"}, "verbosity"),
+    ],
+)
+def test_a_wrong_wish_is_refused_where_it_is_written(settings: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"settings\.{name}"):
+        ModelSettings(**settings)
+
+
+def test_a_model_of_anthropic_that_thinks_takes_no_top_k() -> None:
+    assert sent("anthropic", "claude-sonnet-4-5", top_k=40)["top_k"] == 40
+    thinking = sent("anthropic", "claude-sonnet-4-5", top_k=40, reasoning_tokens=2000)
+    assert "top_k" not in thinking
 
 
 @pytest.mark.parametrize("settings", [{"cache": "2h"}, {"cache": 5}, {"cache_key": " "}])

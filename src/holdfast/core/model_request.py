@@ -6,12 +6,18 @@ It must never hold an API key or an address: those belong to the endpoint.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct
 
 from holdfast.core.argument_checks import check_fields
-from holdfast.core.constraints import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
+from holdfast.core.constraints import (
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    between,
+)
 from holdfast.core.hosted_tools import HostedTool
 from holdfast.core.messages import Message
 
@@ -70,6 +76,13 @@ CacheTime = Literal["5m", "1h", "24h"]
 """How long a provider keeps a cached prefix at least."""
 
 
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
+"""How long an answer is to be."""
+
+Penalty: TypeAlias = Annotated[float, between(-2, 2)]
+"""How much a model is kept from repeating tokens."""
+
+
 class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the model answers. None leaves the provider's default.
 
@@ -79,6 +92,10 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         top_p: nucleus sampling, 0 to 1.
         stop: texts at which the model stops.
         seed: the seed of sampling, on wires that take one.
+        top_k: of how many of the likeliest tokens the model chooses; a wire without it ignores it.
+        frequency_penalty: from -2 to 2, against tokens that were written often; ignored like `top_k`.
+        presence_penalty: from -2 to 2, against tokens that were written before; ignored like `top_k`.
+        verbosity: how long the answer is to be; ignored like `top_k`.
         tool_choice: "auto", "none", "required", or the name of one tool.
         parallel_tool_calls: whether one reply may hold several calls.
         reasoning_effort: how much the model reasons, on wires that name levels.
@@ -96,6 +113,10 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     top_p: NonNegativeFloat | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    top_k: PositiveInt | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    verbosity: Verbosity | None = None
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: ReasoningEffort | None = None

@@ -79,6 +79,8 @@ class TenantService:
         options = options or ServiceOptions()
         self.holding = frozenset(options.hold_text)
         """The agents whose text is sent once its reply is accepted, where it cannot be withdrawn."""
+        self.strict_fields = options.strict_fields
+        """Whether OpenAI's protocols refuse a field that has no effect here."""
         self.journal = to_index(journal)
         self._agents = {
             name: bind_agent(agent, journal, options.prices) for name, agent in agents.items()
@@ -536,6 +538,8 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
             These protocols cannot withdraw text that was sent.
         prices: what tokens cost, for agents that have no prices of their own. With prices, turns and
             totals of usage have a cost.
+        strict_fields: whether OpenAI's protocols refuse a field that has no effect here. Otherwise they
+            leave it out, and name it in the header `Holdfast-Dropped-Fields`.
         retry_window: seconds in which a request of OpenAI's protocols that is sent again gets the turn
             of the first try, if nobody got its answer; 0 for never.
 
@@ -548,9 +552,11 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
 
     hold_text: Collection[str] = ()
     prices: Prices | None = None
+    strict_fields: bool = False
     retry_window: Annotated[float, between(0, 86_400)] = 600.0
 
     def __post_init__(self) -> None:
         check_value("hold_text", self.hold_text, Collection[str])
         check_value("prices", self.prices, Prices | None)
+        check_value("strict_fields", self.strict_fields, bool)
         check_value("retry_window", self.retry_window, Annotated[float, between(0, 86_400)])

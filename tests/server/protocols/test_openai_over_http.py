@@ -112,7 +112,12 @@ USER = {"role": "user", "content": "Hi"}
         ("/responses", {"model": "x", "input": "Hi"}, (404, "model_not_found", "model")),
         ("/responses", {"model": "greeter"}, (400, "missing_required_parameter", "input")),
         ("/responses", {"input": [{"role": "user"}]}, (400, "invalid_value", "input[0]")),
-        ("/responses", {"input": "Hi", "nope": 1}, (400, "body", "nope")),
+        (
+            "/responses",
+            {"input": "Hi", "verbosity": 1, "text": {"verbosity": "chatty"}},
+            (400, "body", "text.verbosity"),
+        ),
+        ("/responses", {"input": "Hi", "top_k": 0}, (400, "configuration", "top_k")),
         ("/responses", {"input": "Hi", "prompt": {}}, (400, "unsupported_parameter", "prompt")),
         ("/responses", {"input": "Hi", "temperature": "hot"}, (400, "body", "temperature")),
         (
@@ -171,6 +176,21 @@ USER = {"role": "user", "content": "Hi"}
         ),
         (
             "/chat/completions",
+            {"model": "greeter", "messages": [USER], "presence_penalty": 2.5},
+            (400, "configuration", "presence_penalty"),
+        ),
+        (
+            "/chat/completions",
+            {"model": "greeter", "messages": [USER], "logprobs": True},
+            (400, "unsupported_parameter", "logprobs"),
+        ),
+        (
+            "/chat/completions",
+            {"model": "greeter", "messages": [USER], "metadata": {"a": [["b"] * 9000]}},
+            (400, "configuration", "metadata"),
+        ),
+        (
+            "/chat/completions",
             {"model": "greeter", "messages": [USER], "tool_choice": {"type": "custom"}},
             (400, "unsupported_value", "tool_choice"),
         ),
@@ -180,7 +200,7 @@ USER = {"role": "user", "content": "Hi"}
                 "model": "greeter",
                 "messages": [{"role": "tool", "tool_call_id": "c", "content": ""}],
             },
-            (400, "invalid_value", "messages[0].tool_call_id"),
+            (400, "unknown_call", "messages"),
         ),
         (
             "/chat/completions",
@@ -536,11 +556,8 @@ async def test_results_that_are_sent_twice_at_once_continue_the_run_once() -> No
     assert error_of(other) == (409, "already_answered", "messages")
 
 
-async def test_results_with_another_history_and_results_of_nobody_are_refused() -> None:
-    async with client_of(CALL, "never") as client:
-        messages, call_id = await _call_locate(client)
-        changed = [{"role": "user", "content": "Bye"}, messages[1], result(call_id, "Porto")]
-        assert error_of(await client.chat(changed)) == (400, "unknown_call", "messages")
+async def test_results_of_nobody_are_refused() -> None:
+    async with client_of("never") as client:
         call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         foreign = [USER, {"role": "assistant", "tool_calls": [call]}, result("call_1", "x")]
         assert error_of(await client.chat(foreign)) == (400, "unknown_call", "messages")
@@ -551,7 +568,9 @@ async def test_all_results_are_needed() -> None:
         first = (await client.chat([USER], tools=[CHAT_TOOL])).json["choices"][0]["message"]
         ids = [one["id"] for one in first["tool_calls"]]
         one = await client.chat([USER, first, result(ids[0], "a")])
-        assert error_of(one)[:2] == (400, "invalid_value")
+        assert error_of(one)[:2] == (400, "unknown_call")
+        twice = await client.chat([USER, first, *[result(ids[0], "a")] * 2, result(ids[1], "b")])
+        assert error_of(twice)[:2] == (400, "invalid_value")
         both = await client.chat([USER, first, result(ids[1], "b"), result(ids[0], "a")])
         assert both.json["choices"][0]["message"]["content"] == "Both."
 

@@ -35,9 +35,10 @@ class AnthropicCodec(WireCodec):
     default_max_tokens = DEFAULT_MAX_TOKENS
     settings_read = frozenset((
         "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
-        "reasoning_summary", "reasoning_tokens", "stop", "temperature", "tool_choice", "top_p",
+        "reasoning_summary", "reasoning_tokens", "stop", "temperature", "tool_choice", "top_k",
+        "top_p",
     ))  # fmt: skip
-    settings_ignored = frozenset({"seed"})
+    settings_ignored = frozenset({"seed", "frequency_penalty", "presence_penalty", "verbosity"})
     # The usual names come first, because a gateway may add them.
     limit_headers = (
         *LIMITS,

@@ -380,6 +380,8 @@ def _add_sampling(settings: ModelSettings, body: _Object) -> None:
         body["temperature"] = settings.temperature
     if settings.top_p is not None:
         body["top_p"] = settings.top_p
+    if settings.top_k is not None and body.get("thinking") in (None, {"type": "disabled"}):
+        body["top_k"] = settings.top_k  # a model that thinks takes none
     if settings.stop:
         if blank := [stop for stop in settings.stop if not stop.strip()]:
             raise ConfigurationError(

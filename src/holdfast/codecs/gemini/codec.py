@@ -31,7 +31,9 @@ class Gemini(WireCodec):
     settings_read = frozenset((
         "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
         "reasoning_summary", "reasoning_tokens", "seed", "stop", "temperature", "tool_choice", "top_p",
+        "top_k", "frequency_penalty", "presence_penalty",
     ))  # fmt: skip
+    settings_ignored = frozenset({"verbosity"})
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request as path and body.

@@ -226,6 +226,9 @@ def _generation_config(model: str, settings: ModelSettings, output: SentSchema |
         "topP": settings.top_p,
         "stopSequences": list(settings.stop) or None,
         "seed": settings.seed,
+        "topK": settings.top_k,
+        "frequencyPenalty": settings.frequency_penalty,
+        "presencePenalty": settings.presence_penalty,
         "thinkingConfig": _thinking_config(model, settings),
     }
     if output is not None:

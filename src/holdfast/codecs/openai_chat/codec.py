@@ -35,7 +35,9 @@ class OpenAIChat(WireCodec):
     settings_read = frozenset((
         "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
         "reasoning_summary", "reasoning_tokens", "seed", "stop", "temperature", "tool_choice", "top_p",
+        "frequency_penalty", "presence_penalty", "verbosity",
     ))  # fmt: skip
+    settings_ignored = frozenset({"top_k"})
 
     def __init__(self, profile: EndpointProfile | None = None) -> None:
         super().__init__(profile)

@@ -168,6 +168,9 @@ class ChatEncoder:
             "top_p": settings.top_p,
             "stop": list(settings.stop) or None,
             profile.seed_field: settings.seed,
+            "frequency_penalty": settings.frequency_penalty,
+            "presence_penalty": settings.presence_penalty,
+            "verbosity": settings.verbosity,
         }
         body: _Object = {name: value for name, value in fields.items() if value is not None}
         return {**body, **_reasoning_fields(settings, profile), **_cache_fields(settings, profile)}

@@ -29,8 +29,9 @@ class ResponsesCodec(WireCodec):
     settings_read = frozenset((
         "cache", "cache_key", "extra", "max_tokens", "parallel_tool_calls", "reasoning_effort",
         "reasoning_summary", "reasoning_tokens", "stop", "temperature", "tool_choice", "top_p",
+        "verbosity",
     ))  # fmt: skip
-    settings_ignored = frozenset({"seed"})
+    settings_ignored = frozenset({"seed", "top_k", "frequency_penalty", "presence_penalty"})
 
     def encode(self, request: ModelRequest) -> EncodedRequest:
         """Encode a request.

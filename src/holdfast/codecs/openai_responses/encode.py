@@ -167,10 +167,15 @@ def _encode_head(
     if not _WITHOUT_REASONING.search(request.model):
         body["include"] = [ENCRYPTED]
     instructions = request.instructions
+    text: _Object = {}
     if output is not None and schemas.output is not None:
-        body["text"] = {"format": _text_format(output, schemas.output)}
+        text["format"] = _text_format(output, schemas.output)
     elif output is not None:
         instructions = f"{instructions}\n\n{format_schema_instruction(output.schema)}".lstrip()
+    if settings.verbosity is not None:
+        text["verbosity"] = settings.verbosity
+    if text:
+        body["text"] = text
     if instructions:
         body["instructions"] = instructions
     body.update(_encode_tools(request, schemas.tools, profile))

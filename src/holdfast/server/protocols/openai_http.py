@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -109,6 +109,32 @@ class _Rewriter:
             headers["x-should-retry"] = "false"
         await self._send({**start, "status": status, "headers": headers.raw})
         await self._send({"type": "http.response.body", "body": body})
+
+
+DROPPED = "Holdfast-Dropped-Fields"
+"""The header that names the fields of a request that were left out."""
+
+HISTORY = "Holdfast-History"
+"""The header that says "differs" if a run goes on whose history is not the one that the request has."""
+
+_FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MOST_NAMES = 20
+
+
+def add_notes(response: Response, dropped: Sequence[str], *, differs: bool) -> None:
+    """Add the headers that say which part of a request had no effect.
+
+    Args:
+        response: the response.
+        dropped: the names of the fields that were left out. The caller may have invented them.
+        differs: whether the run goes on with a history that is not that of the request.
+    """
+    if dropped:
+        names = [one if _FIELD_NAME.fullmatch(one) else "?" for one in dropped[:_MOST_NAMES]]
+        more = ["..."] if len(dropped) > _MOST_NAMES else []
+        response.headers[DROPPED] = ", ".join([*names, *more])
+    if differs:
+        response.headers[HISTORY] = "differs"
 
 
 RETRY_COUNT = "x-stainless-retry-count"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeAlias
+from typing import Any, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from holdfast.core.client_tools import ClientToolQuestion
 from holdfast.core.errors import ErrorCategory, ErrorInfo
@@ -23,11 +23,8 @@ CALL = "call_"
 REQUEST_KEY = "openai"
 """The name of the values in the metadata of a turn that only these protocols need."""
 
-CallerMetadata: TypeAlias = Annotated[
-    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]],
-    Meta(max_length=16),
-]
-"""The metadata of a request, within the limits of OpenAI."""
+CallerMetadata: TypeAlias = dict[str, Any]
+"""The metadata of a request: JSON values, of which the turn takes up to 16 KB."""
 
 _SEGMENT = re.compile(r"t([1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core.client_tools import ClientTool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.json_schema import JsonSchema
 from holdfast.hosting.bound_agents import AnyAgent, plan_of
+from holdfast.server.api.request_reading import LONGEST_NEAR_NAME
 from holdfast.server.protocols.content_parts import refuse
 
 NotTaken: TypeAlias = Mapping[str, tuple[tuple[object, ...], str]]
@@ -29,12 +32,55 @@ JSON_OBJECT = JsonSchema({"type": "object"}, name="object", strict=False)
 """The output type of a request for any JSON object."""
 
 
-def check_supported(request: Struct, not_taken: NotTaken) -> None:
-    """Raise ProblemError for a field that is not taken."""
-    for field, (harmless, why) in not_taken.items():
+class TakenFields(Struct, frozen=True):
+    """The fields of a request that have no effect here.
+
+    Args:
+        refused: those that would change the form of the answer, or whose run would be another one.
+        dropped: those that are left out, and named in a header.
+    """
+
+    refused: NotTaken
+    dropped: NotTaken
+
+    def check(self, request: Struct, body: bytes, *, strict: bool) -> list[str]:
+        """Return the names of the fields that are left out, also those that do not exist.
+
+        Args:
+            request: the request.
+            body: its body.
+            strict: whether these are refused, too.
+
+        Raises:
+            ProblemError: a field is refused.
+        """
+        _refuse_given(request, self.refused)
+        if strict:
+            _refuse_given(request, self.dropped)
+        left_out = [name for name, _ in _list_given(request, self.dropped)]
+        known = set(request.__struct_encode_fields__)
+        unknown = [name for name in msgspec.json.decode(body, type=_Names) if name not in known]
+        if strict and unknown:
+            near = get_close_matches(unknown[0][:LONGEST_NEAR_NAME], known, 1)
+            fix = f"Did you mean {near[0]}?" if near else "Leave it out"
+            raise refuse(unknown[0], "is not a field", "body", fix=fix)
+        return [*left_out, *unknown]
+
+
+_Names: TypeAlias = dict[str, msgspec.Raw]
+
+
+def _list_given(request: Struct, fields: NotTaken) -> Iterator[tuple[str, str]]:
+    """Yield the fields that have an effect elsewhere, and why they have none here."""
+    for field, (harmless, why) in fields.items():
         value = getattr(request, field)
         if value is not None and value not in harmless:
-            raise refuse(field, why, "unsupported_parameter")
+            yield field, why
+
+
+def _refuse_given(request: Struct, fields: NotTaken) -> None:
+    for field, why in _list_given(request, fields):
+        raise refuse(field, why, "unsupported_parameter")
 
 
 def make_client_tool(

@@ -1,4 +1,4 @@
-"""The body of `POST /v1/chat/completions`, as types. Fields that are not listed are refused.
+"""The body of `POST /v1/chat/completions`, as types. Fields that are not listed are left out, or refused.
 
 Fields of messages that are not listed are ignored: clients send back the fields of other services.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from holdfast.core.model_request import ReasoningEffort
+from holdfast.core.model_request import ReasoningEffort, Verbosity
 from holdfast.server.api.request_bodies import FileName
 from holdfast.server.protocols.openai_shapes import CallerMetadata
 
@@ -172,7 +172,7 @@ class StreamOptions(Struct, frozen=True):
     include_usage: bool | None = None
 
 
-class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class ChatRequest(Struct, frozen=True):
     """A request. The fields from `n` on are taken with their defaults only, or have no effect."""
 
     model: str
@@ -189,14 +189,16 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
     max_completion_tokens: int | None = None
     stop: str | list[str] | None = None
     seed: int | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    verbosity: Verbosity | None = None
     reasoning_effort: ReasoningEffort | None = None
     metadata: CallerMetadata | None = None
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
     logit_bias: dict[str, Any] | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
     modalities: list[str] | None = None
     audio: Any = None
     prediction: Any = None
@@ -209,4 +211,3 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
     prompt_cache_retention: str | None = None
     service_tier: str | None = None
     store: bool | None = None
-    verbosity: str | None = None

@@ -46,7 +46,7 @@ from holdfast.server.protocols.content_parts import (
 )
 from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
-    NotTaken,
+    TakenFields,
     check_names,
     check_tool_count,
     make_client_tool,
@@ -142,22 +142,23 @@ def _to_file(part: FilePart, field: str) -> Media:
     return make_media_from_data(file.file_data, kind, f"{field}.file.file_data", file.filename)
 
 
-NOT_TAKEN: NotTaken = {
-    "n": ((1,), "only one choice is made"),
-    "logprobs": ((False,), "log probabilities are not kept"),
-    "top_logprobs": ((0,), "log probabilities are not kept"),
-    "logit_bias": (({},), "is not supported"),
-    "frequency_penalty": ((0,), "is not supported"),
-    "presence_penalty": ((0,), "is not supported"),
-    "modalities": ((["text"],), "only text is written"),
-    "audio": ((), "only text is written"),
-    "prediction": ((), "is not supported"),
-    "web_search_options": ((), "the agent has its own tools"),
-    "functions": (([],), "is deprecated; use tools"),
-    "function_call": ((), "is deprecated; use tool_choice"),
-    "verbosity": (("medium",), "is not supported"),
-}
-"""The fields that are not taken: which values have no effect, and why others are refused."""
+FIELDS = TakenFields(
+    refused={
+        "n": ((1,), "only one choice is made"),
+        "logprobs": ((False,), "log probabilities are not kept"),
+        "top_logprobs": ((0,), "log probabilities are not kept"),
+        "modalities": ((["text"],), "only text is written"),
+        "audio": ((), "only text is written"),
+        "functions": (([],), "is deprecated; use tools"),
+        "function_call": ((), "is deprecated; use tool_choice"),
+    },
+    dropped={
+        "logit_bias": (({},), "is not supported"),
+        "prediction": ((), "is not supported"),
+        "web_search_options": ((), "the agent has its own tools"),
+    },
+)
+"""The fields that are not taken: which values have no effect, and why others are refused or left out."""
 
 
 def make_settings(request: ChatRequest) -> ModelSettings | None:
@@ -169,6 +170,10 @@ def make_settings(request: ChatRequest) -> ModelSettings | None:
         top_p=request.top_p,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         seed=request.seed,
+        top_k=request.top_k,
+        frequency_penalty=request.frequency_penalty or None,
+        presence_penalty=request.presence_penalty or None,
+        verbosity=request.verbosity,
         tool_choice=_read_choice(request.tool_choice),
         parallel_tool_calls=request.parallel_tool_calls,
         reasoning_effort=request.reasoning_effort,

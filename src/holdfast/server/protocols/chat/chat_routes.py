@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,6 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from holdfast.core.client_tools import ClientToolResult
-from holdfast.core.messages import Message, ToolResult
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
 from holdfast.server.access.budgets import READS, STARTS
@@ -26,12 +25,13 @@ from holdfast.server.api.operations import AnyOperation, Call, Operation, respon
 from holdfast.server.api.request_bodies import NoBody, NoQuery
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError
-from holdfast.server.protocols.chat.chat_bodies import ChatRequest, ToolMessage
+from holdfast.server.protocols.chat.chat_bodies import ChatMessage, ChatRequest, ToolMessage
 from holdfast.server.protocols.chat.chat_input import (
-    NOT_TAKEN,
+    FIELDS,
     make_client_tools,
     make_output,
     make_settings,
+    read_text,
     to_messages,
 )
 from holdfast.server.protocols.chat.projection import ChatFailure, ChatProjection, find_failure
@@ -42,6 +42,7 @@ from holdfast.server.protocols.openai_http import (
     DONE,
     HeldResponse,
     SilentEndError,
+    add_notes,
     encode_event,
     hold_turn,
     refuse_cut,
@@ -52,7 +53,6 @@ from holdfast.server.protocols.openai_http import (
 from holdfast.server.protocols.openai_shapes import DELETED, REQUEST_KEY, SegmentName, read_call_id
 from holdfast.server.protocols.request_arguments import (
     check_output,
-    check_supported,
     digest_body,
     named_as,
 )
@@ -73,17 +73,24 @@ ChatCall = Call[NoQuery, ChatRequest]
 
 
 class ChatTarget(Struct, frozen=True):
-    """The segment that answers a request, and its turn."""
+    """The segment that answers a request, and its turn.
+
+    Args:
+        name: the segment.
+        saved: its turn.
+        differs: whether the run goes on with a history that is not that of the request.
+    """
 
     name: SegmentName
     saved: SavedTurn
+    differs: bool = False
 
 
 async def complete_chat(call: ChatCall) -> Response:
     """Answer with a run of its own, or with the continuation of the run that waits for results."""
     request = call.body
-    check_supported(request, NOT_TAKEN)
-    messages = to_messages(request.messages)
+    strict = call.tenant.strict_fields
+    dropped = FIELDS.check(request, await call.request.body(), strict=strict)
     take_stream(call.request)
     has_results = isinstance(request.messages[-1], ToolMessage)
     held = None if has_results else await hold_turn(call)
@@ -92,8 +99,9 @@ async def complete_chat(call: ChatCall) -> Response:
     with releasing(held):
         with named_as(_FIELDS):
             act = _continue_run if has_results else _start_run
-            target = await act(call, reading, messages)
+            target = await act(call, reading)
         response = await _respond(call, reading, target)
+    add_notes(response, dropped, differs=target.differs)
     return response if held is None else HeldResponse(response, held, lambda: reading.has_ended)
 
 
@@ -110,8 +118,9 @@ async def _respond(call: ChatCall, reading: TurnReading, target: ChatTarget) -> 
         return await _complete(reading, target, projection)
 
 
-async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Message]) -> ChatTarget:
+async def _start_run(call: ChatCall, reading: TurnReading) -> ChatTarget:
     request, tenant, held = call.body, call.tenant, reading.held
+    messages = to_messages(request.messages)
     agent = require_agent(tenant, request.model)
     if messages[-1].role != "user":
         raise refuse("messages", "must end with a message of the user, or with results of tools")
@@ -135,11 +144,12 @@ async def _start_run(call: ChatCall, reading: TurnReading, messages: list[Messag
     return ChatTarget(*await reading.start(request.model, messages[-1], output, **keywords))
 
 
-async def _continue_run(
-    call: ChatCall, reading: TurnReading, messages: list[Message]
-) -> ChatTarget:
-    """Give the results at the end of a request to the run that waits for them."""
-    results = [part for part in messages[-1].parts if isinstance(part, ToolResult)]
+async def _continue_run(call: ChatCall, reading: TurnReading) -> ChatTarget:
+    """Give the results at the end of a request to the run that waits for them.
+
+    The ids of the calls find the run. It goes on with its own history, whatever the request has before.
+    """
+    results = list(_list_last_results(call.body.messages))
     name, values = _read_results(results)
     saved = await reading.find_turn(name.session, name.turn)
     number = None if saved is None else find_segment(saved.segmented, frozenset(values))
@@ -147,23 +157,44 @@ async def _continue_run(
         raise _refuse_results("these are not the results that a run waits for")
     if saved.segmented.opened.agent != call.body.model:
         raise refuse("model", f"the run that waits is of {saved.segmented.opened.agent!r}")
-    if not was_sent(saved.segmented, name.session, number, messages[:-1]):
-        raise _refuse_results("the messages before the results are not those that were sent")
     asked = SegmentName(name.session, name.turn, number)
     given = GivenAnswers(asked, values, "messages", call.principal.name)
     take_further_turn(call.request, is_driven=call.tenant.runner.is_driven(name.session))
     following, after = await give_answers(call.tenant, reading, given)
-    return ChatTarget(following, after)
+    return ChatTarget(following, after, _differs(saved, asked, call.body.messages))
 
 
-def _read_results(results: list[ToolResult]) -> tuple[SegmentName, dict[str, ClientToolResult]]:
+def _list_last_results(messages: Sequence[ChatMessage]) -> Iterator[ToolMessage]:
+    """Yield the results at the end of a request, the last one first."""
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage):
+            return
+        yield message
+
+
+def _differs(saved: SavedTurn, asked: SegmentName, messages: Sequence[ChatMessage]) -> bool:
+    """Whether the messages before the results are not those that the run has."""
+    try:
+        *before, _ = to_messages(messages)
+    except ProblemError:
+        return True  # they were trimmed, for instance
+    return not was_sent(saved.segmented, asked.session, asked.segment, before)
+
+
+def _read_results(results: list[ToolMessage]) -> tuple[SegmentName, dict[str, ClientToolResult]]:
     """Return the turn that asked for results, and the results by the keys of the questions."""
-    found = [(read_call_id(one.call_id), one) for one in results]
+    found = [(read_call_id(one.tool_call_id), one) for one in results]
     sessions = {None if named is None else named.session for named, _ in found}
     session = sessions.pop()
     if session is None or sessions:
         raise refuse("messages", "a tool_call_id is not known, or of another run", "unknown_call")
-    values = {named.place: ClientToolResult(one.text) for named, one in found if named is not None}
+    values = {
+        named.place: ClientToolResult(read_text(one.content))
+        for named, one in found
+        if named is not None
+    }
+    if len(values) < len(results):
+        raise refuse("messages", "has two results of one call")
     turns = {key.partition(".")[0].removeprefix("t") for key in values}
     turn = turns.pop()
     if turns or not turn.isdecimal():

@@ -1,7 +1,7 @@
 """The body of `POST /v1/responses` and the queries of its routes, as types.
 
-Fields of the body that are not listed are refused. Fields of items that are not listed are ignored:
-clients send back the fields of other services.
+Fields of the body that are not listed are left out, or refused. Fields of items that are not listed are
+ignored: clients send back the fields of other services.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from holdfast.core.model_request import ReasoningEffort
+from holdfast.core.model_request import ReasoningEffort, Verbosity
 from holdfast.server.api.request_bodies import FileName, SessionName
 from holdfast.server.protocols.openai_shapes import CallerMetadata
 
@@ -180,7 +180,7 @@ class TextOptions(Struct, frozen=True):
     """The form of the text."""
 
     format: TextFormat | None = None
-    verbosity: str | None = None
+    verbosity: Verbosity | None = None
 
 
 class ReasoningOptions(Struct, frozen=True):
@@ -191,7 +191,7 @@ class ReasoningOptions(Struct, frozen=True):
     generate_summary: str | None = None
 
 
-class ResponseRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class ResponseRequest(Struct, frozen=True):
     """A request. From `max_tool_calls` on, fields are taken with defaults only, or have no effect."""
 
     input: str | list[dict[str, Any]] | None = None
@@ -208,6 +208,9 @@ class ResponseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
     text: TextOptions | None = None
     reasoning: ReasoningOptions | None = None
     metadata: CallerMetadata | None = None
@@ -216,8 +219,6 @@ class ResponseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     top_logprobs: int | None = None
     truncation: str | None = None
     context_management: Any = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
     include: list[str] | None = None
     stream_options: dict[str, Any] | None = None
     user: str | None = None

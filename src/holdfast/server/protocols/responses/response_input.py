@@ -25,6 +25,7 @@ from holdfast.core.messages import (
     user,
 )
 from holdfast.core.model_request import ModelSettings
+from holdfast.server.problem_responses import ProblemError
 from holdfast.server.protocols.content_parts import (
     guess_file_type,
     make_media_from_data,
@@ -33,7 +34,7 @@ from holdfast.server.protocols.content_parts import (
 )
 from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
-    NotTaken,
+    TakenFields,
     check_names,
     check_tool_count,
     make_client_tool,
@@ -66,11 +67,13 @@ class ResponseInput(Struct, frozen=True):
         messages: the messages, without the answers at the end.
         results: the results of tools at the end, by the ids of their calls.
         approvals: the answers to requests for an approval at the end.
+        fault: why the messages before the answers cannot be read; a run that goes on needs none of them.
     """
 
     messages: tuple[Message, ...]
     results: dict[str, ClientToolResult] = {}
     approvals: tuple[ApprovalItem, ...] = ()
+    fault: ProblemError | None = None
 
     @property
     def has_answers(self) -> bool:
@@ -96,7 +99,13 @@ def read_input(given: str | Sequence[dict[str, Any]] | None) -> ResponseInput:
         elif isinstance(item, CallOutputItem):
             text = _read_output(item, f"input[{at}].output")
             results[item.call_id] = ClientToolResult(text)
-    return ResponseInput(tuple(_to_messages(items[:end])), results, tuple(approvals))
+    try:
+        messages, fault = tuple(_to_messages(items[:end])), None
+    except ProblemError as error:
+        if end == len(items):
+            raise
+        messages, fault = (), error
+    return ResponseInput(messages, results, tuple(approvals), fault)
 
 
 def _read_item(item: dict[str, Any], field: str) -> InputItem:
@@ -187,16 +196,18 @@ def _read_output(item: CallOutputItem, field: str) -> str:
     return "".join(texts)
 
 
-NOT_TAKEN: NotTaken = {
-    "max_tool_calls": ((), "is not supported; the agent has limits of its own"),
-    "prompt": ((), "prompts are not stored; the agent has its instructions"),
-    "top_logprobs": ((0,), "log probabilities are not kept"),
-    "truncation": (("disabled", "auto"), "is not supported"),
-    "context_management": (([],), "is not supported"),
-    "frequency_penalty": ((0,), "is not supported"),
-    "presence_penalty": ((0,), "is not supported"),
-}
-"""The fields that are not taken: which values have no effect, and why others are refused."""
+FIELDS = TakenFields(
+    refused={
+        "prompt": ((), "prompts are not stored; the agent has its instructions"),
+        "top_logprobs": ((0,), "log probabilities are not kept"),
+    },
+    dropped={
+        "max_tool_calls": ((), "is not supported; the agent has limits of its own"),
+        "truncation": (("disabled", "auto"), "is not supported"),
+        "context_management": (([],), "is not supported"),
+    },
+)
+"""The fields that are not taken: which values have no effect, and why others are refused or left out."""
 
 
 def make_settings(request: ResponseRequest) -> ModelSettings | None:
@@ -214,6 +225,10 @@ def make_settings(request: ResponseRequest) -> ModelSettings | None:
         max_tokens=request.max_output_tokens,
         temperature=request.temperature,
         top_p=request.top_p,
+        top_k=request.top_k,
+        frequency_penalty=request.frequency_penalty or None,
+        presence_penalty=request.presence_penalty or None,
+        verbosity=None if request.text is None else request.text.verbosity,
         tool_choice=choice_name,
         parallel_tool_calls=request.parallel_tool_calls,
         reasoning_effort=None if reasoning is None else reasoning.effort,

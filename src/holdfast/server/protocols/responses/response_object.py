@@ -134,9 +134,9 @@ def _describe_settings(options: TurnOptions, request: Json) -> Json:
         "temperature": 1.0 if settings.temperature is None else settings.temperature,
         "top_p": 1.0 if settings.top_p is None else settings.top_p,
         "top_logprobs": 0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
-        "text": {"format": _describe_format(options, request)},
+        "presence_penalty": settings.presence_penalty or 0.0,
+        "frequency_penalty": settings.frequency_penalty or 0.0,
+        "text": _describe_text(settings, options, request),
         "tool_choice": {"type": "function", "name": choice} if named else choice,
         "tools": [
             {
@@ -149,6 +149,11 @@ def _describe_settings(options: TurnOptions, request: Json) -> Json:
             for tool in options.client_tools
         ],
     }
+
+
+def _describe_text(settings: ModelSettings, options: TurnOptions, request: Json) -> Json:
+    verbosity = {} if settings.verbosity is None else {"verbosity": settings.verbosity}
+    return {"format": _describe_format(options, request), **verbosity}
 
 
 def _describe_format(options: TurnOptions, request: Json) -> Json:

@@ -22,6 +22,7 @@ from holdfast.server.protocols.openai_http import (
     INVALID_KEY,
     HeldResponse,
     SilentEndError,
+    add_notes,
     encode_event,
     hold_turn,
     refuse_cut,
@@ -29,14 +30,14 @@ from holdfast.server.protocols.openai_http import (
     stream_events,
 )
 from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_name
-from holdfast.server.protocols.request_arguments import check_supported, named_as
+from holdfast.server.protocols.request_arguments import named_as
 from holdfast.server.protocols.responses.projection import ResponseProjection
 from holdfast.server.protocols.responses.response_bodies import (
     NewConversation,
     ResponseQuery,
     ResponseRequest,
 )
-from holdfast.server.protocols.responses.response_input import NOT_TAKEN, read_input
+from holdfast.server.protocols.responses.response_input import FIELDS, read_input
 from holdfast.server.protocols.responses.response_object import RESPONSE
 from holdfast.server.protocols.responses.response_targets import (
     ResponseCall,
@@ -63,7 +64,8 @@ _FIELDS = {
 async def create_response(call: ResponseCall) -> Response:
     """Answer with a turn, or with the continuation of one that waits."""
     request = call.body
-    check_supported(request, NOT_TAKEN)
+    strict = call.tenant.strict_fields
+    dropped = FIELDS.check(request, await call.request.body(), strict=strict)
     take_stream(call.request)
     given = read_input(request.input)
     held = None if given.has_answers else await hold_turn(call)
@@ -73,6 +75,7 @@ async def create_response(call: ResponseCall) -> Response:
         with named_as(_FIELDS):
             target = await choose_target(call, reading, given)
         response = await _respond(call, reading, target)
+    add_notes(response, dropped, differs=target.differs)
     if held is None:
         return response
     # In the background the response as it stands is the whole answer.

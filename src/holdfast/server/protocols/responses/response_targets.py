@@ -63,10 +63,17 @@ _ASKS_FOR_APPROVAL = (PermissionQuestion.__name__, ContinuationQuestion.__name__
 
 
 class ResponseTarget(Struct, frozen=True):
-    """The segment that answers a request, and its turn."""
+    """The segment that answers a request, and its turn.
+
+    Args:
+        name: the segment.
+        saved: its turn.
+        differs: whether the run goes on with a history that is not that of the request.
+    """
 
     name: SegmentName
     saved: SavedTurn
+    differs: bool = False
 
 
 class Beginning(Struct, frozen=True):
@@ -193,7 +200,10 @@ async def _continue_conversation(
 async def _continue_sent(
     call: ResponseCall, reading: TurnReading, given: ResponseInput
 ) -> ResponseTarget:
-    """Continue the run whose whole conversation the caller sends, with results at its end."""
+    """Continue the run whose whole conversation the caller sends, with results at its end.
+
+    The ids of the calls find the run. It goes on with its own history, whatever the request has before.
+    """
     found = [read_call_id(one) for one in given.results]
     sessions = {None if named is None else named.session for named in found}
     session = sessions.pop() if sessions else None
@@ -205,18 +215,19 @@ async def _continue_sent(
     number = None if saved is None else find_segment(saved.segmented, keys)
     if saved is None or number is None:
         raise refuse("input", "these are not the outputs that a run waits for", "unknown_call")
-    if not was_sent(saved.segmented, session, number, given.messages):
-        detail = "the items before the outputs are not those that were sent"
-        raise refuse("input", detail, "unknown_call")
     name = SegmentName(session, int(turn), number)
     answered = ResponseInput((), given.results)
-    return await _answer(call, reading, answered, ResponseTarget(name, saved))
+    target = await _answer(call, reading, answered, ResponseTarget(name, saved))
+    is_known = given.fault is None and was_sent(saved.segmented, session, number, given.messages)
+    return msgspec.structs.replace(target, differs=not is_known)
 
 
 async def _answer(
     call: ResponseCall, reading: TurnReading, given: ResponseInput, asked: ResponseTarget
 ) -> ResponseTarget:
     """Give the answers of a request to the questions of a segment."""
+    if given.fault is not None:
+        raise given.fault
     if given.messages:
         raise refuse("input", "has messages besides the outputs; send them after the response")
     number = asked.name.segment
