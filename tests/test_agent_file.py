@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from holdfast import Agent, ConfigurationError, ErrorCategory, Limits, ModelSettings, RetryOptions
 from holdfast.agent_file.load_agent import load_agent
 from holdfast.agent_file.toml_source import find_key_lines
+from holdfast.models import Prices
 from holdfast.resilience.defaults import Resilience
 from holdfast.transport.port import Timeouts
 
@@ -372,6 +373,26 @@ def test_a_journal_people_and_middlewares_can_be_named(tmp_path: Path) -> None:
         """
     assert "RepetitionGuard" in Agent.from_file(written(tmp_path, text)).describe()
     assert (tmp_path / "runs.db").exists()
+
+
+def test_prices_are_published_ones_or_a_file_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('["llama3.2"]\ninput = 0.1\noutput = 1\n')
+    limits = "\n[limits]\ncost = 0.25\n"
+    model = 'model = "ollama:llama3.2"\n'
+    for named in ("known", "prices.toml"):
+        path = written(tmp_path, f'{model}prices = "{named}"\n{limits}')
+        keywords = load_agent(path, dict)
+        assert isinstance(keywords["prices"], Prices)
+        assert keywords["limits"] == Limits(cost="0.25")
+        Agent.from_file(path)
+    path = written(tmp_path, f'{model}prices = "none.toml"\n')
+    with pytest.raises(
+        ConfigurationError, match=r"agent.toml:2: prices: .*none.toml cannot be read"
+    ):
+        Agent.from_file(path)
+    path = written(tmp_path, f"{model}{limits}")
+    with pytest.raises(ConfigurationError, match=r"agent.toml:\d: limits.cost: needs prices"):
+        Agent.from_file(path)
 
 
 @pytest.mark.parametrize(

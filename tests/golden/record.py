@@ -29,6 +29,7 @@ from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import FinishReason, Reasoning, Reply, Text, ToolCall, Usage
 from holdfast.journal.encoding import encode, to_line
 from holdfast.journal.port import Record
+from holdfast.models import Prices
 from holdfast.testing import FakeClock, ScriptedModel
 
 FOLDER = Path(__file__).parent / "journals"
@@ -92,6 +93,40 @@ async def failures(journal: MemoryJournal, clock: FakeClock) -> None:
             clock.advance(1)
 
 
+async def costs(journal: MemoryJournal, clock: FakeClock) -> None:
+    """A fallback, an agent in a tool, a model without a price, and a limit that is reached."""
+    table = {
+        "first": {"input": "10", "output": "100", "cached_input": "1"},
+        "second": {"input": "0.15", "output": "0.6", "tiers": {"flex": {"input": "0.1"}}},
+    }
+    down = ErrorInfo(category=ErrorCategory.AUTH_ERROR, safe="golden: 401 bad key", status=401)
+    part = Reply((Text("Half"),), usage=Usage(100, 3, 40), model="first")
+    usage = Usage(1000, 7, cache_write=20, cache_write_1h=5, audio_input=3, audio_output=1)
+    asks = ToolCall("x", "scout", '{"task": "Look."}')
+    replies = [
+        Reply((asks,), finish=FinishReason.TOOL_CALLS, usage=usage, model="second"),
+        Reply((Text("Done."),), usage=Usage(1000, 7), model="second", tier="flex"),
+        Reply((Text("New."),), usage=Usage(9, 9), model="third"),
+        Reply((asks,), finish=FinishReason.TOOL_CALLS, usage=Usage(9, 50), model="second"),
+    ]
+    scout = Agent(
+        ScriptedModel(*[Reply((Text("."),), usage=Usage(7, 2), model="first")] * 9), name="scout"
+    )
+    agent = Agent(
+        ScriptedModel(*[ProviderError("401", info=down, partial=part)] * 9, name="a:first"),
+        fallback=[ScriptedModel(*replies, name="b:second")],
+        tools=[scout.as_tool()],
+        prices=Prices({**table, "model": table["second"]}),
+        journal=journal,
+        clock=clock,
+    )
+    for prompt, limits in (("one", Limits()), ("two", Limits()), ("three", Limits(cost="0.0004"))):
+        try:
+            await agent.run(prompt, session="golden", limits=limits)
+        except HoldfastError:
+            clock.advance(1)
+
+
 class Digit(TypedDict):
     """A digit."""
 
@@ -143,6 +178,7 @@ SCENARIOS: dict[str, Callable[[MemoryJournal, FakeClock], Awaitable[None]]] = {
     "answer": answer,
     "answer-checked": checked,
     "changes": changes,
+    "costs": costs,
     "failures": failures,
     "tools": tools,
 }

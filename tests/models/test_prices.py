@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.cli.main import main
 from holdfast.core.cost import Cost, CostSum, join_costs
@@ -108,7 +109,7 @@ def test_published_prices_are_for_the_address_of_the_provider() -> None:
     prices = Prices.known({"mine": ROW})
     own = PricedModel("gpt-5", "", "openai")
     assert cost(prices, own) == "11.25 USD"
-    assert not prices.cost_of(own._replace(is_own=False), USAGE).known
+    assert not prices.cost_of(replace(own, is_own=False), USAGE).known
     assert cost(prices, PricedModel("mine", "", "openai", is_own=False)) == "11 USD"
     assert not prices.cost_of(PricedModel("no-such-model", "", "openai"), USAGE).known
     assert not prices.cost_of(PricedModel("gpt-5"), USAGE).known  # of no provider

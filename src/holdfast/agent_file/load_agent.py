@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +27,7 @@ from holdfast.core.redaction import redact
 from holdfast.middleware.chain import AnyMiddleware
 from holdfast.middleware.continuation_permission import ContinuationPermission
 from holdfast.middleware.tool_permission import ToolPermission
+from holdfast.models.prices import Prices
 from holdfast.output.structured_output import OutputKind, StructuredOutput
 from holdfast.runtime.compile import AgentKeywords
 
@@ -110,9 +112,24 @@ def _convert_setting(file: AgentFile, at: KeyPath, value: object, form: FileForm
         return None if is_switched_off else _convert_struct(file, at, value, form.record)
     if form.written_as == "list of names":
         return _import_all(file, at, value)
+    if at == ("prices",) and isinstance(value, str) and _names_prices(value):
+        return _read_prices(file, at, value)
     if form.written_as == "name":
         return _import_name(file, at, _convert_value(file, at, value, str))
     return _convert_plain(file, at, value, form.plain)
+
+
+def _names_prices(value: str) -> bool:
+    """Whether a text stands for published prices or for a file of prices, and not for an object."""
+    return value == "known" or value.endswith(".toml")
+
+
+def _read_prices(file: AgentFile, at: KeyPath, value: str) -> Prices:
+    """Read prices; a path is relative to the folder of the agent's file."""
+    try:
+        return Prices.read_file("known" if value == "known" else file.path.parent / value)
+    except ConfigurationError as error:
+        file.raise_error(at, error.problem, error.fix)
 
 
 def _import_all(file: AgentFile, at: KeyPath, value: object) -> list[object]:
@@ -186,6 +203,8 @@ def _convert_plain(file: AgentFile, at: KeyPath, value: object, kind: object) ->
     """Convert a value to its type. TOML has no null, so `false` stands for None."""
     if value is False and _may_be_none(kind):
         return None
+    if isinstance(value, int | float) and Decimal in get_args(kind):
+        value = repr(value)  # the number as it is written
     return _convert_value(file, at, value, cast("type[object]", kind))
 
 
@@ -336,7 +355,10 @@ def _find_plain_type(kind: object) -> object | None:
         return None if plain is None else list[plain]  # type: ignore[valid-type]  # made at run time
     if is_typeddict(kind):
         return Mapping[str, object]  # whoever reads the table checks its keys
-    is_plain = kind in (str, int, float, bool, NoneType) or get_origin(kind) in (Mapping, tuple)
+    is_plain = kind in (str, int, float, bool, Decimal, NoneType) or get_origin(kind) in (
+        Mapping,
+        tuple,
+    )
     return kind if is_plain else None
 
 

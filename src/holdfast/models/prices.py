@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -69,7 +69,7 @@ tokens cost nothing, or None for nobody."""
 _FILE_FIX = 'Write for each model, such as: ["gpt-5.2"], then input = 1.25 and output = 10'
 
 
-class PricedModel(NamedTuple):
+class PricedModel(Struct, frozen=True):
     """Which model is to be priced.
 
     Args:
