@@ -1,4 +1,4 @@
-"""Schemas as they are sent, before judges that others wrote: two SDKs, llguidance, and a server of llama.cpp.
+"""Schemas as they are sent, before judges that others wrote: two SDKs, llguidance, xgrammar, and a server of llama.cpp.
 
 `HOLDFAST_FULL=1` converts 10,000 schemas to each dialect, otherwise a few hundred.
 """
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import TypeAdapter
 from tests.codecs.schemas.output_types import OUTPUT_TYPES
 from tests.codecs.schemas.schema_strategies import SchemaCase, schema_cases
+from tests.codecs.schemas.sent_values import SentValues
 from tests.codecs.schemas.test_conversion import check_case
 from tests.codecs.schemas.tool_schemas import OPERATIONS, load_tools
 
@@ -30,6 +31,8 @@ IS_FULL = bool(os.environ.get("HOLDFAST_FULL"))
 SCHEMAS = 10_000 if IS_FULL else 300
 FOLDER = Path(__file__).parent / "judges"
 PYTHON = FOLDER / ".venv" / "bin" / "python"
+
+XGRAMMAR = Path(__file__).parent / "xgrammar"
 
 needs_judges = pytest.mark.skipif(
     not PYTHON.is_file(), reason="THE JUDGES ARE NOT INSTALLED: ./run conformance installs them"
@@ -114,6 +117,7 @@ WRONG: list[tuple[str, Schema]] = [
         ("openai", "openai_strict", SCHEMAS),
         ("anthropic", "anthropic_strict", SCHEMAS),
         ("llguidance", "llguidance", SCHEMAS),
+        ("llguidance", "xgrammar", SCHEMAS),  # vLLM asks the one, and then the other
         ("llama_cpp", "llama_cpp", SCHEMAS // 5 if IS_FULL else 200),  # it writes a reply of each
     ],
 )
@@ -129,6 +133,47 @@ def test_judges_of_others_object_to_wrong_schemas_and_to_none_that_is_sent(
     found = zip(objections[len(wrong) :], sent, strict=True)
     refused = [(objection, schema) for objection, schema in found if objection]
     assert not refused, (len(refused), refused[0])
+
+
+XGRAMMAR_WRONG: list[tuple[Schema, object]] = [
+    ({"type": "integer", "minimum": 0.5}, 1),
+    ({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}, {}),
+    ({"type": "string", "pattern": "^(?=a)$"}, "a"),  # it warns
+    # What no schema that is sent has, because a value would not fit.
+    ({"type": "string", "minLength": 1}, 'a "quoted" word'),
+    ({"type": "string", "pattern": "^[^a]*$"}, "two\nlines"),
+    ({"type": "object", "properties": {"a": TEXT}}, {"free": 1}),
+    ({"type": "array", "prefixItems": [TEXT]}, ["a", "b"]),
+]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(
+    not (XGRAMMAR / ".venv").is_dir(),
+    reason="XGRAMMAR IS NOT INSTALLED: ./run conformance installs it",
+)
+def test_xgrammar_takes_each_value_in_the_form_that_is_sent() -> None:
+    sent: list[tuple[Schema, object]] = []
+    for case in draw_cases():
+        made = convert_schema(case.schema, DIALECTS["xgrammar"])
+        if isinstance(made, ConvertedSchema):
+            sent.append((made.schema, SentValues(made.schema, made.rewriting).write(case.value)))
+    assert len(sent) >= min(SCHEMAS, 200)
+    done = subprocess.run(
+        [".venv/bin/python", "xgrammar_judge.py"],
+        input=json.dumps([*XGRAMMAR_WRONG, *sent]).encode(),
+        cwd=XGRAMMAR,
+        capture_output=True,
+        timeout=1200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    objections: list[str | None] = json.loads(done.stdout)
+    wrong = len(XGRAMMAR_WRONG)
+    assert all(objections[:wrong]), list(zip(objections, XGRAMMAR_WRONG, strict=False))
+    found = zip(objections[wrong:], sent, strict=True)
+    refused = [(objection, pair) for objection, pair in found if objection]
+    assert not refused, (len(refused), min(refused, key=str))
 
 
 @pytest.mark.timeout(3600)

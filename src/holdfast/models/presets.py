@@ -439,8 +439,9 @@ _ROWS = (
             alternating_roles=True,
             thinking_tags=_OPEN_WEIGHTS,
             prefill="final_message",
-            output_dialect="llguidance",
-            tool_dialect="llguidance",
+            # It asks xgrammar first, and llguidance takes what this dialect sends, too.
+            output_dialect="xgrammar",
+            tool_dialect="xgrammar",
         ),
         timeouts=_LOCAL,
         streams=False,

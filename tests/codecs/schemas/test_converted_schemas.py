@@ -757,14 +757,30 @@ def test_rules_that_a_provider_accepts_and_does_not_enforce_are_said() -> None:
         "minLength": 2048,
         "description": '{"maxLength":2049}',
     }
-    short = {**TEXT, "minLength": 1, "maxLength": 2}
-    assert convert_part(short, XGRAMMAR) == short
     both = {**TEXT, "pattern": "^a+$", "minLength": 1, "format": "date"}
     assert convert_part(both, XGRAMMAR) == {
         **TEXT,
         "pattern": "^a+$",
         "description": '{"minLength":1,"format":"date"}',
     }
+
+
+def test_a_text_that_json_writes_with_escapes_is_not_limited_by_xgrammar() -> None:
+    # Its grammar of a length, and of a pattern, has no quotation mark, backslash or line break.
+    short = {**TEXT, "minLength": 1, "maxLength": 2}
+    assert convert_part(short, XGRAMMAR) == {
+        **TEXT,
+        "description": '{"minLength":1,"maxLength":2}',
+    }
+    for pattern in (
+        *(r"^\d{3}-[a-z]+?$", "^(?:a|b)*$", "^[$^]+$", r"^[\w.-]+@[\w.-]+$", "^größe$"),
+        "^[A-Za-z0-9_ -]{1,8}$",
+    ):
+        assert convert_part({**TEXT, "pattern": pattern}, XGRAMMAR)["pattern"] == pattern
+    for pattern in ("^.*$", "^[^a]$", '^"a"$', r"^\s$", r"^\W$", "^[ -}]+$", r"^a\\b$", r"^\n$"):
+        part = {**TEXT, "pattern": pattern}
+        assert "pattern" not in convert_part(part, XGRAMMAR)
+        assert "pattern" in convert_part(part, XAI)
 
 
 def test_a_fractional_bound_of_an_integer_is_sent_as_a_whole_number() -> None:
@@ -781,6 +797,12 @@ def test_a_fractional_bound_of_an_integer_is_sent_as_a_whole_number() -> None:
         }
     assert convert_part({**WHOLE, "minimum": 1.0, "maximum": 5}, XGRAMMAR)["minimum"] == 1
     assert convert_part({**WHOLE, **fractions}, LLGUIDANCE) == {**WHOLE, **fractions}
+    large = {**WHOLE, "minimum": -(2**63) + 1, "maximum": 2**63}
+    assert convert_part(large, XGRAMMAR) == {
+        **WHOLE,
+        "minimum": -(2**63) + 1,
+        "description": '{"maximum":9223372036854775808}',
+    }
     numbers = Draft202012Validator({**WHOLE, **fractions})
     sent = Draft202012Validator({**WHOLE, **whole})
     for value in range(-3, 10):

@@ -15,10 +15,10 @@ from msgspec import Struct
 Recursion: TypeAlias = Literal["any", "optional", "none"]
 """Where a part may contain itself: anywhere, only inside of a property that is not required, or nowhere."""
 
-PatternForm: TypeAlias = Literal["any", "plain", "whole", "llama_cpp", "none"]
+PatternForm: TypeAlias = Literal["any", "plain", "whole", "unescaped", "llama_cpp", "none"]
 """Which patterns are sent. `plain` has no look-around, no back reference and no word boundary. `whole` is also anchored at
-both ends, for a provider that matches each pattern with the whole text. `llama_cpp` is moreover without classes such as
-`\\d`."""
+both ends, for a provider that matches each pattern with the whole text. `unescaped` moreover matches no text that JSON writes
+with escapes. `llama_cpp` is moreover without classes such as `\\d`."""
 
 
 class DialectLimits(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         needs_object: whether the top must be an object.
         refused_at_top: keywords that the top must not have.
         patterns: the patterns that are sent.
-        whole_bounds: whether the bounds of an integer must be whole numbers.
+        whole_bounds: whether the bounds of an integer must be whole numbers of 64 bits.
         joins_text_rules: whether the lengths of a text count beside its pattern or format, and both beside each other.
         property_names: the pattern that names of properties must match; None if any name is taken.
         takes_type_lists: whether `type` may be a list.
@@ -364,25 +364,27 @@ XAI: Final = Dialect(
 XGRAMMAR: Final = Dialect(
     name="xgrammar",
     vendor="xgrammar",
-    # `cpp/json_schema_converter.cc` of xgrammar (August 2026), the default of SGLang and of vLLM. It ignores `not`,
-    # conditions, `uniqueItems` and `contains` with a warning, and `multipleOf` of numbers.
+    # Tried with xgrammar 0.2.9, the default of SGLang and of vLLM. It ignores `not`, conditions, `uniqueItems` and
+    # `contains` with a warning, and `multipleOf` of numbers. A text with a length can have no quotation mark, backslash or
+    # line break.
     keywords=_STRUCTURE
     | (_NUMBERS - {"multipleOf"})
-    | _LENGTHS
     | _COUNTS
     | _NOTES
     | {"pattern", "format", "prefixItems"},
-    formats=_OPENAI_FORMATS | {"uri"},
+    # It takes "uri", too; what vLLM passes on to llguidance must not have it.
+    formats=_OPENAI_FORMATS,
     # It reads the first of $ref, const, enum, anyOf and type, and nothing beside it.
     beside_reference=ANNOTATIONS | _NOTES,
     joins_choices=False,
     # `strict_mode`, its default: objects without `additionalProperties` and lists without `items` have no others.
     closes_by_default=True,
     needs_items=True,
-    # "Lookahead is not supported yet", and a pattern is the whole text; of format, pattern and lengths only the first counts.
-    patterns="whole",
+    # A pattern is the whole text as it is written in JSON, without its escapes, and look-around is ignored. Of format and
+    # pattern only the first counts.
+    patterns="unescaped",
     joins_text_rules=False,
-    # "Integer constraint must be a whole number".
+    # "Integer constraint must be a whole number", "Integer exceeds maximum limit".
     whole_bounds=True,
 )
 
@@ -455,6 +457,8 @@ def takes_pattern(dialect: Dialect, pattern: str) -> bool:
         return dialect.patterns == "any"
     if dialect.patterns == "whole":
         return _is_whole(pattern)
+    if dialect.patterns == "unescaped":
+        return bool(_UNESCAPED_PATTERN.fullmatch(pattern)) and _is_whole(pattern)
     return _is_for_grammar(pattern) if dialect.patterns == "llama_cpp" else _is_plain(pattern)
 
 
@@ -468,6 +472,11 @@ _GRAMMAR_PATTERN = re.compile(
     r"\^(?:\\[\^$.\[\]()|{}*+?]"
     r"|\[(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9_ @.+:/,;=#%!*'])+-?\]"
     rf"|(?:[*+?]|{_REPEAT})(?![*+?{{])|[()|]|[^\\\[\](){{}}*+?.|^$\"])*\$"
+)
+_UNESCAPED_PATTERN = re.compile(
+    r"\^(?:\\[\^$.\[\]()|{}*+?/\-dw]"
+    r"|\[(?!\^)(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9_ @.+:/,;=#%!*'()$^]|\\[dw.\-])+-?\]"
+    rf"|(?:[*+?]|{_REPEAT})\??|\(\?:|[()|]|[^\\\[\](){{}}*+?.|^$\"])*\$"
 )
 _WHOLE_PATTERN = re.compile(r"\^(?:\\.|\[(?:\\.|[^\]\\])*\]|[^\\\[^$])*\$")
 _LONGEST_PATTERN: Final = 1_000

@@ -92,6 +92,8 @@ _ROUND_BOUND: Final[dict[str, Callable[[float], int]]] = {
 }
 """How a bound is rounded so that the same integers keep it."""
 
+_LARGEST_WHOLE: Final = 2**63
+
 _TRIVIAL: Final = frozenset(
     ["minLength", "minItems", "minProperties", "minContains", "uniqueItems"]
 )
@@ -359,13 +361,13 @@ class PartWriter:
         return bool({"enum", "const"} & sent.keys()) and self._dialect.types_literals
 
     def _find_bound(self, joined: JoinedPart, keyword: str, value: Any) -> Any:
-        """Return a constraint; a bound of an integer as a whole number, if the dialect asks for that."""
+        """Return a constraint; a bound of an integer as a whole number of 64 bits, or None, if the dialect asks for that."""
         types = joined.types or ()
-        if not self._dialect.whole_bounds or "integer" not in types or "number" in types:
+        is_bound = keyword in _ROUND_BOUND and "integer" in types and "number" not in types
+        if not is_bound or not self._dialect.whole_bounds:
             return value
-        if not isinstance(value, float) or value.is_integer():
-            return value
-        return _ROUND_BOUND[keyword](value) if keyword in _ROUND_BOUND else value
+        whole = _ROUND_BOUND[keyword](value)
+        return whole if abs(whole) < _LARGEST_WHOLE else None
 
     def _write_facts(
         self, joined: JoinedPart, sent: Part, said: SaidConstraints, *, is_beside: bool
@@ -374,13 +376,10 @@ class PartWriter:
             if joined.types is not None and not self._concerns(keyword, joined.types):
                 continue
             is_taken = is_beside and takes_fact(self._dialect, keyword, value)
-            if is_taken and not self._is_ignored(keyword, sent):
+            bound = self._find_bound(joined, keyword, value)
+            if is_taken and bound is not None and not self._is_ignored(keyword, sent):
                 needs = keyword == "dependentRequired"
-                sent[keyword] = (
-                    self.sent.keys.rename_all(value)
-                    if needs
-                    else self._find_bound(joined, keyword, value)
-                )
+                sent[keyword] = self.sent.keys.rename_all(value) if needs else bound
             elif value or keyword not in _TRIVIAL:
                 said.add(keyword, value, joined.place_of(keyword))
 
