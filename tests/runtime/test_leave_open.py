@@ -166,3 +166,44 @@ async def test_a_turn_that_has_ended_stays_as_it_is() -> None:
         assert stream.result.text == "Done."
     with pytest.raises(ConfigurationError, match="grace"):
         await stream.leave_open(grace=-1)
+
+
+async def test_a_run_is_cancelled_after_its_writing_tools() -> None:
+    journal, work = MemoryJournal(), Work()
+    agent = work.agent(journal, calls("pay", "look"), "never asked")
+    async with agent.stream("Go", session="s") as stream:
+        await work.both_began.wait()
+        cancelling = asyncio.create_task(stream.cancel_after_writes(by="ann"))
+        await asyncio.sleep(0)
+        work.may_end.set()
+        await cancelling
+        await stream.cancel_after_writes()
+    *_, paid, interrupted, closed = [one.event for one in await journal.read("s")]
+    assert paid.key == "t1.i0.tool.0"
+    assert getattr(interrupted, "by") == "ann"  # noqa: B009  # REASON: a union of events
+    assert isinstance(closed, TurnClosed)
+    assert closed.status == "cancelled"
+
+
+async def test_a_process_that_stops_leaves_a_run_open_that_waits_for_its_cancellation() -> None:
+    journal, work = MemoryJournal(), Work()
+    async with work.agent(journal, calls("pay", "look")).stream("Go", session="s") as stream:
+        await work.both_began.wait()
+        cancelling = asyncio.create_task(stream.cancel_after_writes())
+        await asyncio.sleep(0)
+        leaving = asyncio.create_task(stream.leave_open())
+        await asyncio.sleep(0)
+        work.may_end.set()
+        await asyncio.wait_for(asyncio.gather(cancelling, leaving), 10)
+    assert (await journal.runs(turn_open=True)) != []
+
+
+async def test_a_cancellation_after_writes_is_checked_and_may_come_late() -> None:
+    agent = Agent(ScriptedModel("Done."), journal=MemoryJournal())
+    async with agent.stream("Hi", session="s") as stream:
+        async for _ in stream:
+            pass
+        await stream.cancel_after_writes()
+        assert stream.result.text == "Done."
+    with pytest.raises(ConfigurationError, match="grace"):
+        await stream.cancel_after_writes(grace=-1)

@@ -118,6 +118,7 @@ class ServiceLifetime:
                     await self._service.look_for_changes()
                 elif not self._service.is_connected:
                     await self._service.look_for_changes()
+                await self._service.cancel_unread_turns(time.monotonic())
             except HoldfastError as error:
                 _log.warning("the journal cannot be read now: %s", error)
             await asyncio.sleep(_TICK)

@@ -67,7 +67,7 @@ class ServiceTenants:
         self._watching: asyncio.Task[None] | None = None
         self.agents = name_agents(agents)
         self._options = options or ServiceOptions()
-        self._check_holding()
+        self._check_agent_names()
         first = next(iter(self.agents.values()))
         self.journal = resolve_journal(journal) or journal_of(first) or MemoryJournal()
         self.store = open_service_store(self.journal)
@@ -77,13 +77,14 @@ class ServiceTenants:
         """The turns that were begun without an idempotency key."""
         self._tenants: dict[str, TenantService] = {}
 
-    def _check_holding(self) -> None:
-        for name in self._options.hold_text:
-            if name not in self.agents:
-                known = ", ".join(sorted(self.agents))
-                raise ConfigurationError(
-                    "hold_text", f"there is no agent {name!r}", fix=f"Use: {known}"
-                )
+    def _check_agent_names(self) -> None:
+        for field in ("hold_text", "on_disconnect"):
+            for name in getattr(self._options, field):
+                if name not in self.agents:
+                    known = ", ".join(sorted(self.agents))
+                    raise ConfigurationError(
+                        field, f"there is no agent {name!r}", fix=f"Use: {known}"
+                    )
 
     def for_tenant(self, tenant: str = DEFAULT_TENANT) -> TenantService:
         """Return the service as a tenant sees it."""
@@ -173,6 +174,18 @@ class ServiceTenants:
         for tenant in self.tenants:
             if is_shared or tenant.watch.feed.has_readers:
                 await tenant.look_for_changes()
+
+    async def cancel_unread_turns(self, now: float) -> None:
+        """Begin to cancel the turns that are to end once nobody reads them; called about each second.
+
+        Args:
+            now: a clock in seconds that does not go back.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        for tenant in self.tenants:
+            await tenant.unread_turns.look(now)
 
     def tidy(self) -> None:
         """Forget the runs that no reader of this process needs any more."""

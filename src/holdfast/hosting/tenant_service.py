@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Unpack
 from uuid import uuid4
 
@@ -38,6 +38,7 @@ from holdfast.hosting.turns.turn_runner import (
     TurnRunner,
     find_accepted,
 )
+from holdfast.hosting.turns.unread_turns import ON_DISCONNECT, OnDisconnect, UnreadTurns
 from holdfast.journal.encoding import encode_event
 from holdfast.journal.inbox.entries import InboxEntry
 from holdfast.journal.inbox.inbox import Inbox
@@ -97,6 +98,11 @@ class TenantService:
         self.reader = SessionReader(self.journal, self._runs, self.watch)
         share_reader(journal, self.reader)
         self._relay = ActRelay(self)
+        self.on_disconnect = options.on_disconnect
+        """What happens to the turns of an agent that nobody reads, by its name."""
+        self.unread_turns = UnreadTurns(
+            self.journal, self.runner, options.on_disconnect, options.unread_seconds
+        )
         self._seen: dict[str, RunEntry] = {}
         self.queue: TurnQueue | None = None
         """The inbox, if turns go through it."""
@@ -196,6 +202,9 @@ class TenantService:
 
         Arguments and errors are those of `start`. A turn with a known `request` is returned as it is.
         """
+        if policy := self.on_disconnect.get(agent):
+            # It is saved with the turn, which another process may drive.
+            keywords["metadata"] = {ON_DISCONNECT: policy, **(keywords.get("metadata") or {})}
         if self.queue is None:
             return await self.begin(agent, message, output, **keywords)
         if self.runner.is_closing:
@@ -538,6 +547,9 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
             These protocols cannot withdraw text that was sent.
         prices: what tokens cost, for agents that have no prices of their own. With prices, turns and
             totals of usage have a cost.
+        on_disconnect: what happens to the turns of an agent that nobody reads any more, by its name:
+            "continue" or "cancel". The header `Holdfast-On-Disconnect` of a request changes it.
+        unread_seconds: after how many seconds without a reader such a turn is cancelled.
         strict_fields: whether OpenAI's protocols refuse a field that has no effect here. Otherwise they
             leave it out, and name it in the header `Holdfast-Dropped-Fields`.
         retry_window: seconds in which a request of OpenAI's protocols that is sent again gets the turn
@@ -552,11 +564,15 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
 
     hold_text: Collection[str] = ()
     prices: Prices | None = None
+    on_disconnect: Mapping[str, OnDisconnect] = {}
+    unread_seconds: Annotated[float, between(0, 86_400)] = 10.0
     strict_fields: bool = False
     retry_window: Annotated[float, between(0, 86_400)] = 600.0
 
     def __post_init__(self) -> None:
         check_value("hold_text", self.hold_text, Collection[str])
         check_value("prices", self.prices, Prices | None)
+        check_value("on_disconnect", self.on_disconnect, Mapping[str, OnDisconnect])
+        check_value("unread_seconds", self.unread_seconds, Annotated[float, between(0, 86_400)])
         check_value("strict_fields", self.strict_fields, bool)
         check_value("retry_window", self.retry_window, Annotated[float, between(0, 86_400)])

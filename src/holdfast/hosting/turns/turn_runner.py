@@ -90,6 +90,7 @@ class DrivenTurn:
         "is_left",
         "is_unfinished",
         "live",
+        "opened",
         "session",
         "stream",
         "task",
@@ -103,6 +104,8 @@ class DrivenTurn:
         """The new turn once its first record is saved, why it was not accepted, or None."""
         self.live: LiveRun | None = None
         """Its items as readers see them, from the first one on."""
+        self.opened: TurnOpened | None = None
+        """The event that opened it, if it was opened or looked for here."""
         self.stream: RunStream[Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.has_answers = False
@@ -121,6 +124,12 @@ class DrivenTurn:
         self.is_cancelled, self.cancelled_by = True, by
         if self.stream is not None:
             self.stream.cancel(by=by)
+
+    async def cancel_after_writes(self, by: str) -> None:
+        """Cancel the turn once no writing tool is under way. `by` is who does it."""
+        self.is_cancelled, self.cancelled_by = True, by
+        if self.stream is not None:
+            await self.stream.cancel_after_writes(by=by)
 
     async def leave(self, grace: float) -> None:
         """Stop driving the turn and leave it open; return when that is done.
@@ -318,6 +327,8 @@ class TurnRunner:
             self._watch.wake(turn.session)
         if is_event(item):
             turn.has_closed = isinstance(item, TurnClosed)
+            if isinstance(item, TurnOpened):
+                turn.opened = item
             if isinstance(item, TurnOpened) and not turn.accepted.done():
                 number = turn_of_key(item.key)
                 turn.accepted.set_result(AcceptedTurn(turn.session, number, live.sequence))

@@ -241,6 +241,31 @@ class RunStream(Generic[T]):
         self._shutdown.is_asked = False
         self._require_task().cancel()
 
+    async def cancel_after_writes(self, *, by: str = "", grace: NonNegativeFloat = 60.0) -> None:
+        """Cancel the run once no writing tool is under way; return when it has ended.
+
+        No other call begins, and calls of models and tools that only read are cut. Its history is as after
+        `cancel`.
+
+        Args:
+            by: who cancels it; it is saved.
+            grace: the longest time to wait for writing tools, in seconds.
+
+        Raises:
+            ConfigurationError: `grace` is not a number from 0.
+        """
+        check_value("grace", grace, NonNegativeFloat)
+        task = self._require_task()
+        if not self._is_cancelled:
+            await self._shutdown.ask(grace)
+            self._cancel_once(by)
+        await asyncio.wait([task])
+
+    def _cancel_once(self, by: str) -> None:
+        """Cancel the run, unless it was cancelled or is to stay open meanwhile."""
+        if not self._is_cancelled and not self._require_task().done():
+            self.cancel(by=by)
+
     async def leave_open(self, *, grace: NonNegativeFloat = 60.0) -> None:
         """Stop here without closing the turn, for a process that ends; return when it has stopped.
 

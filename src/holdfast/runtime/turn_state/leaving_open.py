@@ -98,7 +98,8 @@ class Shutdown:
         """
         self.is_asked = True
         if self._writes:
-            self._quiet = asyncio.get_running_loop().create_future()
+            if self._quiet is None or self._quiet.done():
+                self._quiet = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._quiet], timeout=grace)
 
 

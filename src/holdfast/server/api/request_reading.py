@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 from starlette.requests import Request
 from starlette.types import Scope
 
-from holdfast.server.api.operations import JSON, AnyOperation
+from holdfast.hosting.turns.unread_turns import ON_DISCONNECT, OnDisconnect
+from holdfast.server.api.operations import JSON, AnyOperation, OperationHeader
 from holdfast.server.api.request_bodies import NoBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 
@@ -130,6 +131,30 @@ def check_content_type(headers: Mapping[str, str], wanted: Sequence[str]) -> str
     detail = f"the body is {found}" if found else "the body has no Content-Type"
     fix = f"Send Content-Type: {' or '.join(wanted)}"
     raise ProblemError(make_problem(415, "content_type", detail, field="Content-Type", fix=fix))
+
+
+ON_DISCONNECT_HEADER = OperationHeader(
+    "Holdfast-On-Disconnect",
+    "What happens to the turn once nobody reads it: `continue` or `cancel`. By default what the service "
+    "sets for its agent.",
+    {"type": "string", "enum": ["continue", "cancel"]},
+)
+
+
+def read_on_disconnect(request: Request) -> dict[str, object]:
+    """Return the metadata of a turn that says what happens once nobody reads it; {} if the request does not.
+
+    Raises:
+        ProblemError: the header has another value.
+    """
+    given = request.headers.getlist(ON_DISCONNECT_HEADER.name)
+    if not given:
+        return {}
+    if len(given) > 1 or given[0] not in get_args(OnDisconnect):
+        detail, fix = "must be continue or cancel", "Send one of them, once"
+        problem = make_problem(400, "header", detail, field=ON_DISCONNECT_HEADER.name, fix=fix)
+        raise ProblemError(problem)
+    return {ON_DISCONNECT: given[0]}
 
 
 def _wrong_field(where: str, kind: type[Any], error: msgspec.ValidationError) -> ProblemError:

@@ -34,7 +34,6 @@ from holdfast.server.api import (
     queue_routes,
     schedule_routes,
     session_routes,
-    transfer_routes,
     turn_routes,
     usage_routes,
 )
@@ -111,7 +110,6 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     *queue_routes.OPERATIONS,
     *schedule_routes.OPERATIONS,
     *media_routes.OPERATIONS,
-    *transfer_routes.OPERATIONS,
     *usage_routes.OPERATIONS,
     Operation(
         name="read_openapi",

@@ -32,6 +32,7 @@ from holdfast.server.api.operations import (
     respond,
 )
 from holdfast.server.api.request_bodies import NewTurn, NoBody, NoQuery, TurnQuery
+from holdfast.server.api.request_reading import ON_DISCONNECT_HEADER, read_on_disconnect
 from holdfast.server.api.session_reading import read_turn
 from holdfast.server.api.views import TurnView
 from holdfast.server.problem_responses import ProblemError, make_problem
@@ -44,6 +45,8 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     """Start a turn, and answer as the request wants: at once, after a wait, or with its stream."""
     tenant, body = call.tenant, call.body
     keywords = make_keywords(tenant.agent(body.agent), body, call.service.allow_models)
+    if wish := read_on_disconnect(call.request):
+        keywords["metadata"] = {**(keywords.get("metadata") or {}), **wish}
     take_turn(call.request)
     if call.accepts(EVENT_STREAM) or body.wait:
         take_stream(call.request)
@@ -194,6 +197,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             ),
         },
         refusals=(404, 409),
+        headers=(ON_DISCONNECT_HEADER,),
         once="turn",
     ),
     Operation(

@@ -9,21 +9,24 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.events import TurnOpened
 from holdfast.hosting.turn_claims import HeldTurn
 from holdfast.hosting.turns.turn_runner import SECONDS_TO_RESTART
+from holdfast.hosting.turns.unread_turns import is_cancelled_unread
 from holdfast.journal.encoding import to_json
+from holdfast.server.access.callers import waiting
 from holdfast.server.api.event_stream import HEADERS, keep_alive
 from holdfast.server.api.idempotency import REPLAYED, read_key
 from holdfast.server.api.operations import AnyCall
@@ -140,6 +143,7 @@ def add_notes(response: Response, dropped: Sequence[str], *, differs: bool) -> N
 RETRY_COUNT = "x-stainless-retry-count"
 """The header by which the SDKs of OpenAI and Anthropic say how often they have sent a request before."""
 
+_SECONDS_BETWEEN_LOOKS = 1.0  # at a connection
 _COUNT = re.compile(r"[1-9]\d{0,3}")
 
 
@@ -242,6 +246,40 @@ class HeldResponse(Response):
                 self._held.finish()
             else:
                 self._held.leave()
+
+
+@asynccontextmanager
+async def leaving(call: AnyCall, opened: TurnOpened) -> AsyncIterator[None]:
+    """Let the request be ended in the block, which only waits.
+
+    If its turn is to end once nobody reads it, the block also ends when its client leaves.
+
+    Raises:
+        ClientDisconnect: the client has left.
+    """
+    with waiting(call.request):
+        if not is_cancelled_unread(opened, call.tenant.on_disconnect):
+            yield
+            return
+        request, has_left = asyncio.current_task(), False
+
+        async def watch() -> None:
+            nonlocal has_left
+            while is_line_open(call.request.receive):  # noqa: ASYNC110  # REASON: no event tells it
+                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            has_left = True
+            if request is not None:
+                request.cancel()
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not has_left or request is None or request.uncancel():
+                raise
+            raise ClientDisconnect from None
+        finally:
+            watching.cancel()
 
 
 class SilentEndError(Exception):

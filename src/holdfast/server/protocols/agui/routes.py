@@ -6,7 +6,7 @@ the thread as it is, and its next events.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -27,6 +27,7 @@ from holdfast.server.access.budgets import STARTS
 from holdfast.server.access.callers import set_last_event
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
+from holdfast.server.api.request_reading import read_on_disconnect
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import (
     ProblemError,
@@ -120,14 +121,16 @@ async def _run_agent(request: Request, agent: str) -> Response:
     set_last_event(request, lambda problem: b"data: %s\n\n" % to_json(_make_error(problem)))
     await check_request(request, entered)
     entered.tenant.agent(agent)
-    shown = await _act(entered, agent, given, act)
+    shown = await _act(entered, agent, given, act, read_on_disconnect(request))
     pieces = keep_alive(_encode(_format_run(entered.tenant, given, shown)))
     return StreamingResponse(pieces, media_type="text/event-stream", headers=HEADERS)
 
 
-async def _act(entered: Entered, agent: str, given: RunInput, act: RunAct) -> ShownThread:
+async def _act(
+    entered: Entered, agent: str, given: RunInput, act: RunAct, wish: Mapping[str, object]
+) -> ShownThread:
     if isinstance(act, AguiMessageSent):
-        return await _send_message(entered, agent, given, act)
+        return await _send_message(entered, agent, given, act, wish)
     if isinstance(act, GiveAnswers):
         shown = await _show_thread(entered.tenant, given.thread_id)
         await _give_answers(entered, given.thread_id, act)
@@ -145,7 +148,11 @@ async def _show_thread(tenant: TenantService, session: str) -> ShownThread:
 
 
 async def _send_message(
-    entered: Entered, agent: str, given: RunInput, act: AguiMessageSent
+    entered: Entered,
+    agent: str,
+    given: RunInput,
+    act: AguiMessageSent,
+    wish: Mapping[str, object],
 ) -> ShownThread:
     """Start a turn, or show the one that the message has started."""
     session = given.thread_id
@@ -154,7 +161,7 @@ async def _send_message(
         session=session,
         message=act.message,
         message_id=act.message_id,
-        metadata=read_metadata(given),
+        metadata={**read_metadata(given), **wish},
         tools=read_tools(given),
         instructions=read_context(given),
         by=entered.name,

@@ -18,11 +18,11 @@ from holdfast.server.access.callers import (
     take_further_turn,
     take_stream,
     take_turn,
-    waiting,
 )
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
+from holdfast.server.api.request_reading import read_on_disconnect
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError
 from holdfast.server.protocols.chat.chat_bodies import ChatMessage, ChatRequest, ToolMessage
@@ -45,6 +45,7 @@ from holdfast.server.protocols.openai_http import (
     add_notes,
     encode_event,
     hold_turn,
+    leaving,
     refuse_cut,
     releasing,
     stream_events,
@@ -114,7 +115,7 @@ async def _respond(call: ChatCall, reading: TurnReading, target: ChatTarget) -> 
     if request.stream:
         set_last_event(call.request, _make_last_event)
         return stream_events(_stream(reading, target, projection))
-    with waiting(call.request):
+    async with leaving(call, target.saved.segmented.opened):
         return await _complete(reading, target, projection)
 
 
@@ -135,7 +136,11 @@ async def _start_run(call: ChatCall, reading: TurnReading) -> ChatTarget:
         "history": messages[:-1],
         "settings": make_settings(request),
         "tools": make_client_tools(request.tools),
-        "metadata": {**(request.metadata or {}), REQUEST_KEY: noted},
+        "metadata": {
+            **(request.metadata or {}),
+            **read_on_disconnect(call.request),
+            REQUEST_KEY: noted,
+        },
         "request": request_name if held is None else held.name,
         "by": call.principal.name,
     }

@@ -22,6 +22,7 @@ from holdfast.core.question_log import ASKED
 from holdfast.core.questions import ContinuationQuestion, PermissionQuestion
 from holdfast.core.turn_options import NO_OPTIONS, TurnOptions
 from holdfast.event_log.display.display_items import parse_arguments
+from holdfast.hosting.turns.unread_turns import ON_DISCONNECT
 from holdfast.server.protocols.openai_shapes import (
     REQUEST_KEY,
     SegmentName,
@@ -105,7 +106,9 @@ class ResponseHead(Struct, frozen=True):
             "user": None,
             "safety_identifier": None,
             "prompt_cache_key": None,
-            "metadata": {k: v for k, v in options.metadata.items() if k != REQUEST_KEY},
+            "metadata": {
+                k: v for k, v in options.metadata.items() if k not in (REQUEST_KEY, ON_DISCONNECT)
+            },
             **_describe_settings(options, request),
         }
         return {**fields, **(ended or {})}

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from holdfast.event_log.live.reading import TURN_ENDED
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.server.access.budgets import READS, STARTS
-from holdfast.server.access.callers import set_last_event, take_stream, waiting
+from holdfast.server.access.callers import set_last_event, take_stream
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import AnyOperation, Call, Operation, respond
 from holdfast.server.api.request_bodies import NoBody, NoQuery
@@ -25,6 +25,7 @@ from holdfast.server.protocols.openai_http import (
     add_notes,
     encode_event,
     hold_turn,
+    leaving,
     refuse_cut,
     releasing,
     stream_events,
@@ -90,7 +91,7 @@ async def _respond(call: ResponseCall, reading: TurnReading, target: ResponseTar
     if request.background:
         return await _respond_now(reading, target)
     projection = ResponseProjection(target.name)
-    with waiting(call.request):
+    async with leaving(call, target.saved.segmented.opened):
         async for event in reading.follow(target.name, target.saved, is_streamed=False):
             for _ in projection.feed(event):
                 pass

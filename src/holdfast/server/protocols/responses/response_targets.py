@@ -26,6 +26,7 @@ from holdfast.server.access.callers import require, take_bytes, take_further_tur
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import Call
 from holdfast.server.api.request_bodies import NoQuery
+from holdfast.server.api.request_reading import read_on_disconnect
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.client_results import GivenAnswers, give_answers, require_agent
 from holdfast.server.protocols.content_parts import refuse
@@ -304,6 +305,7 @@ async def _start(
         "instructions": request.instructions,
         "metadata": {
             **(request.metadata or {}),
+            **read_on_disconnect(call.request),
             REQUEST_KEY: {
                 "history": msgspec.to_builtins(note_history(messages)),
                 "body": body,

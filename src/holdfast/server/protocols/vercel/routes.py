@@ -5,7 +5,7 @@ A connection that ends cancels nothing; `POST .../stop` does.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -31,6 +31,7 @@ from holdfast.server.access.budgets import READS, STARTS
 from holdfast.server.access.callers import set_last_event
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
+from holdfast.server.api.request_reading import read_on_disconnect
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.entering import (
@@ -82,7 +83,7 @@ async def post_chat(request: Request, agent: str) -> Response:
     await check_request(request, entered)
     entered.tenant.agent(agent)
     if isinstance(act, VercelMessageSent):
-        turn = await _send_message(entered, agent, body, act)
+        turn = await _send_message(entered, agent, body, act, read_on_disconnect(request))
         return _stream(entered.tenant, agent, body.id, turn)
     turn = await _find_turn(entered.tenant, body.id, act.turn)
     await _answer(entered, body.id, act)
@@ -130,7 +131,11 @@ async def post_stop(request: Request, agent: str, session: str) -> Response:
 
 
 async def _send_message(
-    entered: Entered, agent: str, body: VercelRequest, act: VercelMessageSent
+    entered: Entered,
+    agent: str,
+    body: VercelRequest,
+    act: VercelMessageSent,
+    wish: Mapping[str, object],
 ) -> OpenedTurn:
     """Start a turn, or find the one that the message has started."""
     new = TurnStart(
@@ -138,6 +143,7 @@ async def _send_message(
         session=body.id,
         message=act.message,
         message_id=act.message_id,
+        metadata=wish,
         tools=tuple(body.tools),
         by=entered.name,
     )
