@@ -1,6 +1,8 @@
 """A server of llama.cpp with a small model; it prints its address, and ends when its input ends.
 
-usage: python llama_cpp.py
+usage: python llama_cpp.py [TEMPLATE]
+
+The template of the weights has no place for tools; TEMPLATE is a file with another one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ def main() -> None:
     params.n_parallel = 1
     params.warmup = False
     params.use_jinja = True
+    if sys.argv[1:]:
+        params.chat_template = Path(sys.argv[1]).read_text()
     # More threads would wait for each other beside other programs.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(params)
